@@ -77,7 +77,8 @@ std::vector<Member> members_of(nn::Module& module, const std::vector<std::string
   const auto slots = module.slots();
   for (const std::string& name : ignored) {
     check(std::any_of(slots.begin(), slots.end(), [&](const auto& s) { return s.first == name; }),
-          "shard: there is no parameter '", name, "' to ignore");
+          "shard: there is no parameter '", name,
+          "' to ignore; named_parameters() lists the names");
   }
   std::vector<Member> members;
   for (const auto& [name, slot] : slots) {

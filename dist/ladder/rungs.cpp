@@ -28,6 +28,14 @@ bool has_boxes(const Tensor& tensor) {
   return part != nullptr && !part->boxes.empty();
 }
 
+// Where first values come from that nobody has drawn yet. Ranks with other streams would each draw
+// their parts of another model.
+std::string stream_of(const nn::Slot& slot) {
+  if (!on_meta(slot.tensor) || !slot.init.fill) return "";
+  return " of random stream " + std::to_string(slot.stream.key) + "/" +
+         std::to_string(slot.stream.id);
+}
+
 // The boxes of what is left alone are no matter of this group: experts lie apart on its ranks.
 std::string line_of(const std::string& name, const nn::Slot& slot, const Names& alone) {
   const Tensor& tensor = slot.tensor;
@@ -36,7 +44,7 @@ std::string line_of(const std::string& name, const nn::Slot& slot, const Names& 
   const bool boxes = has_boxes(tensor) && !is_one_of(alone, name);
   return (parameter ? "parameter " : "buffer ") + name + " " + hero::name(tensor.dtype()) + " " +
          to_string(whole_shape(tensor)) + (boxes ? " in " + layout::text(part->boxes) : "") +
-         (parameter && !tensor.requires_grad() ? " frozen" : "");
+         (parameter && !tensor.requires_grad() ? " frozen" : "") + stream_of(slot);
 }
 
 // Ranks must have made the same module: where they did not, some sum of a later step would fail, or
@@ -45,7 +53,7 @@ void check_same_module(nn::Module& module, const Communicator& group, const Name
   std::string text;
   for (const auto& [name, slot] : module.slots()) text += line_of(name, *slot, alone) + "\n";
   same_lines(group, "shard: ranks have different modules", text,
-             "build and convert the same module on every rank", "module");
+             "build and convert the same module on every rank, from the same seed", "module");
 }
 
 void check_same_module(nn::Module& module, const Groups& groups, const Names& alone) {
@@ -70,17 +78,10 @@ void broadcast_state(nn::Module& module, const Groups& groups, const Names& alon
   }
 }
 
-void materialize_buffers(nn::Module& module, Device device) {
-  for (const auto& [name, slot] : module.slots()) {
-    if (slot->kind == nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
-    if (!on_meta(slot->tensor)) continue;
-    check(static_cast<bool>(slot->init.fill), "fully_shard: buffer '", name,
-          "' was made on meta and has no recipe for its values");
-    const MemoryScope tag(MemoryTag::parameter);
-    const Array values = Array::empty(slot->tensor.shape(), slot->tensor.dtype(), device);
-    nn::fill_part(slot->init, values, values.shape(), 0, slot->stream);
-    slot->tensor.set_data(values);
-  }
+// What was made on meta and is cut into no unit (buffers, and parameters that are frozen or
+// ignored) is this rank's as it stands: planned on simulated ranks, or with its first values.
+void materialize_rest(nn::Module& module, const Groups& groups, Device device = kCpu) {
+  module.materialize(groups.shard.engine_kind() == EngineKind::simulated ? kMeta : device);
 }
 
 std::vector<Member> reversed(std::vector<Member> members) {
@@ -91,6 +92,11 @@ std::vector<Member> reversed(std::vector<Member> members) {
 void check_divisor(const char* what, double divide_by) {
   check(divide_by >= 0.0 && std::isfinite(divide_by), what,
         ": divide_by must be positive, or 0 for the number of ranks: ", divide_by);
+}
+
+void check_floating(const char* option, const std::optional<DType>& dtype) {
+  check(!dtype || is_floating(*dtype), "fully_shard: mixed_precision.", option,
+        " must be a floating dtype: ", dtype ? hero::name(*dtype) : "");
 }
 
 // Where the bytes of gradients go; a collective with hosts.
@@ -143,6 +149,7 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
   const Groups groups = {comm, {}};
   const Names alone = left_alone("ddp", module, {}, options.ignored_modules, {});
   check_same_module(module, groups, alone);
+  materialize_rest(module, groups);  // all of it
   if (options.broadcast_parameters) broadcast_state(module, groups, alone);
   auto replica = std::make_shared<Replica>(
       module, groups,
@@ -156,7 +163,6 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);
   replica->install();
-  module.materialize(kMeta);  // what is cut into no unit is this rank's as it stands
   return replica;
 }
 
@@ -181,14 +187,15 @@ std::vector<std::pair<std::string, std::shared_ptr<Replica>>> sharded_below(nn::
 std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
                                Tied tied) {
   check_divisor("fully_shard", options.divide_by);
+  check_floating("parameters", options.mixed_precision.parameters);
+  check_floating("reduce", options.mixed_precision.reduce);
+  check_floating("output", options.mixed_precision.output);
   const QuantizedRoute route = check_quantize(module, options.quantize, groups);
-  const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
   auto nested = sharded_below(module);
   const Names alone = left_alone("fully_shard", module, options.ignored_parameters,
                                  options.ignored_modules, nested);
   check_same_module(module, groups, alone);
   if (options.sync_module_states) broadcast_state(module, groups, alone);
-  if (!simulated) materialize_buffers(module, options.device);
   const MixedPrecision& dtypes = options.mixed_precision;
   auto replica = std::make_shared<Replica>(
       module, groups,
@@ -209,7 +216,7 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
   add_units(*replica, members_of(module, alone, true), options.unit, tied);
   for (auto& [path, inner] : nested) replica->nest(path, std::move(inner));
   replica->install();
-  module.materialize(kMeta);  // what is cut into no unit is this rank's as it stands
+  materialize_rest(module, groups, options.device);
   return replica;
 }
 
@@ -254,7 +261,7 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,
               options.bucket_bytes);
   replica->install();
-  module.materialize(kMeta);  // what is cut into no unit is this rank's as it stands
+  materialize_rest(module, groups);
   return replica;
 }
 

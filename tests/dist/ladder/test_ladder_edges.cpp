@@ -306,6 +306,18 @@ TEST_CASE("what cannot be sharded is named") {
                fully_shard(*model, world, {.ignored_parameters = {"fc9.weight"}});
              }),
              ContainsSubstring("no parameter 'fc9.weight'"));
+  const auto mixed = [&](const MixedPrecision& dtypes) {
+    return error_of([&](Communicator& world) {
+      auto model = make_subject(Subject::mlp);
+      fully_shard(*model, world, {.mixed_precision = dtypes});
+    });
+  };
+  CHECK_THAT(mixed({.parameters = kInt64}),
+             ContainsSubstring("mixed_precision.parameters must be a floating dtype: int64"));
+  CHECK_THAT(mixed({.reduce = kBool}),
+             ContainsSubstring("mixed_precision.reduce must be a floating dtype: bool"));
+  CHECK_THAT(mixed({.output = kInt32}),
+             ContainsSubstring("mixed_precision.output must be a floating dtype: int32"));
 }
 
 TEST_CASE("ignored parameters stay whole and are not averaged") {
