@@ -82,7 +82,10 @@ namespace detail {
 class Recorder {
  public:
   /// Throws when `tensor` is undefined or its history is out of date; true when it requires grad.
-  static bool wants_grad(const Node& op, const Tensor& tensor);
+  static bool wants_grad(const Node& op, const Tensor& tensor) {
+    return wants_grad(op.name(), tensor);
+  }
+  static bool wants_grad(const char* op, const Tensor& tensor);
   static void add_input(Node& node, const Tensor& tensor);
   static void finish(Node& node);
   static Tensor make_output(Node& node, Array array);

@@ -91,10 +91,10 @@ detail::Edge detail::gradient_edge(const Tensor& tensor) {
   return {AccumulateGrad::of(*impl), 0};
 }
 
-bool detail::Recorder::wants_grad(const Node& op, const Tensor& tensor) {
+bool detail::Recorder::wants_grad(const char* op, const Tensor& tensor) {
   const TensorImpl* impl = tensor.impl();
-  check(impl != nullptr, op.name(), ": an input tensor is undefined");
-  check(impl->history == impl->data.storage().history(), op.name(), ": input of shape ",
+  check(impl != nullptr, op, ": an input tensor is undefined");
+  check(impl->history == impl->data.storage().history(), op, ": input of shape ",
         impl->data.shape(),
         " shares memory with a tensor that a recorded in-place operation changed; take the view "
         "again, or write out of place");

@@ -13,7 +13,7 @@
 namespace hero {
 
 namespace k = core::kernels;
-using detail::write_in_place;
+using detail::wants, detail::write_in_place;
 
 namespace {
 
@@ -61,7 +61,7 @@ template <class F>
 const Tensor& with_tensor(const char* op, const Tensor& self, const Tensor& other,
                           Tensor (*out_of_place)(const Tensor&, const Tensor&)) {
   return write_in_place(
-      op, self, other.requires_grad(), [&] { return out_of_place(self, other); },
+      op, self, wants(op, other), [&] { return out_of_place(self, other); },
       [&](const Array& a) { core::map_into<F>(a, a, other.array()); });
 }
 
@@ -78,8 +78,8 @@ const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, hero::add);
   const auto sum = [&] { return hero::add(*this, other, alpha); };
-  if (!is_floating(dtype())) return detail::become("add_", *this, other.requires_grad(), sum);
-  return write_in_place("add_", *this, other.requires_grad(), sum, [&](const Array& a) {
+  if (!is_floating(dtype())) return detail::become("add_", *this, wants("add_", other), sum);
+  return write_in_place("add_", *this, wants("add_", other), sum, [&](const Array& a) {
     core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1));
   });
 }
@@ -116,9 +116,15 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   check(source.defined(), "copy_: the source is undefined");
   check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
         source.shape(), " does not fit into ", shape());
+  const bool recorded = wants("copy_", source);
   return write_in_place(
-      "copy_", *this, source.requires_grad(),
-      [&] { return source.to(dtype()).expand(shape()).clone(); },
+      "copy_", *this, recorded,
+      [&] {
+        const Tensor from = source.to(dtype()).expand(shape());
+        if (recorded) return from.clone();
+        // What was here stays in the graph, with a gradient of zeros, as under fill_.
+        return where(Tensor(Array::ones({}, kBool, device())), from, *this);
+      },
       [&](const Array& a) {
         core::check_no_overlap("copy_", a);
         // Overlapping memory would be overwritten before it is read.

@@ -57,117 +57,126 @@ const Tensor& TensorMembers::nan_to_num_() const {
 }
 const Tensor& TensorMembers::sign_() const { return become("sign_", self(), hero::sign); }
 const Tensor& TensorMembers::atan2_(const Tensor& other) const {
-  return become("atan2_", self(), wants(other), [&] { return hero::atan2(self(), other); });
+  return become("atan2_", self(), wants("atan2_", other),
+                [&] { return hero::atan2(self(), other); });
 }
 const Tensor& TensorMembers::xlogy_(const Tensor& other) const {
-  return become("xlogy_", self(), wants(other), [&] { return hero::xlogy(self(), other); });
+  return become("xlogy_", self(), wants("xlogy_", other),
+                [&] { return hero::xlogy(self(), other); });
 }
 const Tensor& TensorMembers::hypot_(const Tensor& other) const {
-  return become("hypot_", self(), wants(other), [&] { return hero::hypot(self(), other); });
+  return become("hypot_", self(), wants("hypot_", other),
+                [&] { return hero::hypot(self(), other); });
 }
 const Tensor& TensorMembers::copysign_(const Tensor& other) const {
-  return become("copysign_", self(), wants(other), [&] { return hero::copysign(self(), other); });
+  return become("copysign_", self(), wants("copysign_", other),
+                [&] { return hero::copysign(self(), other); });
 }
 const Tensor& TensorMembers::pow_(const Tensor& exponent) const {
-  return become("pow_", self(), wants(exponent), [&] { return hero::pow(self(), exponent); });
+  return become("pow_", self(), wants("pow_", exponent),
+                [&] { return hero::pow(self(), exponent); });
 }
 const Tensor& TensorMembers::pow_(Scalar exponent) const {
   return become("pow_", self(), false, [&] { return hero::pow(self(), exponent); });
 }
 const Tensor& TensorMembers::remainder_(const Tensor& other) const {
-  return become("remainder_", self(), wants(other), [&] { return hero::remainder(self(), other); });
+  return become("remainder_", self(), wants("remainder_", other),
+                [&] { return hero::remainder(self(), other); });
 }
 const Tensor& TensorMembers::remainder_(Scalar other) const {
   return become("remainder_", self(), false, [&] { return hero::remainder(self(), other); });
 }
 const Tensor& TensorMembers::fmod_(const Tensor& other) const {
-  return become("fmod_", self(), wants(other), [&] { return hero::fmod(self(), other); });
+  return become("fmod_", self(), wants("fmod_", other), [&] { return hero::fmod(self(), other); });
 }
 const Tensor& TensorMembers::fmod_(Scalar other) const {
   return become("fmod_", self(), false, [&] { return hero::fmod(self(), other); });
 }
 const Tensor& TensorMembers::floor_divide_(const Tensor& other) const {
-  return become("floor_divide_", self(), wants(other),
+  return become("floor_divide_", self(), wants("floor_divide_", other),
                 [&] { return hero::floor_divide(self(), other); });
 }
 const Tensor& TensorMembers::floor_divide_(Scalar other) const {
   return become("floor_divide_", self(), false, [&] { return hero::floor_divide(self(), other); });
 }
 const Tensor& TensorMembers::clamp_(const Tensor& low, const Tensor& high) const {
-  return become("clamp_", self(), wants(low) || wants(high),
+  return become("clamp_", self(), wants("clamp_", low) || wants("clamp_", high),
                 [&] { return hero::clamp(self(), low, high); });
 }
 const Tensor& TensorMembers::clamp_min_(const Tensor& low) const {
-  return become("clamp_min_", self(), wants(low), [&] { return hero::clamp_min(self(), low); });
+  return become("clamp_min_", self(), wants("clamp_min_", low),
+                [&] { return hero::clamp_min(self(), low); });
 }
 const Tensor& TensorMembers::clamp_min_(Scalar low) const {
   return become("clamp_min_", self(), false, [&] { return hero::clamp_min(self(), low); });
 }
 const Tensor& TensorMembers::clamp_max_(const Tensor& high) const {
-  return become("clamp_max_", self(), wants(high), [&] { return hero::clamp_max(self(), high); });
+  return become("clamp_max_", self(), wants("clamp_max_", high),
+                [&] { return hero::clamp_max(self(), high); });
 }
 const Tensor& TensorMembers::clamp_max_(Scalar high) const {
   return become("clamp_max_", self(), false, [&] { return hero::clamp_max(self(), high); });
 }
 const Tensor& TensorMembers::lerp_(const Tensor& end, double weight) const {
-  return become("lerp_", self(), wants(end), [&] { return hero::lerp(self(), end, weight); });
+  return become("lerp_", self(), wants("lerp_", end),
+                [&] { return hero::lerp(self(), end, weight); });
 }
 const Tensor& TensorMembers::lerp_(const Tensor& end, const Tensor& weight) const {
-  return become("lerp_", self(), wants(end) || wants(weight),
+  return become("lerp_", self(), wants("lerp_", end) || wants("lerp_", weight),
                 [&] { return hero::lerp(self(), end, weight); });
 }
 const Tensor& TensorMembers::addcmul_(const Tensor& a, const Tensor& b, Scalar value) const {
-  return become("addcmul_", self(), wants(a) || wants(b),
+  return become("addcmul_", self(), wants("addcmul_", a) || wants("addcmul_", b),
                 [&] { return hero::addcmul(self(), a, b, value); });
 }
 const Tensor& TensorMembers::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) const {
-  return become("addcdiv_", self(), wants(a) || wants(b),
+  return become("addcdiv_", self(), wants("addcdiv_", a) || wants("addcdiv_", b),
                 [&] { return hero::addcdiv(self(), a, b, value); });
 }
 const Tensor& TensorMembers::masked_fill_(const Tensor& mask, Scalar value) const {
-  return become("masked_fill_", self(), wants(mask),
+  return become("masked_fill_", self(), wants("masked_fill_", mask),
                 [&] { return hero::masked_fill(self(), mask, value); });
 }
 const Tensor& TensorMembers::masked_fill_(const Tensor& mask, const Tensor& value) const {
-  return become("masked_fill_", self(), wants(mask) || wants(value),
+  return become("masked_fill_", self(), wants("masked_fill_", mask) || wants("masked_fill_", value),
                 [&] { return hero::masked_fill(self(), mask, value); });
 }
 const Tensor& TensorMembers::logical_and_(const Tensor& other) const {
-  return become("logical_and_", self(), wants(other),
+  return become("logical_and_", self(), wants("logical_and_", other),
                 [&] { return hero::logical_and(self(), other); });
 }
 const Tensor& TensorMembers::logical_or_(const Tensor& other) const {
-  return become("logical_or_", self(), wants(other),
+  return become("logical_or_", self(), wants("logical_or_", other),
                 [&] { return hero::logical_or(self(), other); });
 }
 const Tensor& TensorMembers::logical_xor_(const Tensor& other) const {
-  return become("logical_xor_", self(), wants(other),
+  return become("logical_xor_", self(), wants("logical_xor_", other),
                 [&] { return hero::logical_xor(self(), other); });
 }
 const Tensor& TensorMembers::logical_not_() const {
   return become("logical_not_", self(), false, [&] { return hero::logical_not(self()); });
 }
 const Tensor& TensorMembers::bitwise_and_(const Tensor& other) const {
-  return become("bitwise_and_", self(), wants(other),
+  return become("bitwise_and_", self(), wants("bitwise_and_", other),
                 [&] { return hero::bitwise_and(self(), other); });
 }
 const Tensor& TensorMembers::bitwise_or_(const Tensor& other) const {
-  return become("bitwise_or_", self(), wants(other),
+  return become("bitwise_or_", self(), wants("bitwise_or_", other),
                 [&] { return hero::bitwise_or(self(), other); });
 }
 const Tensor& TensorMembers::bitwise_xor_(const Tensor& other) const {
-  return become("bitwise_xor_", self(), wants(other),
+  return become("bitwise_xor_", self(), wants("bitwise_xor_", other),
                 [&] { return hero::bitwise_xor(self(), other); });
 }
 const Tensor& TensorMembers::bitwise_not_() const {
   return become("bitwise_not_", self(), false, [&] { return hero::bitwise_not(self()); });
 }
 const Tensor& TensorMembers::bitwise_left_shift_(const Tensor& places) const {
-  return become("bitwise_left_shift_", self(), wants(places),
+  return become("bitwise_left_shift_", self(), wants("bitwise_left_shift_", places),
                 [&] { return hero::bitwise_left_shift(self(), places); });
 }
 const Tensor& TensorMembers::bitwise_right_shift_(const Tensor& places) const {
-  return become("bitwise_right_shift_", self(), wants(places),
+  return become("bitwise_right_shift_", self(), wants("bitwise_right_shift_", places),
                 [&] { return hero::bitwise_right_shift(self(), places); });
 }
 const Tensor& TensorMembers::tril_(int64_t diagonal) const {

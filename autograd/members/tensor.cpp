@@ -77,6 +77,7 @@ bool Tensor::requires_grad() const { return impl_ && (impl_->requires_grad || im
 
 const Tensor& Tensor::requires_grad_(bool value) const {
   check(defined(), "requires_grad_: the tensor is undefined");
+  if (value && !is_leaf()) return *this;  // it does already
   check(is_leaf(), "requires_grad_: only leaves can be changed; use detach()");
   check(!value || is_floating(dtype()), "requires_grad_: tensor is ", dtype(),
         "; only floating dtypes have gradients");

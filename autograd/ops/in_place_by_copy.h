@@ -4,8 +4,6 @@
 
 namespace hero::detail {
 
-inline bool wants(const Tensor& x) { return x.defined() && x.requires_grad(); }
-
 /// Changes `x` to what `result` gives, and its history to that of the result.
 template <class F>
 const Tensor& become(const char* op, const Tensor& x, bool others_want_grad, F&& result) {

@@ -126,6 +126,28 @@ TEST_CASE("copy_, fill_ and clamp_ pass the gradient that is left") {
   CHECK(x.grad().to_vector<double>() == std::vector<double>{2.0, 0.0});
 }
 
+TEST_CASE("what copy_ replaces has the gradient 0, as under fill_") {
+  const Tensor x = leaf({2.0, 5.0});
+  for (const bool broadcasts : {false, true}) {
+    const Tensor y = x * 2.0;
+    y.copy_(broadcasts ? tensor(7) : tensor({7, 7}));
+    CHECK(y.dtype() == kFloat64);
+    CHECK(y.to_vector<double>() == std::vector<double>{7.0, 7.0});
+    REQUIRE(y.requires_grad());
+    const Tensor loss = (y * x).sum();
+    CHECK(grad(loss, x, {.retain_graph = true}).to_vector<double>() == std::vector<double>{7, 7});
+    CHECK(grad(y.sum(), x).to_vector<double>() == std::vector<double>{0.0, 0.0});
+  }
+}
+
+TEST_CASE("requires_grad_ of what an operation made only says what is so") {
+  const Tensor x = leaf({2.0}), y = x * 3.0;
+  CHECK(is_same(y.requires_grad_(), y));
+  CHECK_FALSE(y.is_leaf());
+  CHECK(grad(y, x).item() == 3.0);
+  CHECK_THROWS_WITH(y.requires_grad_(false), ContainsSubstring("only leaves"));
+}
+
 TEST_CASE("a leaf that requires grad is not changed in place while recording") {
   const Tensor x = leaf({2.0});
   CHECK_THROWS_WITH(x.add_(1.0), ContainsSubstring("leaf"));

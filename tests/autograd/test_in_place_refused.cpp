@@ -163,3 +163,38 @@ TEST_CASE("a view of a leaf that requires grad is not changed in place while rec
     CHECK(amax(leaf).item() == 2.0);
   }
 }
+
+TEST_CASE("a stale view is not written to, nor written from, while recording") {
+  // Both say that they require no grad, from before the write that was recorded.
+  using T = const Tensor&;
+  const std::vector<std::pair<std::string, std::function<void(T)>>> writes = {
+      {"mul_", [](T x) { x.mul_(3.0); }},
+      {"add_ alpha", [](T x) { x.add_(tensor(1.0), 2.0); }},
+      {"add_", [](T x) { x.add_(tensor(1.0)); }},
+      {"clamp_", [](T x) { x.clamp_(0.0, 0.5); }},
+      {"copy_", [](T x) { x.copy_(tensor(1.0)); }},
+      {"fill_", [](T x) { x.fill_(1.0); }},
+      {"exp_", [](T x) { x.exp_(); }},
+      {"normal_", [](T x) { x.normal_(); }},
+      {"add_ from", [](T x) { zeros({2}).add_(x); }},
+      {"add_ alpha from", [](T x) { zeros({2}).add_(x, 2.0); }},
+      {"copy_ from", [](T x) { zeros({2}).copy_(x); }},
+      {"lerp_ from", [](T x) { zeros({2}).lerp_(x, 0.5); }},
+      {"index_add_ from",
+       [](T x) {
+         zeros({2}).index_add_(0, tensor({0, 1}), x);
+       }},
+  };
+  for (const auto& [label, write] : writes) {
+    INFO(label);
+    const Tensor w = ones({4}, {.requires_grad = true}), base = zeros({4});
+    const Tensor view = base.slice(0, 0, 2);
+    base.copy_(w);
+    CHECK_THROWS_WITH(write(view), ContainsSubstring("take the view again"));
+    CHECK(base.to_vector<double>() == Values{1, 1, 1, 1});
+    base.slice(0, 0, 2).mul_(3.0);
+    base.detach().mul_(2.0);  // no history, on purpose
+    const NoGrad no_grad;     // what is written without recording changes no history
+    CHECK_NOTHROW(view.mul_(2.0));
+  }
+}
