@@ -145,6 +145,11 @@ void detail::Recorder::rebase(const Tensor& self, const Tensor& result) {
   impl->history = storage.history();
   impl->grad_fn = result.impl()->grad_fn;
   impl->output_index = result.impl()->output_index;
+  if (!impl->retains_grad) return;
+  // The gradient that is kept is that of the new values.
+  *impl->make_hooks().retaining = false;
+  impl->retains_grad = false;
+  if (self.requires_grad()) self.retain_grad();
 }
 
 void MultiOp::save(const Array& array, int slot) {

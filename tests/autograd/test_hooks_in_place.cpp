@@ -95,6 +95,23 @@ TEST_CASE("retain_grad keeps the gradient of an inner tensor") {
   CHECK(y.grad().item() == 5.0);
 }
 
+TEST_CASE("retain_grad keeps the gradient of what an in-place operation made of a tensor") {
+  const Tensor x = leaf({2.0});
+  const Tensor y = square(x);
+  y.retain_grad();
+  double before = 0.0;
+  y.register_hook([&](const Tensor& g) {
+    before = g.item();
+    return Tensor();
+  });
+  y.mul_(3.0);
+  y.add_(1.0);
+  (y * 5.0).backward();
+  CHECK(y.grad().item() == 5.0);
+  CHECK(before == 15.0);  // a hook stays with the values that it was registered for
+  CHECK(x.grad().item() == 60.0);
+}
+
 TEST_CASE("a saved value that was changed in place is found at backward") {
   const Tensor x = leaf({2.0});
   const Tensor y = x * 1.0;
