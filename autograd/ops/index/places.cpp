@@ -23,6 +23,10 @@ Tensor as_index(const char* op, const Tensor& index) {
   return index.detach().to(kInt64);
 }
 
+void check_vector(const char* op, const Tensor& index) {
+  check(index.ndim() <= 1, op, ": the index must be a vector: got shape ", index.shape());
+}
+
 Tensor counted(const char* op, const Tensor& index, int64_t size) {
   return detail::counted_positions(as_index(op, index), size);
 }
@@ -89,7 +93,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_
 Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
   detail::check_defined("index_fill", {{"x", x}, {"index", index}});
   const int axis = normalize_dim("index_fill", dim, x.ndim());
-  check(index.ndim() <= 1, "index_fill: the index must be a vector: got shape ", index.shape());
+  check_vector("index_fill", index);
   const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
   const Tensor places = ravel(counted("index_fill", index, size));
   const Tensor none = zeros({size}, {.dtype = kInt64, .device = x.device()});
@@ -105,25 +109,23 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   check(value.ndim() == 0, "index_fill: the value has shape ", value.shape(),
         "; it must be a single number without dimensions");
   const int axis = normalize_dim("index_fill", dim, x.ndim());
-  const Tensor places = ravel(counted("index_fill", index, x.ndim() == 0 ? 1 : x.size(axis)));
-  if (x.ndim() == 0) return clone(places.numel() == 0 ? x : value.to(x.dtype()));
-  Shape shape = x.shape();
-  shape[axis] = places.numel();
-  return index_copy(x, axis, places, expand(value.to(x.dtype()), shape));
+  check_vector("index_fill", index);
+  const Tensor places = counted("index_fill", index, x.ndim() == 0 ? 1 : x.size(axis));
+  return index_copy(x, axis, places, value.to(x.dtype()));
 }
 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   detail::check_defined("index_copy", {{"x", x}, {"index", index}, {"src", src}});
   const auto [to, from] = of_one_dtype("index_copy", x, src);
-  const Tensor places = ravel(as_index("index_copy", index));
-  if (x.ndim() == 0) return clone(places.numel() == 0 ? to : reshape(from, {}));
+  check_vector("index_copy", index);
+  const Tensor places = ravel(as_index("index_copy", index)), lines = atleast_1d(to);
   const int axis = normalize_dim("index_copy", dim, x.ndim());
-  Shape along = Shape::filled(x.ndim(), 1), shape = x.shape();
+  Shape along = Shape::filled(lines.ndim(), 1), shape = lines.shape();
   along[axis] = shape[axis] = places.numel();
   const Tensor rows = src.ndim() == 0 ? expand(from, shape) : from;
   check(rows.shape() == shape, "index_copy: src of shape ", src.shape(), " does not fill ",
         places.numel(), " slices of dim ", dim, " of shape ", x.shape());
-  return scatter(to, axis, expand(reshape(places, along), shape), rows);
+  return reshape(scatter(lines, axis, expand(reshape(places, along), shape), rows), x.shape());
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
@@ -144,7 +146,11 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   const int64_t wanted = place.numel() == 0 ? 0 : place[-1].item<int64_t>() + 1;
   check(src.numel() >= wanted, "masked_scatter: src has ", src.numel(), " elements for ", wanted,
         " places");
-  if (wanted == 0) return clone(expand(to, shape));
+  if (wanted == 0) {  // src keeps its place in the graph, with a gradient of zeros
+    const Tensor none = zeros({0}, {.dtype = kInt64, .device = x.device()});
+    const Tensor kept = index_add(ravel(expand(to, shape)), 0, none, slice(ravel(from), 0, 0, 0));
+    return reshape(kept, shape);
+  }
   const Tensor taken = index_select(ravel(from), 0, clamp(place, 0, {}));
   return where(wide, reshape(taken, shape), expand(to, shape));
 }

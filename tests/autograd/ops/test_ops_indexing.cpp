@@ -1,6 +1,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/index.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops.h>
 
@@ -147,4 +148,40 @@ TEST_CASE("an index before the beginning is named as it was given") {
   CHECK_THROWS_WITH(take(x, before), says);
   CHECK_THROWS_WITH(take_along_dim(x, before, 0), says);
   CHECK_THROWS_WITH(index_fill(x, 0, before, 1), says);
+}
+
+TEST_CASE("where nothing is written, or all of it, both sides stay in the graph") {
+  const Tensor x = tensor(2.0, {.requires_grad = true});
+  const Tensor src = tensor({5.0, 6.0}, {.requires_grad = true}), one = tensor(3.0);
+  const Tensor row = tensor({1.0, 2.0}, {.requires_grad = true});
+  const Tensor none = tensor({false, false});
+  const Tensor kept = masked_scatter(row, none, src);
+  CHECK(kept.to_vector<float>() == std::vector<float>{1, 2});
+  const auto of = grad({sum(kept * 3.0)}, {row, src});
+  CHECK(of[0].to_vector<float>() == std::vector<float>{3, 3});
+  CHECK(of[1].to_vector<float>() == std::vector<float>{0, 0});
+  CHECK(masked_scatter(row.detach(), none, src).requires_grad());
+  CHECK(masked_scatter(row, none, zeros({0})).to_vector<float>() == std::vector<float>{1, 2});
+  CHECK(masked_scatter(tensor({true, false}), none, tensor({true})).to_vector<int>() ==
+        std::vector<int>{1, 0});
+  const Tensor filled = index_fill(x, 0, tensor({0, 0}), one);
+  const Tensor copied = index_copy(x, -1, tensor(0), tensor({4.0}));
+  CHECK(filled.shape() == Shape{});
+  CHECK(filled.item() == 3.0);
+  CHECK(copied.shape() == Shape{});
+  CHECK(copied.item() == 4.0);
+  CHECK(grad(filled, x).item() == 0.0);
+  CHECK(grad(copied, x).item() == 0.0);
+  const Tensor table = zeros({2, 2}), places = tensor({{0, 1}});
+  CHECK_THROWS_WITH(index_copy(table, 0, places, table), ContainsSubstring("must be a vector"));
+  CHECK_THROWS_WITH(index_fill(table, 0, places, one), ContainsSubstring("must be a vector"));
+  CHECK_THROWS_WITH(index_fill(table, 0, places, 1.0), ContainsSubstring("must be a vector"));
+  CHECK_THROWS_WITH(index_copy(x, 0, tensor({0, 0}), tensor({4.0})), ContainsSubstring("does not"));
+}
+
+TEST_CASE("indices are looked at where nothing is read, too") {
+  const Tensor x = zeros({3, 0}), none = tensor({false, false, false});
+  CHECK_THROWS_WITH(x({tensor({3}), Slice()}), ContainsSubstring("out of range"));
+  CHECK_THROWS_WITH(x({none, tensor({0})}), ContainsSubstring("size 0"));
+  CHECK(x({tensor({-1, 2, 0}), Slice()}).shape() == Shape{3, 0});
 }
