@@ -193,6 +193,13 @@ class TensorMembers {
   /// \{
   /// x({Slice(0, 2), None, Ellipsis, mask}): see <hero/autograd/index.h>.
   Tensor operator()(std::initializer_list<Index> indices) const;
+  /// A copy of x in which what x(indices) reads is replaced by values, which broadcast, or
+  /// increased by them if accumulate is true; of one place twice the last value counts. \snippet
+  /// test_examples_tensors.cpp index_put
+  Tensor index_put(std::initializer_list<Index> indices, const Tensor& values,
+                   bool accumulate = false) const;
+  Tensor index_put(std::initializer_list<Index> indices, Scalar value,
+                   bool accumulate = false) const;
   Tensor take(const Tensor& index) const;
   Tensor put(const Tensor& index, const Tensor& src, bool accumulate = false) const;
   Tensor take_along_dim(const Tensor& index, std::optional<int64_t> dim = {}) const;
@@ -314,6 +321,10 @@ class TensorMembers {
   const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& src,
                            double alpha = 1.0) const;
   const Tensor& index_put_(const std::vector<Tensor>& indices, const Tensor& values,
+                           bool accumulate = false) const;
+  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values,
+                           bool accumulate = false) const;
+  const Tensor& index_put_(std::initializer_list<Index> indices, Scalar value,
                            bool accumulate = false) const;
   const Tensor& fill_(const Tensor& value) const;
   const Tensor& fill_diagonal_(Scalar value) const;

@@ -1,8 +1,12 @@
-// x({..}): views first, from left to right, then what is indexed by tensors.
+// x({..}): views first, from left to right, then what is indexed by tensors; and writing there.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index.h>
+#include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/in_place_by_copy.h>
+#include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
@@ -138,10 +142,48 @@ Tensor indexed(const Tensor& x, std::span<const Index> indices) {
   return read(pending);
 }
 
+Tensor filling(const Tensor& x, const Scalar& value) {
+  check(fits(value, x.dtype()), "index_put: ", value, " does not fit ", x.dtype());
+  return full({}, value, {.dtype = x.dtype(), .device = x.device()});
+}
+
 }  // namespace
 
 Tensor TensorMembers::operator()(std::initializer_list<Index> indices) const {
   return indexed(self(), std::span<const Index>(indices.begin(), indices.size()));
+}
+
+Tensor TensorMembers::index_put(std::initializer_list<Index> indices, const Tensor& values,
+                                bool accumulate) const {
+  const Tensor& x = self();
+  detail::check_defined("index_put", {{"x", x}, {"values", values}});
+  check(values.dtype() == x.dtype(), "index_put: values are ", values.dtype(), ", array is ",
+        x.dtype(), "; convert with to()");
+  // What reads the elements finds their places, too.
+  const Tensor all = reshape(Tensor(detail::positions(x.numel(), x.device())), x.shape());
+  const Tensor places = all(indices);
+  check(broadcast_shapes("index_put", values.shape(), places.shape()) == places.shape(),
+        "index_put: values of shape ", values.shape(), " do not broadcast to the indexed ",
+        places.shape());
+  return hero::put(x, places, expand(values, places.shape()), accumulate);
+}
+
+Tensor TensorMembers::index_put(std::initializer_list<Index> indices, Scalar value,
+                                bool accumulate) const {
+  detail::check_defined("index_put", {{"x", self()}});
+  return index_put(indices, filling(self(), value), accumulate);
+}
+
+const Tensor& TensorMembers::index_put_(std::initializer_list<Index> indices, const Tensor& values,
+                                        bool accumulate) const {
+  return detail::become("index_put_", self(), detail::wants("index_put_", values),
+                        [&] { return self().index_put(indices, values, accumulate); });
+}
+
+const Tensor& TensorMembers::index_put_(std::initializer_list<Index> indices, Scalar value,
+                                        bool accumulate) const {
+  detail::check_defined("index_put_", {{"x", self()}});
+  return index_put_(indices, filling(self(), value), accumulate);
 }
 
 Tensor Tensor::operator[](const Tensor& positions_or_mask) const {

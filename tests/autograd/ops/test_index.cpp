@@ -1,8 +1,11 @@
+#include <cmath>
+
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/index.h>
+#include <hero/autograd/index_ops.h>
 #include <hero/autograd/shape_ops.h>
 
 using Catch::Matchers::ContainsSubstring;
@@ -105,4 +108,81 @@ TEST_CASE("a position that is a tensor without dimensions counts as a number") {
   CHECK(planned({zeros({}, {.dtype = kInt64, .device = kMeta})}).shape() == Shape{3});
   CHECK_THROWS_WITH(x({tensor(2)}), ContainsSubstring("2"));
   CHECK_THROWS_WITH(x({tensor(1.0)}), ContainsSubstring("index: a position is float32"));
+}
+
+TEST_CASE("what indexing reads index_put writes, with gradients of both sides") {
+  const Tensor mask = tensor({true, false, true}), rows = tensor({2, 0, 2});
+  const std::vector<std::vector<Index>> all = {
+      {1},
+      {Slice(1), 0},
+      {Ellipsis, Slice(None, None, -2)},
+      {None, mask, Slice(1, 3)},
+      {rows},
+      {Slice(), tensor({{0}, {-1}}), rows},
+      {tensor({1}), Slice(None, None, 2), rows},
+      {true, 0, rows},
+      {false, 2},
+      {Slice(4)},
+      {zeros({0}, {.dtype = kInt64}), Ellipsis},
+      {tensor(2), None, Ellipsis, 1},
+  };
+  const Tensor x = randn({3, 4, 3}, {.dtype = kFloat64, .requires_grad = true});
+  const auto put = [](const Tensor& to, const std::vector<Index>& at, const Tensor& values,
+                      bool accumulate) {
+    if (at.size() == 1) return to.index_put({at[0]}, values, accumulate);
+    if (at.size() == 2) return to.index_put({at[0], at[1]}, values, accumulate);
+    if (at.size() == 3) return to.index_put({at[0], at[1], at[2]}, values, accumulate);
+    return to.index_put({at[0], at[1], at[2], at[3]}, values, accumulate);
+  };
+  const auto read = [](const Tensor& from, const std::vector<Index>& at) {
+    if (at.size() == 1) return from({at[0]});
+    if (at.size() == 2) return from({at[0], at[1]});
+    if (at.size() == 3) return from({at[0], at[1], at[2]});
+    return from({at[0], at[1], at[2], at[3]});
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    INFO(i);
+    // Where each element comes from, and how often it is written to.
+    const Tensor ids = read(numbers(x.shape()), all[i]).reshape({-1});
+    const Tensor times = bincount(ids, {}, x.numel()).reshape(x.shape());
+    const Tensor values =
+        randn(read(x, all[i]).shape(), {.dtype = kFloat64, .requires_grad = true});
+    const Tensor sum = put(x, all[i], values, true), replaced = put(x, all[i], values, false);
+    CHECK(sum.requires_grad());
+    for (int64_t e = 0; e < x.numel(); ++e) {
+      double added = 0.0, last = x.reshape({-1})[e].item();
+      for (int64_t k = 0; k < ids.numel(); ++k) {
+        if (ids[k].item<int64_t>() != e) continue;
+        last = values.reshape({-1})[k].item();
+        added += last;
+      }
+      CHECK(std::abs(sum.reshape({-1})[e].item() - x.reshape({-1})[e].item() - added) < 1e-12);
+      CHECK(replaced.reshape({-1})[e].item() == last);
+    }
+    const Tensor kept = grad(replaced.sum(), x, {.allow_unused = true});
+    CHECK(equal(kept, (times == 0).to(kFloat64)));
+    const Tensor number = put(x, all[i], tensor(0.25).to(kFloat64), false);
+    CHECK(number.eq(0.25).sum().item() == (times > 0).sum().item());
+    // In place it is the same, with history.
+    const Tensor y = x * 1.0;
+    if (all[i].size() == 2) {
+      y.index_put_({all[i][0], all[i][1]}, values, true);
+      CHECK(equal(y, sum));
+      CHECK(equal(grad(y.sum(), values), ones_like(values)));
+    }
+  }
+}
+
+TEST_CASE("index_put refuses values that do not fit, and takes numbers of the array's kind") {
+  const Tensor x = zeros({2, 3}), whole = zeros({3}, {.dtype = kInt64});
+  CHECK_THROWS_WITH(x.index_put_({0}, ones({2})), ContainsSubstring("do not broadcast"));
+  CHECK_THROWS_WITH(x.index_put_({Ellipsis, 5}, 1.0), ContainsSubstring("out of range"));
+  CHECK_THROWS_WITH(x.index_put_({0}, tensor(1)), ContainsSubstring("values are int64"));
+  CHECK_THROWS_WITH(zeros({3}, {.dtype = kUInt8}).index_put_({0}, 256),
+                    ContainsSubstring("256 does not fit uint8"));
+  CHECK_THROWS_WITH(Tensor().index_put_({0}, 1), ContainsSubstring("undefined"));
+  CHECK(values(whole.index_put_({Slice(1)}, 7).index_put_({tensor({1, 1})}, 1, true)) ==
+        List{0, 9, 7});
+  const Tensor leaf = zeros({2}, {.requires_grad = true});
+  CHECK_THROWS_WITH(leaf.index_put_({0}, 1.0), ContainsSubstring("leaf"));
 }

@@ -165,6 +165,17 @@ TEST_CASE("example: where") {
   CHECK(values(chosen) == Values{0.5, 3});
 }
 
+TEST_CASE("example: index_put") {
+  //! [index_put]
+  const Tensor x = zeros({2, 3});
+  x.index_put_({Slice(), 0}, 1.0);               // x[:, 0] = 1
+  x.index_put_({1, Slice(1)}, 2.0, true);        // x[1, 1:] += 2
+  const Tensor y = x.index_put({x > 1.5}, 0.5);  // a copy; x stays as it is
+  //! [index_put]
+  CHECK(equal(x, tensor({{1.0, 0.0, 0.0}, {1.0, 2.0, 2.0}})));
+  CHECK(equal(y, tensor({{1.0, 0.0, 0.0}, {1.0, 0.5, 0.5}})));
+}
+
 TEST_CASE("example: gather") {
   //! [gather]
   const Tensor log_p = tensor({{-0.1, -2.0, -3.0}, {-1.0, -0.5, -4.0}});
