@@ -69,6 +69,7 @@ struct CellParameters {
 class Recurrent : public Module {
  public:
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   /// The number of inputs, I.
   int64_t input_size() const { return input_size_; }
   /// The number of hidden units, H.
@@ -185,6 +186,7 @@ struct RNNCellOptions {
 /// bias_hh [G H].
 class RecurrentCell : public Module {
  public:
+  std::string extra_repr() const override;
   /// The number of inputs, I.
   int64_t input_size() const { return input_size_; }
   /// The number of hidden units, H.
@@ -211,6 +213,7 @@ class RNNCell : public RecurrentCell {
   /// Returns the new h for x [N, I] or [I] and h [N, H] or [H], which is zeros if undefined.
   Tensor operator()(const Tensor& x, const Tensor& h = {});
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
 
  private:
   Nonlinearity nonlinearity_;

@@ -4,6 +4,7 @@
 #include <hero/core/allocator.h>
 #include <hero/nn/init.h>
 #include <hero/nn/recurrent.h>
+#include <hero/nn/repr.h>
 
 namespace hero::nn {
 
@@ -25,6 +26,16 @@ Tensor zeros_for(const Tensor& x, const Shape& shape) {
 }
 
 }  // namespace
+
+std::string Recurrent::extra_repr() const {
+  std::string out = std::to_string(input_size_) + ", " + std::to_string(hidden_size_);
+  if (options_.num_layers != 1) out += ", num_layers=" + std::to_string(options_.num_layers);
+  if (!options_.bias) out += ", bias=False";
+  if (options_.batch_first) out += ", batch_first=True";
+  if (options_.dropout != 0.0) out += ", dropout=" + repr::text(options_.dropout);
+  if (options_.bidirectional) out += ", bidirectional=True";
+  return out;
+}
 
 Recurrent::Recurrent(const char* kind, int64_t gates, std::pair<int64_t, int64_t> sizes,
                      const RecurrentOptions& options)
@@ -148,6 +159,11 @@ Recurrent::Run GRU::run(const Tensor& x, const LstmState& first, const CellWeigh
   return {result.output, {result.h, Tensor()}};
 }
 
+std::string RecurrentCell::extra_repr() const {
+  return std::to_string(input_size_) + ", " + std::to_string(hidden_size_) +
+         (parameters_.b_ih->defined() ? "" : ", bias=False");
+}
+
 RecurrentCell::RecurrentCell(const char* kind, int64_t gates, std::pair<int64_t, int64_t> sizes,
                              bool bias)
     : input_size_(sizes.first), hidden_size_(sizes.second) {
@@ -197,6 +213,11 @@ PackedRecurrentResult GRU::operator()(const PackedSequence& x, const Tensor& h) 
 RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, const RNNCellOptions& options)
     : RecurrentCell("RNNCell", 1, {input_size, hidden_size}, options.bias),
       nonlinearity_(options.nonlinearity) {}
+
+std::string RNNCell::extra_repr() const {
+  const bool relu = nonlinearity_ == Nonlinearity::relu;
+  return RecurrentCell::extra_repr() + (relu ? ", nonlinearity=relu" : "");
+}
 
 Tensor RNNCell::operator()(const Tensor& x, const Tensor& h) {
   return run_hooked({x, state_for(x, h)}, [&](const Tensors& in) -> Tensors {

@@ -290,8 +290,16 @@ class ModuleWriter {
     std::string out = module.type_name() + "(" + module.extra_repr();
     if (module.children_.empty()) return out + ")";
     const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
-    for (const auto& child : module.children_) {
-      out += "\n" + indent + "(" + child->name_ + "): " + text(*child, depth + 1);
+    // In a list, neighbours with the same text are one line.
+    const bool folds = module.type_name() == "ModuleList";
+    const size_t count = module.children_.size();
+    for (size_t first = 0, end; first < count; first = end) {
+      const std::string child = text(*module.children_[first], depth + 1);
+      end = first + 1;
+      while (folds && end < count && text(*module.children_[end], depth + 1) == child) ++end;
+      out += "\n" + indent + "(" + module.children_[first]->name_;
+      if (end - first > 1) out += "-" + module.children_[end - 1]->name_;
+      out += "): " + (end - first > 1 ? std::to_string(end - first) + " x " + child : child);
     }
     return out + "\n" + std::string(static_cast<size_t>(2 * depth), ' ') + ")";
   }

@@ -6,6 +6,9 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/ops.h>
+#include <hero/nn/activation.h>
+#include <hero/nn/container.h>
+#include <hero/nn/linear.h>
 #include <hero/nn/recurrent.h>
 
 using namespace hero;
@@ -158,4 +161,28 @@ TEST_CASE("a recurrent layer on meta has shapes") {
   const auto [output, state] = lstm(zeros({5, 4, 3}, {.device = kMeta}));
   CHECK(output.shape() == Shape{5, 4, 4});
   CHECK(state.c.shape() == Shape{4, 5, 2});
+}
+
+TEST_CASE("recurrent layers and cells print what they were made with, as in PyTorch") {
+  CHECK(to_string(nn::RNN(3, 4)) == "RNN(3, 4)");
+  CHECK(to_string(nn::LSTM(3, 4, {.num_layers = 2, .batch_first = true, .dropout = 0.1})) ==
+        "LSTM(3, 4, num_layers=2, batch_first=True, dropout=0.1)");
+  CHECK(to_string(nn::GRU(3, 4, {.bias = false, .bidirectional = true})) ==
+        "GRU(3, 4, bias=False, bidirectional=True)");
+  CHECK(to_string(nn::GRUCell(3, 4)) == "GRUCell(3, 4)");
+  CHECK(to_string(nn::LSTMCell(3, 4, {.bias = false})) == "LSTMCell(3, 4, bias=False)");
+  CHECK(to_string(nn::RNNCell(3, 4, {.nonlinearity = Nonlinearity::relu})) ==
+        "RNNCell(3, 4, nonlinearity=relu)");
+}
+
+TEST_CASE("a list prints neighbours that look the same as one") {
+  nn::ModuleList list;
+  for (int i = 0; i < 3; ++i) list.append<nn::Sequential>().append<nn::Linear>(2, 2);
+  list.append<nn::ReLU>();
+  list.append<nn::Sequential>().append<nn::Linear>(2, 2);
+  CHECK(to_string(list) ==
+        "ModuleList(\n  (0-2): 3 x Sequential(\n"
+        "    (0): Linear(in_features=2, out_features=2, bias=True)\n  )\n  (3): ReLU()\n"
+        "  (4): Sequential(\n    (0): Linear(in_features=2, out_features=2, bias=True)\n  )\n)");
+  CHECK(to_string(nn::ModuleList()) == "ModuleList()");
 }
