@@ -70,6 +70,8 @@ class ZeroPad2d : public Pad {
  public:
   /// Makes the module, with these widths.
   explicit ZeroPad2d(const PadWidths& padding) : Pad(2, padding, PadMode::constant) {}
+  /// Makes the module, with these widths in braces.
+  explicit ZeroPad2d(std::initializer_list<int64_t> padding) : ZeroPad2d(PadWidths(padding)) {}
   /// Makes the module, with a width for each side.
   ZeroPad2d(int64_t left, int64_t right, int64_t top, int64_t bottom)
       : ZeroPad2d(PadWidths{left, right, top, bottom}) {}

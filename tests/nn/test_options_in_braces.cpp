@@ -135,3 +135,13 @@ TEST_CASE("options of recurrent layers have the layers' names") {
   CHECK(nn::LSTM(2, 3, lstm).options().num_layers == 2);
   CHECK(nn::GRU(2, 3, gru).options().bidirectional);
 }
+
+TEST_CASE("a padding takes its widths in braces") {
+  const Tensor x = ones({1, 2, 2});
+  CHECK(nn::ZeroPad2d({1, 2, 3, 4})(x).shape() == Shape{1, 9, 5});
+  CHECK(nn::ZeroPad2d(1, 2, 3, 4)(x).shape() == Shape{1, 9, 5});
+  CHECK(nn::ZeroPad2d({1})(x).shape() == Shape{1, 4, 4});
+  CHECK(nn::ZeroPad2d(1)(x).shape() == Shape{1, 4, 4});
+  CHECK(nn::ReplicationPad2d({1, 2, 3, 4})(x).shape() == Shape{1, 9, 5});
+  CHECK(nn::ConstantPad3d({1, 2, 0, 0, 0, 0}, 2.0)(ones({1, 1, 1, 1})).sum().item() == 7.0);
+}
