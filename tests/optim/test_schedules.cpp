@@ -182,3 +182,11 @@ TEST_CASE("a factor that holds for no steps is none") {
   CHECK(ConstantLR{.factor = 0.5, .total_iters = 0}(0.4, 0) == 0.4);
   CHECK_THROWS_WITH((LinearLR{.total_iters = 0}(0.4, 0)), ContainsSubstring("total_iters"));
 }
+
+TEST_CASE("in a sequence every curve begins with the base, MultiplicativeLR too") {
+  const MultiplicativeLR falls{[](int64_t) { return 0.5; }};
+  const SequentialLR sequence{{PolynomialLR{.total_iters = 2}, falls}, {3}};
+  CHECK(sequence(0.4, 2) == 0.0);
+  CHECK(sequence(0.4, 3) == 0.4);
+  CHECK(sequence(0.4, 4) == 0.2);
+}
