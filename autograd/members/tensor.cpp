@@ -41,10 +41,9 @@ Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
   Walk walk;
   for (size_t i = 0; i < outputs.size(); ++i) {
     check(outputs[i].defined(), op, ": output ", i, " is undefined");
-    detail::Edge edge = detail::gradient_edge(outputs[i]);
-    check(static_cast<bool>(edge.node), op, ": output ", i, " of shape ", outputs[i].shape(),
-          " does not require grad: no recorded operation leads to it");
-    walk.roots.push_back(std::move(edge));
+    check(detail::Recorder::wants_grad(op, outputs[i]), op, ": output ", i, " of shape ",
+          outputs[i].shape(), " does not require grad: no recorded operation leads to it");
+    walk.roots.push_back(detail::gradient_edge(outputs[i]));
     walk.gradients.push_back(seed(outputs[i], gradients.empty() ? Tensor() : gradients[i], op));
   }
   return walk;

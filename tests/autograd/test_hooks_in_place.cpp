@@ -180,6 +180,9 @@ TEST_CASE("a view taken before a recorded in-place write is refused, not silentl
   const Tensor view = base.slice(0, 0, 2);
   base.mul_(3.0);
   CHECK_THROWS_WITH(view * 2.0, ContainsSubstring("in-place"));
+  const Tensor ones_of_it = ones({2}, {.dtype = kFloat64});
+  CHECK_THROWS_WITH(view.backward(ones_of_it), ContainsSubstring("in-place"));
+  CHECK_THROWS_WITH(grad(view, x, {.grad_outputs = {ones_of_it}}), ContainsSubstring("in-place"));
   base.slice(0, 0, 2).sum().backward();
   CHECK(x.grad().to_vector<double>() == std::vector<double>{3.0, 3.0, 0.0});
 }
