@@ -56,17 +56,26 @@ int default_threads() {
 // sees an open job enters by adding one to the word. When the chunks are all handed out the caller
 // closes the job and waits for those who entered. A worker that wakes too late finds it closed and
 // sleeps again, so nobody waits for a worker that is not needed.
+//
+// [note: shares]
+// Neighbouring chunks are one thread's share, and where arrays have one size their shares are the
+// same parts of memory in every region: what a thread has written is still in its core's caches
+// when it reads that, and cores that share no cache do not pass it to and fro. A thread whose share
+// is done takes chunks of the others'.
 class Pool {
  public:
   // `former` is the pool of the process that this one was forked from.
-  Pool(int threads, const Pool* former) : threads_(threads), former_(former) {}
+  Pool(int threads, const Pool* former)
+      : threads_(threads), former_(former), shares_(static_cast<size_t>(threads)) {}
 
   int threads() const { return threads_.load(std::memory_order_relaxed); }
 
   void set_threads(int n) {
     const std::lock_guard<std::mutex> lock(region_mutex_);
     if (n == threads()) return;
+    std::vector<Share> shares(static_cast<size_t>(n));
     stop_workers();
+    shares_.swap(shares);
     threads_.store(n, std::memory_order_relaxed);
   }
 
@@ -80,14 +89,14 @@ class Pool {
     n_ = n;
     grain_ = grain;
     error_scope_ = detail::ErrorScope::current();
-    next_.store(0, std::memory_order_relaxed);
+    divide((n - 1) / grain + 1);
     error_ = nullptr;
     state_.fetch_add(kOneJob | kOpen);
     if (sleeping_.load() > 0) {
       { const std::lock_guard<std::mutex> wake(sleep_mutex_); }
       work_ready_.notify_all();
     }
-    take_chunks();
+    take_chunks(0);
     state_.fetch_and(~kOpen);
     wait_for_workers();
     if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -105,11 +114,11 @@ class Pool {
     const auto wanted = static_cast<size_t>(threads() - 1);
     while (workers_.size() < wanted) {
       try {
-        workers_.emplace_back(
-            [this, seen = job_of(state_.load()), cores = core::cores_for_started()] {
-              core::run_on(cores);
-              work(seen);
-            });
+        workers_.emplace_back([this, seen = job_of(state_.load()), own = workers_.size() + 1,
+                               cores = core::cores_for_started()] {
+          core::run_on(cores);
+          work(seen, own);
+        });
       } catch (const std::system_error&) {
         return;  // the system has no more threads: those that there are do the work
       }
@@ -127,7 +136,7 @@ class Pool {
     stopping_.store(false);
   }
 
-  void work(uint64_t seen) {
+  void work(uint64_t seen, size_t own) {
     while (wait_for_job(seen)) {
       uint64_t state = state_.load();
       seen = job_of(state);
@@ -138,7 +147,7 @@ class Pool {
       if (!entered) continue;
       seen = job_of(state);
       detail::ErrorScope::current() = error_scope_;
-      take_chunks();
+      take_chunks(own);
       const uint64_t left = state_.fetch_sub(1) - 1;
       if ((left & (kWorkers | kOpen)) == 0 && caller_sleeps_.load()) {
         { const std::lock_guard<std::mutex> wake(sleep_mutex_); }
@@ -184,15 +193,38 @@ class Pool {
     return ready();
   }
 
-  void take_chunks() {
+  // The chunks from `next` on that nobody has taken so far; past `end` there are none.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next = 0;
+    int64_t end = 0;
+  };
+
+  void divide(int64_t chunks) {
+    chunks_ = chunks;
+    sharing_ = static_cast<size_t>(std::min(static_cast<int64_t>(shares_.size()), chunks));
+    const auto count = static_cast<int64_t>(sharing_);
+    const int64_t each = chunks / count, longer = chunks % count;
+    int64_t begin = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      Share& share = shares_[static_cast<size_t>(i)];
+      share.next.store(begin, std::memory_order_relaxed);
+      share.end = begin += each + (i < longer ? 1 : 0);
+    }
+  }
+
+  // Those of the thread's own share first.
+  void take_chunks(size_t own) {
     const SerialRegion mark;
-    const int64_t chunks = (n_ - 1) / grain_ + 1;
     try {
-      for (int64_t i = next_.fetch_add(1); i < chunks; i = next_.fetch_add(1)) {
-        fn_(context_, i * grain_, i + 1 < chunks ? (i + 1) * grain_ : n_);
+      for (size_t i = 0; i < sharing_; ++i) {
+        Share& share = shares_[(own + i) % sharing_];
+        for (int64_t at = share.next.fetch_add(1); at < share.end; at = share.next.fetch_add(1)) {
+          fn_(context_, at * grain_, at + 1 < chunks_ ? (at + 1) * grain_ : n_);
+        }
       }
     } catch (...) {
-      next_.store(chunks);  // the others stop after their present chunk
+      // the others stop after their present chunk
+      for (size_t i = 0; i < sharing_; ++i) shares_[i].next.store(shares_[i].end);
       const std::lock_guard<std::mutex> lock(error_mutex_);
       if (error_ == nullptr) error_ = std::current_exception();
     }
@@ -210,10 +242,12 @@ class Pool {
   int64_t n_ = 0;
   int64_t grain_ = 1;
   const detail::ErrorScope* error_scope_ = nullptr;  // of the caller
+  int64_t chunks_ = 0;
+  size_t sharing_ = 0;         // how many shares the job has
+  std::vector<Share> shares_;  // one for each thread
   std::mutex error_mutex_;
   std::exception_ptr error_;
 
-  alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<uint64_t> state_{0};
   alignas(64) std::atomic<int> sleeping_{0};
   std::atomic<bool> caller_sleeps_{false};

@@ -64,6 +64,25 @@ TEST_CASE("parallel_for uses the other threads", "[core][threads]") {
   REQUIRE(present == 3);
 }
 
+TEST_CASE("a thread's chunks are neighbours, and the same ones every time", "[core][threads]") {
+  const ThreadLimit limit(2);
+  const auto self = std::this_thread::get_id();
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::atomic<bool> first = false, second = false;
+    // Of six chunks the caller's are the first three. In the last of its own each thread waits for
+    // the other one to come to its last, so that neither takes what is the other's.
+    std::vector<std::thread::id> threads(6);
+    parallel_for(6, 1, [&](int64_t i, int64_t) {
+      threads[static_cast<size_t>(i)] = std::this_thread::get_id();
+      if (i == 2) first = true;
+      if (i == 5) second = true;
+      while ((i == 2 || i == 5) && !(first && second)) std::this_thread::yield();
+    });
+    for (int i = 0; i < 3; ++i) REQUIRE(threads[static_cast<size_t>(i)] == self);
+    for (int i = 3; i < 6; ++i) REQUIRE(threads[static_cast<size_t>(i)] != self);
+  }
+}
+
 TEST_CASE("parallel_for at one thread stays on the calling thread", "[core][threads]") {
   const ThreadLimit limit(1);
   const auto self = std::this_thread::get_id();
