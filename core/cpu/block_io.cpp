@@ -132,6 +132,7 @@ BlockWriter::BlockWriter(const Array& array, DType as)
       from_size_(item_size(as)),
       to_size_(item_size(array.dtype())),
       direct_(walk_.linear() && array.dtype() == as),
+      has_rows_(direct_ || (walk_.has_rows(1) && array.dtype() == as)),
       convert_(converter(as, array.dtype())) {}
 
 void BlockWriter::commit(int64_t begin, int64_t count, const std::byte* scratch) const {

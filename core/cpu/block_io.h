@@ -2,6 +2,7 @@
 // Reading and writing arrays in blocks of contiguous, converted elements. Kernels are written once,
 // for contiguous memory; layout, broadcasting and dtype conversion live here.
 #include <cstring>
+#include <limits>
 
 #include <hero/core/array.h>
 
@@ -27,6 +28,8 @@ class Walk {
   /// Rows of elements that lie evenly: how many elements each has, and how far apart these are.
   int64_t row_size() const { return sizes_[ndim_ - 1]; }
   int64_t row_stride() const { return strides_[ndim_ - 1]; }
+  /// The rows are long enough to be worth a call of a kernel each.
+  bool has_rows(int64_t stride) const { return row_stride() == stride && row_size() >= 128; }
   /// The element at a position, and how many are left from there in its row.
   struct Place {
     int64_t element, left;
@@ -67,10 +70,7 @@ class BlockReader {
   /// One element is all that there is to read.
   bool constant() const { return walk_.constant(); }
   /// The elements lie in long rows, `stride` apart, and need no conversion.
-  bool has_rows(int64_t stride) const {
-    constexpr int64_t kLong = 128;
-    return !converts_ && walk_.row_stride() == stride && walk_.row_size() >= kLong;
-  }
+  bool has_rows(int64_t stride) const { return !converts_ && walk_.has_rows(stride); }
   /// The elements from a position to the end of its row, where they are, if has_rows() or direct().
   struct Row {
     const std::byte* first;
@@ -101,6 +101,20 @@ class BlockWriter {
   std::byte* target(int64_t begin, std::byte* scratch) const {
     return direct_ ? data_ + begin * to_size_ : scratch;
   }
+  /// Results go straight to the array, row by row: its elements have the dtype `as`, and are direct
+  /// or lie in long rows.
+  bool has_rows() const { return has_rows_; }
+  /// Where a kernel puts elements [begin, begin + count): the array's memory if has_rows(), else
+  /// scratch, which commit() stores.
+  struct Row {
+    std::byte* first;
+    int64_t count;
+  };
+  Row row(int64_t begin, std::byte* scratch) const {
+    if (!has_rows_) return {scratch, std::numeric_limits<int64_t>::max()};
+    const Walk::Place place = walk_.place(begin);
+    return {data_ + place.element * to_size_, place.left};
+  }
   /// Stores what the kernel put into scratch; nothing to do when direct.
   void commit(int64_t begin, int64_t count, const std::byte* scratch) const;
 
@@ -108,7 +122,7 @@ class BlockWriter {
   Walk walk_;
   std::byte* data_;
   int64_t from_size_, to_size_;
-  bool direct_;
+  bool direct_, has_rows_;
   ConvertFn convert_;
 };
 

@@ -71,6 +71,32 @@ TEST_CASE("a formula in float64 rounds once", "[core]") {
   REQUIRE(same(f.run_wide(t * t * t), cube));
 }
 
+TEST_CASE("a formula reads and writes long rows with gaps where they are", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16}) {
+    for (const int64_t width : {127, 128, 700, 1500}) {
+      const Array both = noise({5, 3, 2 * width + 3}, dtype, 1);
+      const Array a = both.slice(2, 0, width), b = both.slice(2, width + 3, 2 * width + 3);
+      const Array c = noise({3, 1}, dtype, 2), whole = noise({5, 3, width}, dtype, 3);
+      const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
+      for (const Array& y : {b, whole, awkward(b)}) {
+        const Array expected = by_maps(a.contiguous(), y.contiguous(), c, wide).to(dtype);
+        REQUIRE(same(in_one(a, y, c), expected));
+        for (const int64_t gap : {0, 5}) {
+          const Array frame = Array::full({5, 3, width + 2 * gap}, 7.0, dtype);
+          Formula f;
+          const Term x = f(a), z = f(y), bound = f(c), product = x * z;
+          f.run_into(where(bound < x, exp(product) / 3, x - 1) * z,
+                     frame.slice(2, gap, gap + width));
+          REQUIRE(same(frame.slice(2, gap, gap + width).contiguous(), expected));
+          if (gap > 0) REQUIRE(same(frame.slice(2, 0, gap), Array::full({5, 3, gap}, 7.0, dtype)));
+          const Array last = frame.slice(2, gap + width, width + 2 * gap);
+          if (gap > 0) REQUIRE(same(last, Array::full({5, 3, gap}, 7.0, dtype)));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a chain of maps is the same on any number of threads and without a kernel of its own",
           "[core]") {
   const Array a = noise({200'000}, kFloat32, 1), b = noise({1, 200'000}, kFloat32, 2);

@@ -36,7 +36,7 @@ struct Input {
   std::optional<BlockReader> reader;  // none for a number
   Scalar number;
   bool repeated = false;  // one element, taken for all
-  int slot = kNoSlot;     // kNoSlot where the array is read in place
+  int slot = kNoSlot;     // kNoSlot where the array is read in place, as far as its rows go
 };
 
 struct Step {
@@ -63,7 +63,9 @@ struct Chain {
       if (operand.array) input.reader.emplace(*operand.array, out.shape(), dtype);
       input.number = operand.scalar;
       input.repeated = !operand.array || input.reader->constant();
-      if (input.repeated || !input.reader->direct()) input.slot = slots.take();
+      const bool in_place =
+          !input.repeated && (input.reader->direct() || input.reader->has_rows(1));
+      if (!in_place) input.slot = slots.take();
     }
     for (size_t i = 0; i < list.size(); ++i) add(list, i, slots);
   }
@@ -95,12 +97,9 @@ struct Chain {
       repeat(inputs[i], std::min(block, end - begin), memory(inputs[i].slot));
     }
     std::byte* const spare = memory(steps.back().slot);
-    for (int64_t at = begin; at < end; at += block) {
-      const int64_t count = std::min(block, end - at);
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        if (inputs[i].repeated) continue;
-        read[i] = inputs[i].reader->read(at, count, memory(inputs[i].slot));
-      }
+    for (int64_t at = begin; at < end;) {
+      const BlockWriter::Row to = writer.row(at, spare);
+      const int64_t count = read_block(at, std::min({block, end - at, to.count}), memory, read);
       for (size_t i = 0; i < steps.size(); ++i) {
         const Step& step = steps[i];
         const std::byte* blocks[4];
@@ -110,11 +109,29 @@ struct Chain {
                                : memory(steps[static_cast<size_t>(from)].slot);
         }
         const bool is_last = i + 1 == steps.size();
-        step.kernel(count, blocks, step.repeated,
-                    is_last ? writer.target(at, spare) : memory(step.slot));
+        step.kernel(count, blocks, step.repeated, is_last ? to.first : memory(step.slot));
       }
-      writer.commit(at, count, spare);
+      if (to.first == spare) writer.commit(at, count, spare);
+      at += count;
     }
+  }
+
+  // Inputs from `at` on, of which there are `most` or, where a row ends before, fewer: how many.
+  template <class Memory>
+  int64_t read_block(int64_t at, int64_t most, const Memory& memory,
+                     std::vector<const std::byte*>& read) const {
+    int64_t count = most;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].slot != kNoSlot) continue;
+      const BlockReader::Row row = inputs[i].reader->row(at);
+      read[i] = row.first;
+      count = std::min(count, row.count);
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].slot == kNoSlot || inputs[i].repeated) continue;
+      read[i] = inputs[i].reader->read(at, count, memory(inputs[i].slot));
+    }
+    return count;
   }
 
   void repeat(const Input& input, int64_t count, std::byte* to) const {

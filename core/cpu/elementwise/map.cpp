@@ -85,7 +85,8 @@ struct MapJob {
     }
     std::byte* const spare = scratch[kMaxArity].bytes;
     for (int64_t at = begin; at < end;) {
-      int64_t count = in_place ? end - at : std::min(kBlock, end - at);
+      const BlockWriter::Row to = writer->row(at, spare);
+      int64_t count = std::min(in_place ? end - at : std::min(kBlock, end - at), to.count);
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (access[i] != Access::row) continue;
         const BlockReader::Row row = readers[i]->row(at);
@@ -95,8 +96,8 @@ struct MapJob {
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (access[i] == Access::block) blocks[i] = readers[i]->read(at, count, scratch[i].bytes);
       }
-      kernel(count, blocks, repeated, writer->target(at, spare));
-      writer->commit(at, count, spare);
+      kernel(count, blocks, repeated, to.first);
+      if (to.first == spare) writer->commit(at, count, spare);
       at += count;
     }
   }
@@ -160,7 +161,7 @@ void CpuBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, c
   if (map_tiny(kernel, inputs, compute, stored, out)) return;
   MapJob job{kernel, inputs, compute};
   job.writer.emplace(out, stored);
-  job.in_place = job.writer->direct();
+  job.in_place = job.writer->has_rows();
   for (size_t i = 0; i < inputs.size(); ++i) job.add(i, op.index, out.shape());
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { job.run(begin, end); });
 }
