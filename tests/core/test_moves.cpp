@@ -124,6 +124,25 @@ TEST_CASE("copies of large arrays in blocks have the same bytes on any number of
   }
 }
 
+TEST_CASE("copies that convert turned arrays convert what the array in order holds", "[core]") {
+  const Array x = noise({3, 130, 700}, kFloat32, 1), large = noise({900, 1100}, kFloat32, 2);
+  const std::vector<Array> turned = {x.transpose(1, 2),
+                                     x.transpose(0, 2),
+                                     x.permute({1, 2, 0}),
+                                     large.t(),
+                                     large.slice(0, 3, 888).slice(1, 5, 1000).t(),
+                                     x.select(1, 0).t()};
+  for (const Array& from : turned) {
+    for (const DType dtype : {kFloat64, kBFloat16, kInt32, kBool}) {
+      const Array expected = from.contiguous().to(dtype);
+      REQUIRE(same(from.to(dtype).contiguous(), expected));
+      const Array into = Array::zeros(from.shape(), dtype).transpose(0, -1).contiguous();
+      core::backend(kCpu).copy(from, into.transpose(0, -1));
+      REQUIRE(same(into.transpose(0, -1).contiguous(), expected));
+    }
+  }
+}
+
 TEST_CASE("copies take arrays without elements, single ones and the same view", "[core]") {
   REQUIRE(copies(Array::zeros({0, 3}), Array::zeros({0, 3})));
   REQUIRE(copies(Array::full({}, 3), Array::zeros({})));

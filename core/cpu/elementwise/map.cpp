@@ -166,10 +166,43 @@ void CpuBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, c
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { job.run(begin, end); });
 }
 
+namespace {
+
+// Whether neighbours of dst lie far apart in src, and others are neighbours there.
+bool is_turned(const Array& src, const Array& dst) {
+  constexpr int64_t kSmall = 4096;
+  if (dst.numel() < kSmall || src.shape() != dst.shape() || dst.strides().back() != 1) return false;
+  bool is_dense = false;
+  for (int i = 0; i + 1 < src.ndim(); ++i) {
+    is_dense |= src.strides()[i] == 1 && src.shape()[i] > 1;
+  }
+  return is_dense && src.strides().back() > 1 && src.shape().back() > 1;
+}
+
+// Turned first, as they are, some lines at a time.
+void copy_turned(CpuBackend& cpu, const Array& src, const Array& dst) {
+  constexpr int64_t kPiece = 8 * kGrain;
+  const int64_t count = dst.shape()[0], each = dst.numel() / count;
+  if (each > kPiece && dst.ndim() > 2) {
+    for (int64_t i = 0; i < count; ++i) copy_turned(cpu, src.select(0, i), dst.select(0, i));
+    return;
+  }
+  const int64_t step = std::max<int64_t>(1, kPiece / each);
+  for (int64_t i = 0; i < count; i += step) {
+    const Array part = dst.slice(0, i, std::min(i + step, count));
+    const Array turned = Array::empty(part.shape(), src.dtype());
+    move_elements(src.slice(0, i, std::min(i + step, count)), turned);
+    cpu.copy(turned, part);
+  }
+}
+
+}  // namespace
+
 void CpuBackend::copy(const Array& src, const Array& dst) {
   const int64_t n = dst.numel();
   if (n == 0) return;
   if (src.dtype() == dst.dtype()) return move_elements(src, dst);
+  if (is_turned(src, dst)) return copy_turned(*this, src, dst);
   const BlockReader reader(src, dst.shape(), dst.dtype());
   const BlockWriter writer(dst, dst.dtype());
   const int64_t item = item_size(dst.dtype());
