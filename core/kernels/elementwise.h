@@ -395,6 +395,6 @@ using MapList =
              Acos, Asinh, Acosh, Atanh, Log10, Erfc, Erfinv, Lgamma, Digamma, Zeta, Hypot, Copysign,
              Xlogy, Trunc, Fmod, FloorDivide, TruncDivide, BitwiseAnd, BitwiseOr, BitwiseXor,
              ShiftLeft, ShiftRight, LeakyReluBackward, EluBackward, SoftplusBackward,
-             HardswishBackward, HardtanhBackward, WhereLess, WhereLessEqual>;
+             HardswishBackward, HardtanhBackward, WhereLess, WhereLessEqual, Cube>;
 
 }  // namespace hero::core::kernels

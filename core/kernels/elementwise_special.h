@@ -172,5 +172,15 @@ struct ShiftRight : OnIntegers {
     return as<T>(x >> places);
   }
 };
+/// x^3; of float computed in double and rounded once.
+struct Cube : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "pow";
+  template <class T>
+  HERO_HD T operator()(T x) const {
+    const double wide = x;
+    return static_cast<T>(wide * wide * wide);
+  }
+};
 
 }  // namespace hero::core::kernels

@@ -69,6 +69,7 @@ TEST_CASE("a formula in float64 rounds once", "[core]") {
   const Array wide = x.to(kFloat64);
   const Array cube = map<kernels::Mul>(map<kernels::Mul>(wide, wide), wide).to(kFloat32);
   REQUIRE(same(f.run_wide(t * t * t), cube));
+  REQUIRE(same(map<kernels::Cube>(x), cube));
 }
 
 TEST_CASE("a formula reads and writes long rows with gaps where they are", "[core]") {

@@ -165,12 +165,12 @@ struct RemainderScalar : WithScalar<k::Remainder> {
 };
 struct PowScalar : WithScalar<k::Pow> {
   using WithScalar::WithScalar;
-  // Small whole powers are products, of float32 in float64: rounded once, as those of the kernel.
+  // Small whole powers are products, of float32 in float64, rounded once as those of the kernel.
   Array forward(const Array& a) {
     const double e = scalar.real(), times = std::abs(e);
-    if (a.dtype() == kFloat64 || !(times > 1.0 && times <= 8.0) || times != std::floor(times)) {
-      return WithScalar::forward(a);
-    }
+    const bool is_small = times > 1.0 && times <= 8.0 && times == std::floor(times);
+    if (a.dtype() == kFloat64 || !is_small) return WithScalar::forward(a);
+    if (e == 3.0 && a.dtype() == kFloat32) return core::map<k::Cube>(a);
     core::Formula f;
     const Term x = f(a);
     Term product = x;
