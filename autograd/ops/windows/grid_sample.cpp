@@ -1,5 +1,6 @@
-// Sampling images at points: gathers at the neighbouring pixels, weighed by what depends on the
-// points; so both have derivatives of any order.
+// Sampling images at points: one kernel on the host. Its composed definition gathers at the
+// neighbouring pixels and weighs them by what depends on the points, so both have derivatives of
+// any order.
 #include <cmath>
 
 #include <hero/autograd/autocast.h>
@@ -8,8 +9,11 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/windows/grid_sample.h>
 #include <hero/autograd/shape_ops.h>
+#include <hero/core/functions/grid_sample.h>
 
 namespace hero {
 
@@ -149,7 +153,68 @@ void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
   check(o.mode != GridMode::bicubic || dims == 2, "grid_sample: bicubic is made for [N, C, H, W]");
 }
 
+core::GridSampling sampling_of(const GridSampleOptions& o) {
+  using Outside = core::GridSampling::Outside;
+  const int taps = o.mode == GridMode::nearest ? 1 : o.mode == GridMode::bilinear ? 2 : 4;
+  const bool is_border = o.padding_mode == GridPadding::border;
+  const bool is_reflected = o.padding_mode == GridPadding::reflection;
+  return {taps,
+          is_border      ? Outside::border
+          : is_reflected ? Outside::reflection
+                         : Outside::zeros,
+          o.align_corners};
+}
+
+// On the host [note: fused and composed].
+struct GridSample : Op {
+  static constexpr unsigned kSaveInputs = 0b11;
+  GridSampleOptions options;
+  explicit GridSample(const GridSampleOptions& o) : options(o) {}
+  const char* name() const override { return "grid_sample"; }
+
+  Array forward(const Array& x, const Array& grid) {
+    return core::grid_sample(sampling_of(options), x, grid);
+  }
+
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0), grid = input(1);
+    const bool is_flat = options.mode == GridMode::nearest;
+    Grads grads;
+    if (grad_enabled()) {
+      grads = detail::composed_backward(*this, {x, grid}, {g}, [o = options](const auto& in) {
+        return std::vector<Tensor>{detail::composed_grid_sample(in[0], in[1], o)};
+      });
+    } else {
+      const core::GridSampling how = sampling_of(options);
+      grads.resize(2);
+      if (needs(0)) {
+        grads[0] = Tensor(core::grid_sample_back_x(how, g.array(), x.shape(), grid.array()));
+      }
+      if (needs(1) && !is_flat) {
+        grads[1] = Tensor(core::grid_sample_back_grid(how, g.array(), x.array(), grid.array()));
+      }
+    }
+    // The nearest pixel is the same one nearby.
+    if (needs(1) && is_flat) grads[1] = zeros_like(grid);
+    return grads;
+  }
+};
+
 }  // namespace
+
+Tensor detail::composed_grid_sample(const Tensor& x, const Tensor& grid,
+                                    const GridSampleOptions& options) {
+  // The grid names the last dimension first.
+  std::vector<Tensor> at;
+  for (int i = 0; i < x.ndim() - 2; ++i) {
+    const Tensor raw = select(grid, -1, x.ndim() - 3 - i);
+    const Tensor pixel =
+        in_pixels(where(isnan(raw), -1.0, raw), x.size(2 + i), options.align_corners);
+    at.push_back(options.mode == GridMode::bicubic ? pixel : padded(pixel, x.size(2 + i), options));
+  }
+  if (options.mode == GridMode::nearest) return nearest(x, at);
+  return options.mode == GridMode::bicubic ? cubic(x, at, options) : linear(x, at);
+}
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
   detail::check_defined("grid_sample", {{"x", x}, {"grid", grid}});
@@ -162,16 +227,8 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
       return grid_sample(in[0], in[1], options);
     });
   }
-  // The grid names the last dimension first.
-  std::vector<Tensor> at;
-  for (int i = 0; i < x.ndim() - 2; ++i) {
-    const Tensor raw = select(grid, -1, x.ndim() - 3 - i);
-    const Tensor pixel =
-        in_pixels(where(isnan(raw), -1.0, raw), x.size(2 + i), options.align_corners);
-    at.push_back(options.mode == GridMode::bicubic ? pixel : padded(pixel, x.size(2 + i), options));
-  }
-  if (options.mode == GridMode::nearest) return nearest(x, at);
-  return options.mode == GridMode::bicubic ? cubic(x, at, options) : linear(x, at);
+  if (core::samples_on_host(x.array())) return record(GridSample(options), x, grid);
+  return detail::composed_grid_sample(x, grid, options);
 }
 
 Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) {
