@@ -4,7 +4,7 @@
 #include <hero/core/allocator.h>
 #include <hero/nn/init.h>
 #include <hero/nn/recurrent.h>
-#include <hero/nn/repr.h>
+#include <hero/nn/module/repr.h>
 
 namespace hero::nn {
 
