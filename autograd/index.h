@@ -59,6 +59,6 @@ class Index {
 
 // Tensor::operator() takes them: numbers drop a dimension, slices and None give views, and tensors
 // broadcast together; their common shape takes the place of the dimensions that they index where
-// these are neighbours, and else comes first.
+// these are neighbours, and else comes first. index_put() and index_put_() write to what it reads.
 
 }  // namespace hero
