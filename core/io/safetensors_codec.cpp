@@ -1,6 +1,8 @@
 // Arrays that a safetensors file keeps in the bytes of a codec.
 #include <algorithm>
 #include <charconv>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <hero/core/backend.h>
@@ -103,16 +105,18 @@ bool takes_codec(DType dtype, const Shape& shape, Codec codec) {
 
 void take_codecs(Header& header, const std::string& what) {
   Metadata others;
+  std::unordered_map<std::string_view, Entry*> entries;  // a file may have very many of both
+  for (Entry& entry : header.entries) entries.emplace(entry.name, &entry);
   for (auto& [key, text] : header.metadata) {
     if (!key.starts_with(kCodecKey)) {
       others.emplace(key, std::move(text));
       continue;
     }
     const std::string of = key.substr(kCodecKey.size());
-    const auto entry = std::find_if(header.entries.begin(), header.entries.end(),
-                                    [&](const Entry& each) { return each.name == of; });
-    check(entry != header.entries.end(), what, ": metadata say that ", start_of(of),
+    const auto found = entries.find(of);
+    check(found != entries.end(), what, ": metadata say that ", start_of(of),
           " is encoded, and there is no such tensor");
+    Entry* const entry = found->second;
     const std::optional<Codec> codec = take_array(*entry, text);
     check(codec.has_value(), what, ": tensor ", start_of(of), ", ", name_of(entry->dtype), " ",
           entry->shape, ", is no encoded array of ", start_of(text));

@@ -138,6 +138,19 @@ TEST_CASE("safetensors: which arrays are encoded") {
   }
 }
 
+// With a search through all arrays for each of them this would take many seconds.
+TEST_CASE("safetensors: very many encoded arrays") {
+  const TempDir dir;
+  const Array one = noise({400}, kFloat32, 1), expected = through(Codec::int8, one);
+  std::vector<NamedArray> arrays;
+  for (int i = 0; i < 30000; ++i) arrays.push_back({"w" + std::to_string(i), one});
+  save_safetensors(dir / "x", arrays, {}, {.all = Codec::int8});
+  const SafetensorsReader reader(dir / "x");
+  CHECK(reader.entries().size() == arrays.size());
+  CHECK(reader.metadata() == Metadata{{"format", "pt"}});
+  CHECK(same(reader.load("w29999"), expected));
+}
+
 TEST_CASE("safetensors: a block that is not finite comes back as NaN, the others as they were") {
   const TempDir dir;
   Array w = noise({600}, kFloat32, 6);
