@@ -41,13 +41,26 @@ Shape matrices(Shape batch, int64_t rows, int64_t columns) {
 }
 
 Batch::Batch(const Array& array, const Shape& batch)
-    : dense_(array), rows_(array.size(-2)), columns_(array.size(-1)) {
-  // A matrix for all stays one.
-  const bool one = batch_of(array).numel() == 1;
-  if (!one) dense_ = array.expand(matrices(batch, rows_, columns_));
+    : dense_(array),
+      batch_(batch),
+      repeats_(batch_of(array) != batch),
+      rows_(array.size(-2)),
+      columns_(array.size(-1)) {
   turned_ = !dense_.is_contiguous() && dense_.t().is_contiguous();
   if (!turned_) dense_ = dense_.contiguous();
-  step_ = one ? 0 : rows_ * columns_;
+}
+
+// The place among the array's own matrices of the one for matrix i of the batch.
+int64_t Batch::place_of(int64_t i) const {
+  const int own = dense_.ndim() - 2;
+  int64_t place = 0, step = 1;
+  for (int d = 1; d <= own; ++d) {
+    const int64_t size = dense_.shape()[own - d], all = batch_[batch_.size() - d];
+    if (size > 1) place += i % all * step;
+    i /= all;
+    step *= size;
+  }
+  return place;
 }
 
 void for_each_matrix(const char* op, const Shape& batch, const char* fault, int64_t steps,

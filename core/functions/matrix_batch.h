@@ -14,22 +14,24 @@ void check_pair(const char* op, const Array& a, const Array& b);
 Shape batch_of(const Array& a);
 Shape matrices(Shape batch, int64_t rows, int64_t columns);
 
-// The matrices of a batch, one after another: by rows, or by columns where they lie so already.
+// The matrices that an array has for a batch to which its own broadcasts, by rows, or by columns
+// where they lie so already. One that stands for several is there once.
 class Batch {
  public:
   Batch(const Array& array, const Shape& batch);
   template <class T>
   T* at(int64_t i) const {
-    return dense_.data<T>() + i * step_;
+    return dense_.data<T>() + (repeats_ ? place_of(i) : i) * rows_ * columns_;
   }
   int64_t row_step() const { return turned_ ? 1 : columns_; }
   int64_t column_step() const { return turned_ ? rows_ : 1; }
 
  private:
+  int64_t place_of(int64_t i) const;
   Array dense_;
-  bool turned_;
+  Shape batch_;
+  bool turned_, repeats_;
   int64_t rows_, columns_;
-  int64_t step_;
 };
 
 // Calls body(i), of so many steps, for each matrix; the first (by position) for which it gives

@@ -9,6 +9,7 @@
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
+#include <hero/core/ledger.h>
 #include <hero/core/thread_pool.h>
 
 namespace {
@@ -104,6 +105,18 @@ TEST_CASE("one matrix for many right sides, and many for one", "[core]") {
         CHECK(same(at(y).clone(), solve(at(a), side)));
         CHECK(same(at(z).clone(), solve(at(a), at(b))));
       }
+    }
+    // Batches that broadcast in both directions, of matrices that are there once.
+    const Array few = a.slice(1, 0, 1), many = noise({5, 1, 3, 20, 1}, dtype, 7);
+    Ledger ledger;
+    const LedgerScope scope(ledger);
+    const Array broadcast = solve_triangular(few, many, {.upper = true});
+    CHECK(ledger.peak() < 2 * few.nbytes());
+    CHECK(broadcast.shape() == Shape{5, 2, 3, 20, 1});
+    for (int64_t i = 0; i < 2; ++i) {
+      CHECK(same(broadcast.select(0, 4).select(0, i).select(0, 2).clone(),
+                 solve_triangular(few.select(0, i).select(0, 0),
+                                  many.select(0, 4).select(0, 0).select(0, 2), {.upper = true})));
     }
     const Array turned = solve_triangular(a.t(), side, {.upper = true});
     CHECK(same(turned.select(0, 1).select(0, 2).clone(),
