@@ -32,8 +32,8 @@ struct SwapOptions {
 };
 
 /// A file without a name in a folder: it uses its space while the object lives and frees it
-/// afterwards, also if the process is killed. Several threads may use it. It must outlive every
-/// Swapped in it.
+/// afterwards, also if the process is killed. Several threads may use it. While there is a Swapped
+/// in it, the space stays in use, even if the object has ended.
 class SwapFile {
  public:
   /// Slots begin at multiples of this many bytes and are rounded up to them.
@@ -63,7 +63,7 @@ class SwapFile {
 
  private:
   friend class Swapped;
-  std::unique_ptr<SwapWorker> worker_;
+  std::shared_ptr<SwapWorker> worker_;
 };
 
 /// A storage on the cpu with a slot in a SwapFile. Only one thread at a time may use it, and

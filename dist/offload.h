@@ -22,8 +22,9 @@ struct Offload {
   bool parameters = false;
   /// The shards are in this file, those of each unit in a slot of its own, and are read into memory
   /// to be gathered and to be stepped; their gradients are in host memory. So are the optimizer's
-  /// states, unless it is an optim::Paged. The file must outlive the module; either every rank has
-  /// a file or none does.
+  /// states, unless it is an optim::Paged. Its space stays in use until the module ends, even if
+  /// the object ends before; Module::to() needs the object, for new slots. Either every rank has a
+  /// file or none does.
   core::SwapFile* disk = nullptr;
   /// The same file, if nobody else keeps it while the module lives.
   std::shared_ptr<core::SwapFile> own_disk = {};

@@ -8,7 +8,7 @@
 namespace hero::core {
 
 SwapFile::SwapFile(const std::string& folder, const SwapOptions& options)
-    : worker_(std::make_unique<SwapWorker>(folder, options)) {}
+    : worker_(std::make_shared<SwapWorker>(folder, options)) {}
 SwapFile::~SwapFile() = default;
 
 const std::string& SwapFile::folder() const { return worker_->folder(); }
@@ -20,6 +20,7 @@ bool SwapFile::direct() const { return worker_->direct(); }
 int SwapFile::descriptor() const { return worker_->descriptor(); }
 
 struct Swapped::Slot {
+  std::shared_ptr<SwapWorker> file;  // kept as long as there is a slot, whoever ends first
   SwapWorker& worker;
   Ref<Storage> storage;
   int64_t bytes;  // of the slot
@@ -72,7 +73,8 @@ Swapped::Swapped(SwapFile& file, Ref<Storage> storage) {
   SwapJob job;
   job.bytes = storage->bytes();
   job.first = bytes > 0 ? file.worker_->take(bytes) : 0;
-  slot_ = std::make_unique<Slot>(Slot{*file.worker_, std::move(storage), bytes, std::move(job)});
+  slot_ = std::make_unique<Slot>(
+      Slot{file.worker_, *file.worker_, std::move(storage), bytes, std::move(job)});
   slot_->hold(bytes);
 }
 

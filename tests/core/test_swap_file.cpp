@@ -169,6 +169,21 @@ TEST_CASE("a swapped storage comes back with its bytes", "[swap]") {
   CHECK(file.used() == 0);
 }
 
+TEST_CASE("slots that outlive their swap file keep its bytes", "[swap]") {
+  auto file = std::make_unique<SwapFile>(swap_folder(), hero::core::SwapOptions{.bytes = kMiB});
+  Swapped first(*file, filled_storage(70'000, 3));
+  auto second = std::make_unique<Swapped>(*file, filled_storage(4096, 4));
+  write_out(first);
+  second->begin_write();
+  file.reset();
+  second.reset();
+  read_in(first);
+  CHECK(holds(*first.storage(), 3));
+  write_out(first);
+  read_in(first);
+  CHECK(holds(*first.storage(), 3));
+}
+
 TEST_CASE("what was only read is dropped without a write", "[swap]") {
   SwapFile file(swap_folder(), {.bytes = kMiB});
   Swapped swapped(file, filled_storage(10000, 3));

@@ -70,6 +70,15 @@ void damage(const SwapFile& file, bool cut) {
 
 }  // namespace
 
+TEST_CASE("a module outlives the file of its shards, whichever is made first") {
+  dist::run_ranks(2, [](dist::Communicator& world) {
+    Stack model(3, 8);
+    SwapFile disk(swap_folder(), {.bytes = int64_t{1} << 20});
+    dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>(), .offload = {.disk = &disk}});
+    sum(model(shelf_input(8))).backward();
+  });
+}
+
 TEST_CASE("rungs on disk end with the bits of those in memory: AdamW") {
   for (const int ranks : {1, 2, 4}) {
     check_on_disk({.subject = Subject::mlp, .method = Method::adamw, .ranks = ranks});
