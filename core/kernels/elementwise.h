@@ -17,7 +17,6 @@ namespace hero::core::kernels {
   };
 // One line a function instead of five: the name, the function and the error text cannot drift
 // apart.
-HERO_FORWARD(Exp, exp)
 HERO_FORWARD(Exp2, exp2)
 HERO_FORWARD(Expm1, expm1)
 HERO_FORWARD(Log, log)
@@ -32,7 +31,6 @@ HERO_FORWARD(Atan, atan)
 HERO_FORWARD(Sinh, sinh)
 HERO_FORWARD(Cosh, cosh)
 HERO_FORWARD(Tanh, tanh)
-HERO_FORWARD(Sigmoid, sigmoid)
 HERO_FORWARD(LogSigmoid, logsigmoid)
 HERO_FORWARD(Erf, erf)
 HERO_FORWARD(Gelu, gelu)

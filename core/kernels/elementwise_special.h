@@ -172,6 +172,16 @@ struct ShiftRight : OnIntegers {
     return as<T>(x >> places);
   }
 };
+struct Exp : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "exp";
+  HERO_HD auto operator()(auto x) const { return math::exp_in_vectors(x); }
+};
+struct Sigmoid : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "sigmoid";
+  HERO_HD auto operator()(auto x) const { return math::sigmoid_in_vectors(x); }
+};
 /// x^3; of float computed in double and rounded once.
 struct Cube : OnFloats {
   static constexpr int arity = 1;

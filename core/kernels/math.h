@@ -13,6 +13,12 @@
 
 namespace hero::math {
 
+/// \name Those of double that have code of their own for loops.
+/// \{
+[[gnu::always_inline]] HERO_HD inline float exp_in_vectors(float x) { return exp(x); }
+[[gnu::always_inline]] HERO_HD inline float sigmoid_in_vectors(float x) { return sigmoid(x); }
+/// \}
+
 HERO_HD inline float sqrt(float x) { return std::sqrt(x); }
 HERO_HD inline double sqrt(double x) { return std::sqrt(x); }
 

@@ -30,6 +30,10 @@ HERO_HD inline double sigmoid(double x) {
   const double t = std::exp(-std::fabs(x));
   return (x < 0.0 ? t : 1.0) / (1.0 + t);
 }
+[[gnu::always_inline]] HERO_HD inline double sigmoid_in_vectors(double x) {
+  const double t = exp_in_vectors(-std::fabs(x));
+  return (x < 0.0 ? t : 1.0) / (1.0 + t);
+}
 
 /// ln(1 + e^(beta x)) / beta, and x itself where beta x exceeds the threshold.
 HERO_HD inline double softplus(double x, double beta, double threshold) {

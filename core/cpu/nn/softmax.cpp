@@ -13,13 +13,18 @@ namespace hero::core::cpu {
 
 namespace {
 
+template <class T>
+[[gnu::noinline]] void exponentials(const T* x, T top, int64_t n, T* to) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = softmax_term(x[i] - top);
+}
+
 // `out` may be `x` in all four rows.
 template <class T>
 void softmax_row(const T* x, int64_t n, T* out) {
   const T top = row_max(x, n);
   const T sum = sum_blocks<T>(n, [&](int64_t at, int64_t count) {
-#pragma GCC ivdep
-    for (int64_t i = at; i < at + count; ++i) out[i] = exp_term(x[i] - top);
+    exponentials(x + at, top, count, out + at);
     return block_sum(out + at, count);
   });
   const T scale = T(1) / sum;
@@ -32,7 +37,7 @@ void log_softmax_row(const T* x, int64_t n, T* out) {
   T terms[kBlock];
   const T top = row_max(x, n);
   const T sum = sum_blocks<T>(n, [&](int64_t at, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) terms[i] = exp_term(x[at + i] - top);
+    exponentials(x + at, top, count, terms);
     return block_sum(terms, count);
   });
   const T shift = math::log(sum);
@@ -56,7 +61,7 @@ void log_softmax_row_backward(const T* g, const T* y, int64_t n, T* out) {
   const T sum =
       sum_blocks<T>(n, [&](int64_t at, int64_t count) { return block_sum(g + at, count); });
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = g[i] - math::exp(y[i]) * sum;
+  for (int64_t i = 0; i < n; ++i) out[i] = g[i] - math::exp_in_vectors(y[i]) * sum;
 }
 
 template <class T>

@@ -6,6 +6,10 @@
 
 namespace hero::core::cpu {
 
+// exp_term() of double in vectors, too.
+[[gnu::always_inline]] inline float softmax_term(float x) { return exp_term(x); }
+[[gnu::always_inline]] inline double softmax_term(double x) { return math::exp_in_vectors(x); }
+
 /// Scratch of a thread for pieces of `width` columns of n rows.
 template <class T>
 class SoftmaxColumns {
@@ -62,7 +66,7 @@ class SoftmaxColumns {
       const T *gradient = g[i], *from = y[i];
       T* to = out[i];
       fetch_row(y, i + 1);
-      each([&](int64_t c) { to[c] = gradient[c] - math::exp(from[c]) * sum_[c]; });
+      each([&](int64_t c) { to[c] = gradient[c] - math::exp_in_vectors(from[c]) * sum_[c]; });
     }
   }
 
@@ -94,8 +98,8 @@ class SoftmaxColumns {
       each([&](int64_t c) { top_[c] = from[c] > top_[c] ? from[c] : top_[c]; });
     }
   }
-  const T* exponentials(const T* x, T* to) const {
-    each([&](int64_t c) { to[c] = exp_term(x[c] - top_[c]); });
+  [[gnu::noinline]] const T* exponentials(const T* x, T* to) const {
+    each([&](int64_t c) { to[c] = softmax_term(x[c] - top_[c]); });
     return to;
   }
 
