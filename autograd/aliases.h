@@ -4,6 +4,7 @@
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/product_ops.h>
+#include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
 
 namespace hero {
@@ -44,7 +45,8 @@ inline Tensor not_equal(const Tensor& a, const Tensor& b) { return ne(a, b); }
 inline Tensor not_equal(const Tensor& a, Scalar b) { return ne(a, b); }
 /// \}
 
-/// \name Functions: asin, acos, atan, asinh, acosh, atanh, atan2, sigmoid, lgamma, digamma
+/// \name Functions: asin, acos, atan, asinh, acosh, atanh, atan2, sigmoid, lgamma, digamma,
+/// gammainc, gammaincc, multigammaln, sign, trapezoid
 /// \{
 inline Tensor arcsin(const Tensor& x) { return asin(x); }
 inline Tensor arccos(const Tensor& x) { return acos(x); }
@@ -56,9 +58,19 @@ inline Tensor arctan2(const Tensor& a, const Tensor& b) { return atan2(a, b); }
 inline Tensor expit(const Tensor& x) { return sigmoid(x); }
 inline Tensor gammaln(const Tensor& x) { return lgamma(x); }
 inline Tensor psi(const Tensor& x) { return digamma(x); }
+inline Tensor igamma(const Tensor& a, const Tensor& x) { return gammainc(a, x); }
+inline Tensor igammac(const Tensor& a, const Tensor& x) { return gammaincc(a, x); }
+inline Tensor mvlgamma(const Tensor& a, int64_t p) { return multigammaln(a, p); }
+inline Tensor sgn(const Tensor& x) { return sign(x); }
+inline Tensor trapz(const Tensor& y, double dx = 1.0, int64_t dim = -1) {
+  return trapezoid(y, dx, dim);
+}
+inline Tensor trapz(const Tensor& y, const Tensor& x, int64_t dim = -1) {
+  return trapezoid(y, x, dim);
+}
 /// \}
 
-/// \name Shapes and products: cat, vstack, outer, multi_dot, pinv
+/// \name Shapes and products: cat, vstack, split, outer, multi_dot, inv, pinv, householder_product
 /// \{
 inline Tensor concatenate(const std::vector<Tensor>& tensors, int64_t dim = 0) {
   return cat(tensors, dim);
@@ -69,7 +81,14 @@ inline Tensor concat(const std::vector<Tensor>& tensors, int64_t dim = 0) {
 inline Tensor row_stack(const std::vector<Tensor>& tensors) { return vstack(tensors); }
 inline Tensor ger(const Tensor& a, const Tensor& b) { return outer(a, b); }
 inline Tensor chain_matmul(const std::vector<Tensor>& matrices) { return multi_dot(matrices); }
+inline std::vector<Tensor> split_with_sizes(const Tensor& x, const std::vector<int64_t>& sizes,
+                                            int64_t dim = 0) {
+  return split(x, sizes, dim);
+}
+inline Tensor adjoint(const Tensor& a) { return a.mT(); }
+inline Tensor inverse(const Tensor& a) { return inv(a); }
 inline Tensor pinverse(const Tensor& a) { return pinv(a); }
+inline Tensor orgqr(const Tensor& a, const Tensor& tau) { return householder_product(a, tau); }
 /// \}
 
 }  // namespace hero

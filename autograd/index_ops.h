@@ -53,6 +53,10 @@ enum class ScatterReduce { sum, mean, prod, amax, amin };
 /// elements share the gradient; the mean of integers is rounded down.
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self = true);
+/// The same with slices: out.select(dim, index[i]) is made of all these src.select(dim, i), for an
+/// index [N].
+Tensor index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                    ScatterReduce reduce, bool include_self = true);
 /// How embedding_bag() combines the rows of a bag.
 enum class BagMode { sum, mean, max };
 /// Options of embedding_bag().

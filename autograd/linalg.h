@@ -127,6 +127,62 @@ Tensor tensorinv(const Tensor& a, int64_t ind = 2);
 Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims = {});
 /// \}
 
+/// \name LU factors
+/// \{
+/// What lu_factor() returns.
+struct LUFactors {
+  /// [.., M, N]: U in the upper triangle, below it L, whose diagonal is 1
+  Tensor lu;
+  /// int32 [.., min(M, N)]: row k was exchanged with this one, k rising; both count from 1
+  Tensor pivots;
+};
+/// The factors of a [.., M, N] = P L U, by partial pivoting, for lu_solve(). Throws an Error that
+/// names the first singular matrix; lu() does not. The derivative needs the first min(M, N) columns
+/// to be independent.
+LUFactors lu_factor(const Tensor& a);
+/// What lu() and lu_unpack() return, with K = min(M, N).
+struct PLU {
+  Tensor p;  ///< [.., M, M], a permutation, without gradient
+  Tensor l;  ///< [.., M, K], lower triangular, with ones on the diagonal
+  Tensor u;  ///< [.., K, N], upper triangular
+};
+/// The matrices P, L and U with a [.., M, N] = P L U.
+PLU lu(const Tensor& a);
+/// Which matrices lu_unpack() makes.
+struct UnpackOptions {
+  bool data = true;    ///< l and u; if false they are undefined
+  bool pivots = true;  ///< p; if false it is undefined
+};
+/// The matrices whose factors lu_factor() returned.
+PLU lu_unpack(const Tensor& factors, const Tensor& pivots, const UnpackOptions& options = {});
+/// Options of lu_solve().
+struct LUSolveOptions {
+  bool left = true;      ///< true: solve a X = b; false: solve X a = b
+  bool adjoint = false;  ///< true: a counts as transposed
+};
+/// The solution X of a X = b, for b [.., N, K], given what lu_factor() returned for a [.., N, N];
+/// batches broadcast. The arguments are in the order of torch.linalg.lu_solve.
+Tensor lu_solve(const Tensor& factors, const Tensor& pivots, const Tensor& b,
+                const LUSolveOptions& options = {});
+/// \}
+
+/// \name Products of Householder's reflections I - tau v v^T
+/// The vectors v are the columns of a [.., M, K], M >= K, whose elements above the diagonal do not
+/// count, and on it are taken for 1; tau is [.., K].
+/// \{
+/// The first N columns [.., M, N] of the product of the reflections, for a [.., M, N] with N >= K,
+/// of which the first K columns are read.
+Tensor householder_product(const Tensor& a, const Tensor& tau);
+/// Options of ormqr().
+struct OrmqrOptions {
+  bool left = true;        ///< true: Q other; false: other Q
+  bool transpose = false;  ///< true: Q counts as transposed
+};
+/// The product of all of Q [.., M, M], which is that of the reflections, and another matrix.
+Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other,
+             const OrmqrOptions& options = {});
+/// \}
+
 /// \name Numbers that describe a matrix
 /// \{
 /// log(det(a)); NaN if the determinant is negative.
@@ -135,12 +191,19 @@ Tensor logdet(const Tensor& a);
 Tensor matrix_rank(const Tensor& a, std::optional<double> rtol = {});
 /// The p-norm of all elements, or of vectors along dims: norm().
 Tensor vector_norm(const Tensor& x, double p = 2.0, const Dims& dims = {}, bool keepdim = false);
-/// Which norm matrix_norm() computes.
-enum class MatrixNorm { fro, nuc, inf, one, two };
-/// A norm of the matrices in the last two dimensions: fro is the root of the sum of squares, nuc
-/// the sum of singular values, inf the largest sum of magnitudes in a row, one that in a column,
-/// and two the largest singular value.
+/// Which norm matrix_norm() computes: fro is the root of the sum of squares, nuc the sum of
+/// singular values, inf the largest sum of magnitudes in a row, one that in a column, and two the
+/// largest singular value; minus_inf, minus_one and minus_two are the smallest of each.
+enum class MatrixNorm { fro, nuc, inf, one, two, minus_inf, minus_one, minus_two };
+/// A norm of the matrices in the last two dimensions; 0 for one without elements.
 Tensor matrix_norm(const Tensor& a, MatrixNorm which = MatrixNorm::fro);
+/// The same of the matrices whose rows are counted along dims[0] and columns along dims[1]; with
+/// keepdim, both stay, with size 1.
+Tensor matrix_norm(const Tensor& a, MatrixNorm which, const Dims& dims, bool keepdim = false);
+/// The condition number |a| |a^-1| of a [.., N, N] in a norm; in those of singular values the
+/// largest one over the smallest, or for minus_two the other way round, also of a [.., M, N].
+/// Infinite for a singular matrix.
+Tensor cond(const Tensor& a, MatrixNorm which = MatrixNorm::two);
 /// \}
 
 }  // namespace hero

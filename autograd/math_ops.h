@@ -28,6 +28,14 @@ Tensor polygamma(int64_t n, const Tensor& x);
 /// log(x / (1 - x)). With eps, x is first clamped to [eps, 1 - eps]; clamped elements have the
 /// gradient 0.
 Tensor logit(const Tensor& x, std::optional<double> eps = {});
+/// Hurwitz's zeta function, the sum over k >= 0 of (k + q)^-s, for s > 1; differentiable in q
+/// alone, and an Error if s requires gradients.
+Tensor zeta(const Tensor& s, const Tensor& q);
+Tensor zeta(const Tensor& s, Scalar q);
+Tensor zeta(Scalar s, const Tensor& q);
+/// The logarithm of the gamma function of p dimensions, p >= 1: the sum over i < p of lgamma(a - i
+/// / 2), and p (p - 1) / 4 log(pi).
+Tensor multigammaln(const Tensor& a, int64_t p);
 /// sin(pi x) / (pi x), and 1 at 0.
 Tensor sinc(const Tensor& x);
 /// x log(y), and 0 if x is 0 and y is not NaN.
@@ -40,6 +48,12 @@ Tensor xlog1py(const Tensor& x, const Tensor& y);
 Tensor entr(const Tensor& x);
 /// The probability of numbers below x in the standard normal distribution.
 Tensor ndtr(const Tensor& x);
+/// log(ndtr(x)), also where ndtr() is 0 or 1.
+Tensor log_ndtr(const Tensor& x);
+/// The inverse of ndtr() on [0, 1]; NaN outside.
+Tensor ndtri(const Tensor& x);
+/// e^(x^2) erfc(x), also where erfc() is 0.
+Tensor erfcx(const Tensor& x);
 /// log2(2^a + 2^b) without overflow.
 Tensor logaddexp2(const Tensor& a, const Tensor& b);
 /// x * 2^exponent.
@@ -66,6 +80,46 @@ struct NanToNum {
 Tensor nan_to_num(const Tensor& x, const NanToNum& options = {});
 /// \}
 
+/// \name Incomplete gamma functions
+/// They are differentiable in x alone; an Error if a requires gradients. NaN if one of a and x is
+/// negative, or both are 0 or infinite.
+/// \{
+/// The integral of t^(a - 1) e^-t from 0 to x, divided by that to infinity.
+Tensor gammainc(const Tensor& a, const Tensor& x);
+/// The integral from x to infinity, divided by that from 0: 1 - gammainc(a, x).
+Tensor gammaincc(const Tensor& a, const Tensor& x);
+/// \}
+
+/// \name Bessel functions
+/// \{
+/// The modified Bessel functions of the first kind, of the orders 0 and 1.
+Tensor i0(const Tensor& x);
+Tensor i1(const Tensor& x);
+/// The same, divided by e^|x|.
+Tensor i0e(const Tensor& x);
+Tensor i1e(const Tensor& x);
+/// The Bessel functions of the first kind.
+Tensor bessel_j0(const Tensor& x);
+Tensor bessel_j1(const Tensor& x);
+/// Those of the second kind: -inf at 0, NaN below.
+Tensor bessel_y0(const Tensor& x);
+Tensor bessel_y1(const Tensor& x);
+/// \}
+
+/// \name Parts and neighbours of floating-point numbers
+/// \{
+/// What frexp() returns.
+struct Frexp {
+  Tensor mantissa;  ///< in [0.5, 1) with the sign of x, or x itself if it is 0, infinite or NaN
+  Tensor exponent;  ///< int32; 0 for such x
+};
+/// x = mantissa * 2^exponent. An Error unless x is floating.
+Frexp frexp(const Tensor& x);
+/// The number of the dtype of both that is next to x in the direction of the other; without
+/// gradient. An Error unless one is floating.
+Tensor nextafter(const Tensor& x, const Tensor& towards);
+/// \}
+
 /// \name Rounding and integer division
 /// \{
 /// Rounds towards zero.
@@ -90,6 +144,10 @@ Tensor div(const Tensor& a, Scalar b, Rounding rounding);
 Tensor fmod(const Tensor& a, const Tensor& b);
 Tensor fmod(const Tensor& a, Scalar b);
 Tensor remainder(Scalar a, const Tensor& b);
+/// The greatest common divisor of integers, not negative; gcd(a, 0) = |a|.
+Tensor gcd(const Tensor& a, const Tensor& b);
+/// The least common multiple of integers, not negative; 0 if one of them is 0.
+Tensor lcm(const Tensor& a, const Tensor& b);
 /// \}
 
 /// \name Bitwise operations on integers and bools

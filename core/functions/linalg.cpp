@@ -14,27 +14,6 @@ using namespace linalg;
 
 namespace {
 
-// Factors every matrix of a; `fault` as for_each_matrix() wants it, or empty where singular ones
-// do.
-LU factor(const char* op, const Array& a, const char* fault) {
-  const int64_t n = a.size(-1);
-  const Shape batch = batch_of(a);
-  Shape each = batch;
-  each.push_back(n);
-  if (!has_bytes(a)) return {a, Array::empty(each, kInt64, a.device())};
-  const LU out{a.to(kCpu).clone(), Array::empty(each, kInt64)};
-  if (a.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    T* const matrices = out.factors.data<T>();
-    for_each_matrix(op, batch, fault, n * n * n, [&](int64_t i) {
-      const bool regular = cpu::kernels().matrices<T>().factor_lu(
-          n, matrices + i * n * n, out.pivots.data<int64_t>() + i * n);
-      return regular || *fault == 0;
-    });
-  });
-  return out;
-}
-
 // As was done for the pivots, or undone.
 template <class T>
 void exchange_rows(const int64_t* pivots, int64_t n, bool back, int64_t columns, T* b) {
@@ -46,6 +25,46 @@ void exchange_rows(const int64_t* pivots, int64_t n, bool back, int64_t columns,
 }
 
 }  // namespace
+
+LU factor_lu(const char* op, const Array& a, bool singular_will_do) {
+  check_input(op, a);
+  const int64_t rows = a.size(-2), columns = a.size(-1), inner = std::min(rows, columns);
+  const Shape batch = batch_of(a);
+  Shape each = batch;
+  each.push_back(inner);
+  if (!has_bytes(a)) return {a, Array::empty(each, kInt64, a.device())};
+  const LU out{a.to(kCpu).clone(), Array::empty(each, kInt64)};
+  if (a.numel() == 0) return out;
+  with_floats(a, [&]<class T>(TypeTag<T>) {
+    T* const matrices = out.factors.data<T>();
+    for_each_matrix(op, batch, "singular", rows * columns * inner, [&](int64_t i) {
+      const bool regular = cpu::kernels().matrices<T>().factor_lu(
+          rows, columns, matrices + i * rows * columns, out.pivots.data<int64_t>() + i * inner);
+      return regular || singular_will_do;
+    });
+  });
+  return out;
+}
+
+Array row_order(const char* op, const Array& pivots, int64_t rows, int64_t base) {
+  const int64_t count = pivots.size(-1);
+  Shape shape = pivots.shape();
+  shape.back() = rows;
+  const Array out = Array::empty(shape, kInt64, has_bytes(pivots) ? Device(kCpu) : pivots.device());
+  if (!has_bytes(pivots) || out.numel() == 0) return out;
+  const Array here = pivots.to(kCpu).to(kInt64).contiguous();
+  auto* const order = out.data<int64_t>();
+  for (int64_t i = 0; i < out.numel() / rows; ++i) {
+    for (int64_t k = 0; k < rows; ++k) order[i * rows + k] = k;
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t pivot = here.data<int64_t>()[i * count + k] - base;
+      check(pivot >= 0 && pivot < rows, op, ": pivot ", pivot + base, " is not between ", base,
+            " and ", rows - 1 + base);
+      std::swap(order[i * rows + k], order[i * rows + pivot]);
+    }
+  }
+  return out.to(pivots.device());
+}
 
 Array solve_factored(const LU& lu, const Array& b, bool turned) {
   const Array& a = lu.factors;
@@ -76,7 +95,7 @@ Array solve_factored(const LU& lu, const Array& b, bool turned) {
 Array solve(const Array& a, const Array& b, LU* factors) {
   check_square("solve", a);
   check_pair("solve", a, b);
-  LU lu = factor("solve", a, "singular");
+  LU lu = factor_lu("solve", a, false);
   const Array out = solve_factored(lu, b, false);
   if (factors != nullptr) *factors = std::move(lu);
   return out;
@@ -86,7 +105,7 @@ Array inverse(const Array& a) {
   check_square("inv", a);
   const Array identity = Array::zeros({a.size(-1), a.size(-1)}, a.dtype(), a.device());
   backend(a.device()).fill(identity.diagonal(), 1);
-  return solve_factored(factor("inv", a, "singular"), identity, false);
+  return solve_factored(factor_lu("inv", a, false), identity, false);
 }
 
 Determinant determinant(const Array& a) {
@@ -96,7 +115,7 @@ Determinant determinant(const Array& a) {
   Determinant out{Array::empty(batch, a.dtype(), where), Array::empty(batch, a.dtype(), where),
                   Array::empty(batch, a.dtype(), where)};
   if (!has_bytes(a)) return out;
-  const LU lu = factor("det", a, "");
+  const LU lu = factor_lu("det", a, true);
   const int64_t n = a.size(-1);
   with_floats(a, [&]<class T>(TypeTag<T>) {
     for (int64_t i = 0; i < batch.numel(); ++i) {

@@ -5,11 +5,17 @@
 
 namespace hero::core {
 
-/// P a = L U of matrices [.., N, N], which solve() found by partial pivoting; on the cpu.
+/// P a = L U of matrices [.., M, N], by partial pivoting; on the cpu.
 struct LU {
-  Array factors;  ///< [.., N, N]: U in the upper triangle, below it L, whose diagonal is 1
-  Array pivots;   ///< int64 [.., N]: row k was exchanged with this one, k rising
+  Array factors;  ///< [.., M, N]: U in the upper triangle, below it L, whose diagonal is 1
+  Array pivots;   ///< int64 [.., min(M, N)]: row k was exchanged with this one, k rising
 };
+/// The factors of every matrix of a [.., M, N]. An Error of `op` names the first singular one,
+/// unless those will do, too.
+LU factor_lu(const char* op, const Array& a, bool singular_will_do);
+/// The rows of a, [.., M], in the order that the exchanges bring about, of M rows; int64, on the
+/// device of the pivots, which are int64 or int32 and count from `base`.
+Array row_order(const char* op, const Array& pivots, int64_t rows, int64_t base);
 
 /// X with a X = b: a [.., N, N], b [.., N, K], batches broadcast. LU with partial pivoting; an
 /// Error names the first singular matrix. Leaves the factors of a where it is told to.

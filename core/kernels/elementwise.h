@@ -390,8 +390,8 @@ using MapList =
              Addcmul, Affine, Where, Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual,
              LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsFinite, TanhBackward,
              SigmoidBackward, ReluBackward, SiluBackward, GeluBackward, GeluTanhBackward, Asin,
-             Acos, Asinh, Acosh, Atanh, Log10, Erfc, Erfinv, Lgamma, Digamma, Zeta, Hypot, Copysign,
-             Xlogy, Trunc, Fmod, FloorDivide, TruncDivide, BitwiseAnd, BitwiseOr, BitwiseXor,
+             Acos, Asinh, Acosh, Atanh, Log10, Erfc, Erfinv, Lgamma, Digamma, Rare, Hypot, Copysign,
+             Xlogy, Trunc, Fmod, FloorDivide, TruncDivide, Gcd, BitwiseAnd, BitwiseOr, BitwiseXor,
              ShiftLeft, ShiftRight, LeakyReluBackward, EluBackward, SoftplusBackward,
              HardswishBackward, HardtanhBackward, WhereLess, WhereLessEqual, Cube>;
 

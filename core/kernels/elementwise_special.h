@@ -2,6 +2,11 @@
 // Functors that training seldom needs: special functions, whole quotients, bits.
 #include <hero/core/kernels/elementwise_base.h>
 #include <hero/core/kernels/math_special.h>
+#if defined(__CUDACC__)
+#include <hero/core/kernels/math_rare_of.h>
+#else
+#include <hero/core/kernels/math_rare.h>
+#endif
 
 namespace hero::core::kernels {
 
@@ -25,11 +30,16 @@ HERO_FORWARD(Lgamma, lgamma)
 HERO_FORWARD(Digamma, digamma)
 #undef HERO_FORWARD
 
-/// s, q: Hurwitz's zeta function.
-struct Zeta : OnFloats {
-  static constexpr int arity = 2;
-  static constexpr auto name = "zeta";
-  HERO_HD auto operator()(auto s, auto q) const { return math::zeta(s, q); }
+/// number, x, y: the function of math_rare.h with this number.
+struct Rare : OnFloats {
+  static constexpr int arity = 3;
+  static constexpr auto name = "rare";
+  template <class T>
+  HERO_HD T operator()(T number, T x, T y) const {
+    constexpr int kNone = 255;
+    const int which = number >= T(0) && number < T(kNone) ? static_cast<int>(number) : kNone;
+    return static_cast<T>(math::rare(static_cast<math::Rare>(which), x, y));
+  }
 };
 struct Hypot : OnFloats {
   static constexpr int arity = 2;
@@ -123,6 +133,29 @@ struct TruncDivide : OnNumbers {
       if (std::is_signed_v<T> && b == as<T>(-1)) return wrapping_neg(a);
       return as<T>(a / b);
     }
+  }
+};
+
+/// The greatest common divisor of the magnitudes, by Euclid's algorithm.
+struct Gcd : OnIntegers {
+  static constexpr int arity = 2;
+  static constexpr auto name = "gcd";
+  template <class T>
+  HERO_HD T operator()(T a, T b) const {
+    uint64_t x = magnitude(a), y = magnitude(b);
+    while (y != 0) {
+      const uint64_t rest = x % y;
+      x = y;
+      y = rest;
+    }
+    return as<T>(x);
+  }
+
+ private:
+  template <class T>
+  HERO_HD static uint64_t magnitude(T x) {
+    const auto bits = static_cast<uint64_t>(x);
+    return x < 0 ? uint64_t{0} - bits : bits;
   }
 };
 

@@ -52,22 +52,26 @@ HERO_HD inline double exp2(double x) {
 
 namespace detail {
 
-/// erfc(a) for a in [0.5, 28]: (1 + 2 a) e^(a^2) erfc(a) is smooth in (a - k) / (a + k) over all of
+/// (1 + 2 a) e^(a^2) erfc(a) for a in [0.5, 28], which is smooth in (a - k) / (a + k) over all of
 /// them (Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0 <= x <
 /// infinity", Mathematics of Computation 36, 1981), here for k = 2.5; to 2^-54.
-HERO_HD inline double erfc_tail(double a) {
+HERO_HD inline double erfc_scaled(double a) {
   const double t = (a - 2.5) / (a + 2.5);
-  const double p = poly(t, 0x1.43cc6f6c9672cp+0, -0x1.f52c5d7e22318p-4, -0x1.959ac16f85742p-4,
-                        0x1.42d379989bbefp-3, -0x1.a5c0c8a4035b3p-4, 0x1.0c6092a561a83p-5,
-                        0x1.e894895ae75fap-11, -0x1.1f2f12fd9fc11p-8, 0x1.01e11cb011b2bp-11,
-                        0x1.4b6a3bf8203bep-11, -0x1.731bb12a874c8p-14, -0x1.dc229755327e8p-14,
-                        0x1.a45f2ff8cd6bdp-18, 0x1.7ca2f6f6ff3e8p-16, 0x1.5fc4c861a4da7p-19,
-                        -0x1.19123af6d9f66p-18, -0x1.b4646373f5526p-20, 0x1.05a811a778c31p-21,
-                        0x1.48c97cc965288p-21, 0x1.a4ce56c14d576p-25, -0x1.bf98e7cdb4f74p-23,
-                        -0x1.374fc214a56aap-26, 0x1.d42cf94f4b663p-25, -0x1.99e5eb22bb76cp-27);
+  return poly(t, 0x1.43cc6f6c9672cp+0, -0x1.f52c5d7e22318p-4, -0x1.959ac16f85742p-4,
+              0x1.42d379989bbefp-3, -0x1.a5c0c8a4035b3p-4, 0x1.0c6092a561a83p-5,
+              0x1.e894895ae75fap-11, -0x1.1f2f12fd9fc11p-8, 0x1.01e11cb011b2bp-11,
+              0x1.4b6a3bf8203bep-11, -0x1.731bb12a874c8p-14, -0x1.dc229755327e8p-14,
+              0x1.a45f2ff8cd6bdp-18, 0x1.7ca2f6f6ff3e8p-16, 0x1.5fc4c861a4da7p-19,
+              -0x1.19123af6d9f66p-18, -0x1.b4646373f5526p-20, 0x1.05a811a778c31p-21,
+              0x1.48c97cc965288p-21, 0x1.a4ce56c14d576p-25, -0x1.bf98e7cdb4f74p-23,
+              -0x1.374fc214a56aap-26, 0x1.d42cf94f4b663p-25, -0x1.99e5eb22bb76cp-27);
+}
+
+/// erfc(a) for a in [0.5, 28].
+HERO_HD inline double erfc_tail(double a) {
   const double high = -a * a, low = -std::fma(a, a, high);
   const double e = std::exp(high);
-  return std::fma(e, low, e) * p / std::fma(2.0, a, 1.0);
+  return std::fma(e, low, e) * erfc_scaled(a) / std::fma(2.0, a, 1.0);
 }
 
 /// erf(x) for |x| < 1, to 2^-55 of it.

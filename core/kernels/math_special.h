@@ -38,27 +38,33 @@ HERO_HD inline double erfinv_near(double x) {
   return p * x;
 }
 
+/// The y with erfc(y) = rest, for rest in (0, 0.5]. Newton's steps are taken on the logarithm,
+/// which is almost a parabola; beyond the polynomial's reach they begin at the leading terms of the
+/// tail.
+HERO_HD inline double erfc_inverse(double rest) {
+  const double far = -std::log(rest);
+  double y = far > 14.0 ? std::sqrt(far - 0.5 * std::log(3.14159265358979323846 * far))
+                        : erfinv_near(1.0 - rest);
+  for (int i = 0; i < 4; ++i) {
+    const double tail = erfc(y);
+    y += std::log(tail / rest) * tail / (1.1283791670955126 * std::exp(-y * y));
+  }
+  return y;
+}
+
 }  // namespace detail
 
 /// The inverse of erf on [-1, 1]; infinite at the ends, NaN outside.
 HERO_HD inline double erfinv(double x) {
   const double a = std::fabs(x), infinity = std::numeric_limits<double>::infinity();
   if (!(a < 1.0)) return a == 1.0 ? std::copysign(infinity, x) : (x - x) / 0.0 * 0.0;
-  double y = detail::erfinv_near(a);
   if (a < 0.5) {
+    double y = detail::erfinv_near(a);
     for (int i = 0; i < 2; ++i) y -= (erf(y) - a) / (1.1283791670955126 * std::exp(-y * y));
     return std::copysign(y, x);
   }
-  // Near 1 the digits are those of 1 - a and erfc. Newton's steps are taken on its logarithm, which
-  // is almost a parabola; beyond the polynomial's reach they begin at the leading terms of the
-  // tail.
-  const double rest = 1.0 - a, far = -std::log(rest);
-  if (far > 14.0) y = std::sqrt(far - 0.5 * std::log(3.14159265358979323846 * far));
-  for (int i = 0; i < 4; ++i) {
-    const double tail = erfc(y);
-    y += std::log(tail / rest) * tail / (1.1283791670955126 * std::exp(-y * y));
-  }
-  return std::copysign(y, x);
+  // Near 1 the digits are those of 1 - a and erfc.
+  return std::copysign(detail::erfc_inverse(1.0 - a), x);
 }
 
 /// The derivative of ln Gamma. Recurrence up to 10, from there the asymptotic series (Abramowitz
@@ -193,9 +199,6 @@ HERO_HD inline float hypot(float x, float y) {
   if (std::fabs(x) == kInfinity || std::fabs(y) == kInfinity) return kInfinity;
   const double a = x, b = y;  // whose squares are exact, and in range
   return static_cast<float>(std::sqrt(a * a + b * b));
-}
-HERO_HD inline float zeta(float s, float q) {
-  return static_cast<float>(zeta(static_cast<double>(s), static_cast<double>(q)));
 }
 
 }  // namespace hero::math

@@ -229,7 +229,7 @@ TEST_CASE("levels: factors, eigenvalues and singular values have the same bits",
                   least = more({40, 3});
       const Array pivots = all.emplace_back(room({n}, kInt64));
       plain.copy(square, lu);
-      CHECK(kernels.factor_lu(n, lu.data<T>(), pivots.data<int64_t>()));
+      CHECK(kernels.factor_lu(n, n, lu.data<T>(), pivots.data<int64_t>()));
       plain.copy(definite, x);
       kernels.solve_triangular({true, false, n, n, lu.data<T>(), n, 1, x.data<T>(), n});
       CHECK(kernels.factor_cholesky(n, definite.data<T>(), l.data<T>()));

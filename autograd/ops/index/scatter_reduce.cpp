@@ -199,6 +199,21 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
 
 }  // namespace
 
+Tensor index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                    ScatterReduce reduce, bool include_self) {
+  const detail::Named named("index_reduce", {"x", x}, {"index", index}, {"src", src});
+  detail::check_defined("index_reduce", {{"x", x}, {"index", index}, {"src", src}});
+  check(index.ndim() == 1 && src.ndim() == x.ndim() && x.ndim() >= 1,
+        "index_reduce: needs an index [N] and slices of x: got shapes ", index.shape(), ", ",
+        src.shape(), " and ", x.shape());
+  const int axis = normalize_dim("index_reduce", dim, x.ndim());
+  Shape along = Shape::filled(x.ndim(), 1), slices = x.shape();
+  along[axis] = slices[axis] = index.size(0);
+  check(src.shape() == slices, "index_reduce: slices of shape ", slices,
+        " expected: src has shape ", src.shape());
+  return scatter_reduce(x, axis, expand(reshape(index, along), slices), src, reduce, include_self);
+}
+
 Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) {
   const detail::Named named("embedding_bag", {"weight", weight}, {"index", index});
   detail::check_defined("embedding_bag", {{"weight", weight}, {"index", index}});

@@ -11,6 +11,12 @@ inline Tensor number_of_dtype(const Scalar& number, DType dtype, Device device) 
   return full({}, number, {.dtype = exact, .device = device}).to(dtype);
 }
 
+/// The number beside x in a function of floats.
+inline Tensor float_beside(const Tensor& x, const Scalar& number) {
+  const DType dtype = promote(x.dtype(), number);
+  return number_of_dtype(number, is_floating(dtype) ? dtype : kFloat32, x.device());
+}
+
 /// The number as an element of a floating dtype holds it.
 inline double as_element(const Scalar& number, DType dtype) {
   if (dtype == kFloat16) return static_cast<float>(number.to<Float16>());

@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
 #include <hero/autograd/ops/math/number.h>
+#include <hero/autograd/ops/math/rare.h>
 #include <hero/autograd/ops/named.h>
 
 namespace hero {
@@ -80,8 +81,9 @@ struct Polygamma : Op {
     const double order = static_cast<double>(n);
     double factor = 1.0;  // n!, infinite from 171 on
     for (int64_t i = 2; i <= std::min<int64_t>(n, 171); ++i) factor *= static_cast<double>(i);
-    const Array all = core::map<k::Mul>(core::map<k::Zeta>(Scalar(order + 1.0), x),
-                                        Scalar(n % 2 == 1 ? factor : -factor));
+    const Array all =
+        core::map<k::Mul>(detail::rare(name(), math::Rare::zeta, Scalar(order + 1.0), x),
+                          Scalar(n % 2 == 1 ? factor : -factor));
     // At infinity it ends at 0, and at minus infinity it has poles on any way there.
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const Array left =
@@ -120,12 +122,6 @@ struct Copysign : Map<k::Copysign, Save::input> {
     return {where(a == 0, 0, where(same, g, -g)), Tensor()};
   }
 };
-
-// Of functions of floats.
-Tensor float_beside(const Tensor& x, Scalar number) {
-  const DType dtype = promote(x.dtype(), number);
-  return detail::number_of_dtype(number, is_floating(dtype) ? dtype : kFloat32, x.device());
-}
 
 // log(x / (1 - x)), whose derivative is infinite at 0 and 1.
 struct Logit : Op {
@@ -202,11 +198,11 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
 }
 Tensor xlogy(const Tensor& x, Scalar y) {
   detail::check_defined("xlogy", {{"x", x}});
-  return xlogy(x, float_beside(x, y));
+  return xlogy(x, detail::float_beside(x, y));
 }
 Tensor xlogy(Scalar x, const Tensor& y) {
   detail::check_defined("xlogy", {{"y", y}});
-  return xlogy(float_beside(y, x), y);
+  return xlogy(detail::float_beside(y, x), y);
 }
 Tensor hypot(const Tensor& a, const Tensor& b) { return record(Hypot{}, a, b); }
 Tensor copysign(const Tensor& a, const Tensor& b) {
@@ -215,7 +211,7 @@ Tensor copysign(const Tensor& a, const Tensor& b) {
 }
 Tensor copysign(const Tensor& a, Scalar b) {
   detail::check_defined("copysign", {{"a", a}});
-  return copysign(a, float_beside(a, b));
+  return copysign(a, detail::float_beside(a, b));
 }
 Tensor deg2rad(const Tensor& x) {
   const detail::Named named("deg2rad", {"x", x});

@@ -8,6 +8,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/named.h>
+#include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
 
@@ -234,19 +235,36 @@ Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) {
 }
 Tensor matrix_norm(const Tensor& a, MatrixNorm which) {
   const detail::Named named("matrix_norm", {"a", a});
+  detail::check_defined("matrix_norm", {{"a", a}});
   check(a.ndim() >= 2, "matrix_norm: needs a matrix: got shape ", a.shape());
+  if (which == MatrixNorm::fro) return norm(a, 2.0, Dims{-2, -1});
+  if (a.size(-1) == 0 || a.size(-2) == 0) return sum(a, Dims{-2, -1});
   switch (which) {
-    case MatrixNorm::fro:
-      return norm(a, 2.0, Dims{-2, -1});
     case MatrixNorm::nuc:
       return sum(svdvals(a), Dims{-1});
     case MatrixNorm::inf:
       return amax(sum(abs(a), Dims{-1}), Dims{-1});
+    case MatrixNorm::minus_inf:
+      return amin(sum(abs(a), Dims{-1}), Dims{-1});
     case MatrixNorm::one:
       return amax(sum(abs(a), Dims{-2}), Dims{-1});
+    case MatrixNorm::minus_one:
+      return amin(sum(abs(a), Dims{-2}), Dims{-1});
+    case MatrixNorm::minus_two:
+      return amin(svdvals(a), Dims{-1});
     default:
       return amax(svdvals(a), Dims{-1});
   }
+}
+Tensor matrix_norm(const Tensor& a, MatrixNorm which, const Dims& dims, bool keepdim) {
+  const detail::Named named("matrix_norm", {"a", a});
+  detail::check_defined("matrix_norm", {{"a", a}});
+  check(dims.size() == 2, "matrix_norm: needs two dimensions: got ", dims);
+  const Tensor found = matrix_norm(movedim(a, dims, {-2, -1}), which);
+  if (!keepdim) return found;
+  Shape shape = a.shape();
+  for (const int64_t dim : dims) shape[normalize_dim("matrix_norm", dim, a.ndim())] = 1;
+  return reshape(found, shape);
 }
 
 }  // namespace hero

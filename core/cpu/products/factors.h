@@ -14,11 +14,11 @@ inline int64_t factor_half(int64_t count) {
   return (count / 2 + kFactorBlock - 1) / kFactorBlock * kFactorBlock;
 }
 
-/// P A = L U in place of A [n, n], with partial pivoting: U in the upper triangle, L, whose
-/// diagonal is 1, below it. Row k was exchanged with row pivots[k], k rising. False where a pivot
-/// is 0; the factors are still such.
+/// P A = L U in place of A [rows, columns], with partial pivoting: U in the upper triangle, L,
+/// whose diagonal is 1, below it. Row k was exchanged with row pivots[k], k rising up to the
+/// smaller of rows and columns. False where a pivot is 0; the factors are still such.
 template <class T>
-bool factor_lu(int64_t n, T* a, int64_t* pivots);
+bool factor_lu(int64_t rows, int64_t columns, T* a, int64_t* pivots);
 
 /// The lower triangular L [n, n] of A = L L^T, with zeros above it, of A's lower triangle. False
 /// where A is not positive definite.

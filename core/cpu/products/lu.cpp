@@ -47,11 +47,11 @@ template <class T>
 // The same of a few columns, where vectors would be empty: the operations on an element, and so its
 // bits, are those of the panel.
 template <class T>
-bool factor_few(int64_t n, T* a, int64_t* pivots) {
+bool factor_few(int64_t rows, int64_t n, T* a, int64_t* pivots) {
   bool regular = true;
-  for (int64_t k = 0; k < n; ++k) {
+  for (int64_t k = 0; k < std::min(rows, n); ++k) {
     int64_t best = k;
-    for (int64_t i = k + 1; i < n; ++i) {
+    for (int64_t i = k + 1; i < rows; ++i) {
       const T former = std::abs(a[best * n + k]), size = std::abs(a[i * n + k]);
       // NaN counts as larger than all
       if (size > former || (std::isnan(size) && !std::isnan(former))) best = i;
@@ -60,7 +60,7 @@ bool factor_few(int64_t n, T* a, int64_t* pivots) {
     if (best != k) std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
     const T* const row = a + k * n;
     if (row[k] == T(0)) regular = false;
-    for (int64_t i = k + 1; row[k] != T(0) && i < n; ++i) {
+    for (int64_t i = k + 1; row[k] != T(0) && i < rows; ++i) {
       T* const other = a + i * n;
       other[k] /= row[k];
       for (int64_t j = k + 1; j < n; ++j) {
@@ -74,13 +74,25 @@ bool factor_few(int64_t n, T* a, int64_t* pivots) {
 template <class T>
 class LuFactors {
  public:
-  LuFactors(int64_t n, T* a, int64_t* pivots)
-      : n_(n),
+  LuFactors(int64_t rows, int64_t columns, T* a, int64_t* pivots)
+      : rows_(rows),
+        n_(columns),
         a_(a),
         pivots_(pivots),
-        step_((n + micro::kLanes<T> - 1) / micro::kLanes<T> * micro::kLanes<T> + micro::kLanes<T>),
+        step_((rows + micro::kLanes<T> - 1) / micro::kLanes<T> * micro::kLanes<T> +
+              micro::kLanes<T>),
         panel_(kFactorBlock * step_) {}
 
+  void factor() {
+    const int64_t inner = std::min(rows_, n_), right = n_ - inner;
+    factor(0, inner);
+    if (right == 0) return;
+    exchange_rows(0, inner, inner, right);
+    TriangularSystem<T>{false, true, inner, right, a_, n_, 1, a_ + inner, n_}.solve();
+  }
+  bool regular() const { return regular_; }
+
+ private:
   [[gnu::noinline, gnu::noclone]] void factor(int64_t first, int64_t count) {
     if (count <= kFactorBlock) return factor_panel(first, count);
     const int64_t left = factor_half(count), right = count - left, middle = first + left;
@@ -90,14 +102,12 @@ class LuFactors {
     TriangularSystem<T>{false, true, left, right, corner + first, n_, 1, corner + middle, n_}
         .solve();
     T* const below = a_ + middle * n_;
-    gemm_add<T>(n_ - middle, right, left, below + first, n_, 1, corner + middle, n_, 1,
+    gemm_add<T>(rows_ - middle, right, left, below + first, n_, 1, corner + middle, n_, 1,
                 below + middle, n_, T(-1));
     factor(middle, right);
     exchange_rows(middle, right, first, left);
   }
-  bool regular() const { return regular_; }
 
- private:
   // In columns [column, column + columns), as was done for the pivots [first, first + count).
   [[gnu::noinline]] void exchange_rows(int64_t first, int64_t count, int64_t column,
                                        int64_t columns) const {
@@ -111,7 +121,7 @@ class LuFactors {
   // Few columns, of the rows from `first` on: turned, so that vectors hold what is below each
   // other.
   [[gnu::noinline]] void factor_panel(int64_t first, int64_t count) {
-    const int64_t rows = n_ - first;
+    const int64_t rows = rows_ - first;
     T* const from = a_ + first * n_ + first;
     T* const panel = panel_.data();
     transpose(rows, count, from, n_, panel, step_);
@@ -152,7 +162,7 @@ class LuFactors {
     }
   }
 
-  int64_t n_;
+  int64_t rows_, n_;  // a row has n_ elements
   T* a_;
   int64_t* pivots_;
   int64_t step_;  // between the columns of the panel, with room for vectors that begin anywhere
@@ -163,15 +173,15 @@ class LuFactors {
 }  // namespace
 
 template <class T>
-bool factor_lu(int64_t n, T* a, int64_t* pivots) {
+bool factor_lu(int64_t rows, int64_t columns, T* a, int64_t* pivots) {
   constexpr int64_t kFew = 8;
-  if (n <= kFew) return factor_few(n, a, pivots);
-  LuFactors<T> factors(n, a, pivots);
-  factors.factor(0, n);
+  if (rows <= kFew && columns <= kFew) return factor_few(rows, columns, a, pivots);
+  LuFactors<T> factors(rows, columns, a, pivots);
+  factors.factor();
   return factors.regular();
 }
 
-template bool factor_lu(int64_t, float*, int64_t*);
-template bool factor_lu(int64_t, double*, int64_t*);
+template bool factor_lu(int64_t, int64_t, float*, int64_t*);
+template bool factor_lu(int64_t, int64_t, double*, int64_t*);
 
 }  // namespace hero::core::cpu

@@ -66,6 +66,7 @@ void add_orders(Table& table);
 void add_images(Table& table);
 void add_options(Table& table);
 void add_composed(Table& table);
+void add_rare(Table& table);
 /// \}
 
 /// How the inputs of a case are laid out.

@@ -216,6 +216,7 @@ Suite::Suite(const std::string& folder) : data_(std::make_unique<Data>()) {
   add_images(data_->table);
   add_options(data_->table);
   add_composed(data_->table);
+  add_rare(data_->table);
 }
 
 Suite::~Suite() = default;

@@ -75,6 +75,7 @@ using Rows = std::vector<OpRow>;
 
 Rows unary_rows();
 Rows special_rows();
+Rows rare_rows();
 Rows whole_rows();
 Rows binary_rows();
 Rows reduction_rows();

@@ -5,7 +5,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/math_ops.h>
-#include <hero/core/functions/map.h>
 
 namespace hero::test {
 
@@ -81,12 +80,6 @@ Rows inverse_rows() {
       one(
           "polygamma", [](const Tensor& x) { return polygamma(2, x); },
           [](double x) { return -2.0 * zeta_of(3.0, x); }, kPositive),
-      constant(one(
-          "zeta",
-          [](const Tensor& x) {
-            return Tensor(core::map<core::kernels::Zeta>(Scalar(2.5), x.array()));
-          },
-          [](double q) { return zeta_of(2.5, q); }, kPositive)),
       one(
           "logit", [](const Tensor& x) { return logit(x); },
           [](double x) { return std::log(x) - std::log1p(-x); }, {0.1, 0.9}),

@@ -1,6 +1,6 @@
 // Every operator against reference values, gradients and second derivatives: golden/ops and its
-// neighbours ops_more, ops_further and ops_composed, or with HERO_GOLDEN_OPS=folder the cases of
-// that folder.
+// neighbours ops_more, ops_further, ops_composed and ops_rare, or with HERO_GOLDEN_OPS=folder the
+// cases of that folder.
 #include <cstdlib>
 
 #include "autograd/tables/golden.h"
@@ -20,6 +20,7 @@ std::vector<std::unique_ptr<Suite>> load() {
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_more"));
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_further"));
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_composed"));
+    suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_rare"));
   }
   return suites;
 }

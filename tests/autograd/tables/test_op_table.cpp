@@ -137,7 +137,8 @@ TEST_CASE("operations and their gradients have the same bits at 1, 2 and 3 threa
 
 TEST_CASE("every elementwise functor has a row in the op table") {
   std::set<std::string> rows;
-  for (const Rows& part : {unary_rows(), binary_rows(), special_rows(), whole_rows()}) {
+  for (const Rows& part :
+       {unary_rows(), binary_rows(), special_rows(), rare_rows(), whole_rows()}) {
     for (const OpRow& row : part) rows.insert(row.name);
   }
   for (const std::string& name : functor_names(core::kernels::MapList{})) {

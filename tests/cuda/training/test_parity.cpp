@@ -157,6 +157,7 @@ TEST_CASE("operators beyond ops.h match their references on the GPU") {
   HERO_NEEDS_GPU();
   check_operators("/ops_further");
   check_operators("/ops_composed");
+  check_operators("/ops_rare");
 }
 
 TEST_CASE("layers give PyTorch's outputs, gradients and state on the GPU") {

@@ -1,0 +1,129 @@
+// Rare functions: dtypes, errors and digits. Their values and derivatives are in the op table and
+// in golden/ops_rare.
+#include <cmath>
+#include <limits>
+
+#include "support/catch.h"
+
+#include <hero/autograd/autograd.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("rare functions take every dtype") {
+  for (const DType dtype : {kFloat64, kFloat32, kFloat16, kBFloat16}) {
+    INFO(name(dtype));
+    const Tensor x = tensor({0.25, 1.5, 9.0}).to(dtype), wide = x.to(kFloat64);
+    for (const auto f :
+         {i0, i0e, i1, i1e, bessel_j0, bessel_j1, bessel_y0, bessel_y1, erfcx, log_ndtr}) {
+      CHECK(f(x).dtype() == dtype);
+      // computed in double and rounded: of halves the float32 value once more
+      const DType once = dtype == kFloat64 ? kFloat64 : kFloat32;
+      CHECK(equal(f(x), f(wide).to(once).to(dtype)));
+    }
+    CHECK(equal(gammainc(x, x),
+                gammainc(wide, wide).to(dtype == kFloat64 ? kFloat64 : kFloat32).to(dtype)));
+    CHECK(frexp(x).mantissa.dtype() == dtype);
+    CHECK(equal(frexp(x).exponent, tensor({-1, 1, 4}).to(kInt32)));
+    CHECK(equal(frexp(x).mantissa, tensor({0.5, 0.75, 0.5625}).to(dtype)));
+  }
+  for (const DType dtype : {kInt64, kInt32, kUInt8}) {
+    const Tensor a = tensor({12, 7, 0}).to(dtype), b = tensor({18, 14, 5}).to(dtype);
+    CHECK(i0(a).dtype() == kFloat32);
+    CHECK(gcd(a, b).dtype() == dtype);
+    CHECK(equal(gcd(a, b), tensor({6, 7, 5}).to(dtype)));
+    CHECK(equal(lcm(a, b), tensor({36, 14, 0}).to(dtype)));
+  }
+  CHECK(equal(gcd(tensor({-12}), tensor({18})), tensor({6})));
+  CHECK(gcd(tensor({4}).to(kInt32), tensor({6})).dtype() == kInt64);
+}
+
+TEST_CASE("nextafter steps by the digits of the dtype") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  struct Format {
+    DType dtype;
+    double epsilon, least, largest;
+  };
+  for (const Format& f : {Format{kFloat64, 0x1p-52, 0x1p-1074, std::numeric_limits<double>::max()},
+                          Format{kFloat32, 0x1p-23, 0x1p-149, 0x1.fffffep127},
+                          Format{kBFloat16, 0x1p-7, 0x1p-133, 0x1.fep127},
+                          Format{kFloat16, 0x1p-10, 0x1p-24, 65504.0}}) {
+    INFO(name(f.dtype));
+    const auto next = [&](double x, double y) {
+      return nextafter(full({}, x, kFloat64).to(f.dtype), full({}, y, kFloat64).to(f.dtype))
+          .item<double>();
+    };
+    CHECK(next(1.0, 2.0) == 1.0 + f.epsilon);
+    CHECK(next(1.0, -2.0) == 1.0 - f.epsilon / 2.0);
+    CHECK(next(0.0, -1.0) == -f.least);
+    CHECK(next(f.least, 0.0) == 0.0);
+    CHECK(next(f.largest, infinity) == infinity);
+    CHECK(next(-infinity, 0.0) == -f.largest);
+    CHECK(next(3.0, 3.0) == 3.0);
+    CHECK(std::isnan(next(1.0, std::nan(""))));
+  }
+}
+
+TEST_CASE("Bessel functions have their limits") {
+  const Tensor x = tensor({0.0, std::numeric_limits<double>::infinity()}).to(kFloat64);
+  CHECK(equal(bessel_j0(x), tensor({1.0, 0.0}).to(kFloat64)));
+  CHECK(equal(bessel_j1(x), tensor({0.0, 0.0}).to(kFloat64)));
+  CHECK(equal(i0e(x), tensor({1.0, 0.0}).to(kFloat64)));
+  CHECK(std::isinf(i1(x)[1].item<double>()));
+  const Tensor zero = zeros({1}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK(grad(sum(i1(zero)), zero).item<double>() == 0.5);
+  CHECK(grad(sum(bessel_j1(zero)), zero).item<double>() == 0.5);
+}
+
+TEST_CASE("incomplete gamma functions hold for large and small arguments") {
+  // mpmath.gammainc(a, x, mpmath.inf, regularized=True)
+  const auto upper = [](double a, double x) {
+    return gammaincc(full({}, a, kFloat64), full({}, x, kFloat64)).item<double>();
+  };
+  CHECK(std::fabs(upper(1e10, 1e10) - 0.49999867019239870) < 1e-15);
+  CHECK(std::fabs(upper(99.0, 100.0) - 0.44684020491170380) < 1e-15);
+  CHECK(std::fabs(upper(1e-10, 0.5) / 5.5977359480549876e-11 - 1.0) < 1e-14);
+  CHECK(upper(5.0, 1e40) == 0.0);
+}
+
+TEST_CASE("what rare functions refuse") {
+  const Tensor x = ones({2}, {.requires_grad = true}), n = tensor({1, 2});
+  CHECK_THROWS_WITH(gammainc(x, x), ContainsSubstring("gammainc: has no derivative in its first"));
+  CHECK_THROWS_WITH(zeta(x, 2.0), ContainsSubstring("zeta: has no derivative in its first"));
+  CHECK_THROWS_WITH(gcd(x, n),
+                    ContainsSubstring("gcd: float32 and int64; the operands must be integers"));
+  CHECK_THROWS_WITH(lcm(n > 1, n > 1), ContainsSubstring("lcm: bool and bool"));
+  CHECK_THROWS_WITH(frexp(n), ContainsSubstring("frexp: x is int64; it must be floating"));
+  CHECK_THROWS_WITH(nextafter(n, n), ContainsSubstring("nextafter: x is int64"));
+  CHECK_THROWS_WITH(multigammaln(x, 0), ContainsSubstring("multigammaln: the dimension p"));
+  CHECK_THROWS_WITH(i0(Tensor()), ContainsSubstring("i0"));
+  CHECK_THROWS_WITH(gammainc(ones({2}), ones({3})), ContainsSubstring("gammainc"));
+}
+
+TEST_CASE("LU factors: errors, singular matrices and large ones of any shape") {
+  CHECK_THROWS_WITH(lu_factor(zeros({2, 2})),
+                    ContainsSubstring("lu_factor: the matrix is singular"));
+  CHECK_THROWS_WITH(lu_factor(zeros({3, 2, 2})),
+                    ContainsSubstring("lu_factor: matrix 0 of the batch"));
+  CHECK_THROWS_WITH(lu(ones({2}, kFloat16)), ContainsSubstring("lu: "));
+  const LUFactors found = lu_factor(tensor({{1.0, 2.0}, {3.0, 4.0}}));
+  CHECK(found.pivots.dtype() == kInt32);
+  CHECK(equal(found.pivots, tensor({2, 2}).to(kInt32)));
+  CHECK_THROWS_WITH(lu_solve(found.lu, found.pivots, ones({3, 1})),
+                    ContainsSubstring("lu_solve: rows differ"));
+  CHECK_THROWS_WITH(lu_solve(found.lu, tensor({2, 3}), ones({2, 1})),
+                    ContainsSubstring("pivot 3 is not between 1 and 2"));
+  CHECK_THROWS_WITH(lu_unpack(found.lu, ones({2})), ContainsSubstring("lu_unpack: pivots of"));
+  CHECK(!lu_unpack(found.lu, found.pivots, {.data = false}).l.defined());
+  CHECK(std::isinf(cond(tensor({{1.0, 2.0}, {2.0, 4.0}}), MatrixNorm::one).item<double>()));
+  for (const Shape& shape : {Shape{70, 70}, Shape{90, 33}, Shape{33, 90}, Shape{9, 3}, Shape{3, 9},
+                             Shape{200, 5}, Shape{0, 3}}) {
+    INFO(to_string(shape));
+    const Tensor a = randn(shape, kFloat64);
+    const PLU parts = lu(a);
+    CHECK(allclose(matmul(parts.p, matmul(parts.l, parts.u)), a, 1e-12, 1e-12));
+    CHECK(equal(parts.l, tril(parts.l)));
+    CHECK(equal(parts.u, triu(parts.u)));
+    if (a.numel() > 0) CHECK(abs(parts.l).max().item<double>() == 1.0);
+  }
+}
