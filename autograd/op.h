@@ -95,6 +95,8 @@ class Recorder {
   static void copy_saved(const Tensor& result, const core::Storage& storage);
   /// Gives `self` the result's history: what an in-place operation does after writing the values.
   static void rebase(const Tensor& self, const Tensor& result);
+  /// Makes `self` the view of its own storage: with its array and its history.
+  static void replace(const Tensor& self, const Tensor& view);
 };
 
 template <class O>

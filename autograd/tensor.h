@@ -86,7 +86,9 @@ class Tensor : public TensorMembers {
   int64_t size(int64_t dim) const { return array().size(dim); }
   int ndim() const { return array().ndim(); }
   int dim() const { return ndim(); }
+  int ndimension() const { return ndim(); }
   int64_t numel() const { return array().numel(); }
+  int64_t nelement() const { return numel(); }
   DType dtype() const { return array().dtype(); }
   Device device() const { return array().device(); }
   bool is_contiguous() const { return array().is_contiguous(); }

@@ -1,22 +1,22 @@
 #pragma once
-// Members of Tensor that are functions of math_ops.h, shape_ops.h and their like, and in-place
-// operations beyond arithmetic. Tensor derives from the class declared here.
+// Members of Tensor that are functions of math_ops.h, shape_ops.h and their like. Tensor derives
+// from the class declared here.
 #include <concepts>
 #include <optional>
 #include <vector>
 
-#include <hero/core/array.h>
+#include <hero/autograd/in_place_members.h>
 
 namespace hero {
 
 class Index;
-class Tensor;
 enum class Rounding;
-enum class ScatterReduce;
-struct AddProduct;
+struct Frexp;
 struct LikeOptions;
 struct MinMax;
+struct QR;
 struct QuantileOptions;
+struct SignLogDet;
 struct UniqueOptions;
 struct Unique;
 struct ValuesIndices;
@@ -37,7 +37,7 @@ class DimList : public Dims {
 };
 
 /// The base of Tensor, with more of its members.
-class TensorMembers {
+class TensorMembers : public InPlaceMembers {
  public:
   /// \name Elementwise: functions of <hero/autograd/math_ops.h> as members
   /// \{
@@ -52,6 +52,10 @@ class TensorMembers {
   Tensor lgamma() const;
   Tensor digamma() const;
   Tensor polygamma(int64_t n) const;
+  Tensor mvlgamma(int64_t p) const;
+  Tensor igamma(const Tensor& x) const;
+  Tensor igammac(const Tensor& x) const;
+  Tensor i0() const;
   Tensor logit(std::optional<double> eps = {}) const;
   Tensor sinc() const;
   Tensor xlogy(const Tensor& other) const;
@@ -74,6 +78,12 @@ class TensorMembers {
   Tensor div(Scalar other, Rounding rounding) const;
   Tensor fmod(const Tensor& other) const;
   Tensor fmod(Scalar other) const;
+  Tensor gcd(const Tensor& other) const;
+  Tensor lcm(const Tensor& other) const;
+  Tensor ldexp(const Tensor& exponent) const;
+  Tensor logaddexp2(const Tensor& other) const;
+  Frexp frexp() const;
+  Tensor nextafter(const Tensor& towards) const;
   Tensor bitwise_and(const Tensor& other) const;
   Tensor bitwise_and(Scalar other) const;
   Tensor bitwise_or(const Tensor& other) const;
@@ -97,6 +107,8 @@ class TensorMembers {
   Tensor isposinf() const;
   Tensor isneginf() const;
   Tensor masked_fill(const Tensor& mask, const Tensor& value) const;
+  /// hero::where(condition, x, other)
+  Tensor where(const Tensor& condition, const Tensor& other) const;
   /// \}
 
   /// \name New tensors in this one's dtype and on its device, unless others are given
@@ -140,6 +152,8 @@ class TensorMembers {
   Tensor view_as(const Tensor& other) const;
   Tensor reshape_as(const Tensor& other) const;
   Tensor broadcast_to(const Shape& shape) const;
+  /// x summed over the dimensions in which `shape` broadcasts to its shape.
+  Tensor sum_to_size(const Shape& shape) const;
   Tensor tile(const Dims& repeats) const;
   Tensor fliplr() const;
   Tensor flipud() const;
@@ -216,6 +230,23 @@ class TensorMembers {
   Tensor bincount(const Tensor& weights, int64_t minlength = 0) const;
   Tensor bincount() const;
   Tensor histc(int64_t bins = 100, double low = 0.0, double high = 0.0) const;
+  Tensor select_scatter(const Tensor& src, int64_t dim, int64_t index) const;
+  Tensor slice_scatter(const Tensor& src, int64_t dim = 0, int64_t start = 0, int64_t stop = kEnd,
+                       int64_t step = 1) const;
+  Tensor diagonal_scatter(const Tensor& src, int64_t offset = 0, int64_t dim1 = 0,
+                          int64_t dim2 = 1) const;
+  Tensor index_reduce(int64_t dim, const Tensor& index, const Tensor& src, ScatterReduce reduce,
+                      bool include_self = true) const;
+  Tensor addmm(const Tensor& a, const Tensor& b) const;
+  Tensor addmm(const Tensor& a, const Tensor& b, const AddProduct& options) const;
+  Tensor addmv(const Tensor& a, const Tensor& v) const;
+  Tensor addmv(const Tensor& a, const Tensor& v, const AddProduct& options) const;
+  Tensor addr(const Tensor& u, const Tensor& v) const;
+  Tensor addr(const Tensor& u, const Tensor& v, const AddProduct& options) const;
+  Tensor baddbmm(const Tensor& a, const Tensor& b) const;
+  Tensor baddbmm(const Tensor& a, const Tensor& b, const AddProduct& options) const;
+  Tensor addbmm(const Tensor& a, const Tensor& b) const;
+  Tensor addbmm(const Tensor& a, const Tensor& b, const AddProduct& options) const;
   Tensor mv(const Tensor& v) const;
   Tensor inner(const Tensor& other) const;
   Tensor vdot(const Tensor& other) const;
@@ -223,136 +254,18 @@ class TensorMembers {
   Tensor cross(const Tensor& other, int64_t dim = -1) const;
   Tensor matrix_power(int64_t n) const;
   Tensor matrix_exp() const;
+  Tensor renorm(double p, int64_t dim, double maxnorm) const;
+  Tensor corrcoef() const;
+  Tensor det() const;
+  Tensor logdet() const;
+  SignLogDet slogdet() const;
+  /// hero::inv(x)
+  Tensor inverse() const;
+  /// hero::pinv(x)
+  Tensor pinverse() const;
+  Tensor cholesky() const;
+  QR qr() const;
   /// \}
-
-  /// \name In place: recorded like their counterparts. An Error on a leaf that requires grad while
-  /// recording.
-  /// \{
-  const Tensor& abs_() const;
-  const Tensor& neg_() const;
-  const Tensor& exp_() const;
-  const Tensor& exp2_() const;
-  const Tensor& expm1_() const;
-  const Tensor& log_() const;
-  const Tensor& log2_() const;
-  const Tensor& log10_() const;
-  const Tensor& log1p_() const;
-  const Tensor& logit_(std::optional<double> eps = {}) const;
-  const Tensor& sqrt_() const;
-  const Tensor& rsqrt_() const;
-  const Tensor& square_() const;
-  const Tensor& reciprocal_() const;
-  const Tensor& sin_() const;
-  const Tensor& cos_() const;
-  const Tensor& tan_() const;
-  const Tensor& asin_() const;
-  const Tensor& acos_() const;
-  const Tensor& atan_() const;
-  const Tensor& sinh_() const;
-  const Tensor& cosh_() const;
-  const Tensor& tanh_() const;
-  const Tensor& asinh_() const;
-  const Tensor& acosh_() const;
-  const Tensor& atanh_() const;
-  const Tensor& sinc_() const;
-  const Tensor& sigmoid_() const;
-  const Tensor& relu_() const;
-  const Tensor& floor_() const;
-  const Tensor& ceil_() const;
-  const Tensor& round_() const;
-  const Tensor& trunc_() const;
-  const Tensor& frac_() const;
-  const Tensor& erf_() const;
-  const Tensor& erfc_() const;
-  const Tensor& erfinv_() const;
-  const Tensor& lgamma_() const;
-  const Tensor& digamma_() const;
-  const Tensor& deg2rad_() const;
-  const Tensor& rad2deg_() const;
-  const Tensor& nan_to_num_() const;
-  const Tensor& sign_() const;
-  const Tensor& atan2_(const Tensor& abscissa) const;
-  const Tensor& xlogy_(const Tensor& other) const;
-  const Tensor& hypot_(const Tensor& other) const;
-  const Tensor& copysign_(const Tensor& other) const;
-  const Tensor& pow_(const Tensor& exponent) const;
-  const Tensor& pow_(Scalar exponent) const;
-  const Tensor& remainder_(const Tensor& other) const;
-  const Tensor& remainder_(Scalar other) const;
-  const Tensor& fmod_(const Tensor& other) const;
-  const Tensor& fmod_(Scalar other) const;
-  const Tensor& floor_divide_(const Tensor& other) const;
-  const Tensor& floor_divide_(Scalar other) const;
-  const Tensor& clamp_(const Tensor& low, const Tensor& high) const;
-  const Tensor& clamp_min_(const Tensor& low) const;
-  const Tensor& clamp_min_(Scalar low) const;
-  const Tensor& clamp_max_(const Tensor& high) const;
-  const Tensor& clamp_max_(Scalar high) const;
-  const Tensor& lerp_(const Tensor& end, double weight) const;
-  const Tensor& lerp_(const Tensor& end, const Tensor& weight) const;
-  const Tensor& addcmul_(const Tensor& a, const Tensor& b, Scalar value = 1) const;
-  const Tensor& addcdiv_(const Tensor& a, const Tensor& b, Scalar value = 1) const;
-  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
-  const Tensor& masked_fill_(const Tensor& mask, const Tensor& value) const;
-  const Tensor& logical_and_(const Tensor& other) const;
-  const Tensor& logical_or_(const Tensor& other) const;
-  const Tensor& logical_xor_(const Tensor& other) const;
-  const Tensor& logical_not_() const;
-  const Tensor& bitwise_and_(const Tensor& other) const;
-  const Tensor& bitwise_or_(const Tensor& other) const;
-  const Tensor& bitwise_xor_(const Tensor& other) const;
-  const Tensor& bitwise_not_() const;
-  const Tensor& bitwise_left_shift_(const Tensor& places) const;
-  const Tensor& bitwise_right_shift_(const Tensor& places) const;
-  const Tensor& tril_(int64_t diagonal = 0) const;
-  const Tensor& triu_(int64_t diagonal = 0) const;
-  const Tensor& cumsum_(int64_t dim) const;
-  const Tensor& cumprod_(int64_t dim) const;
-  const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& src) const;
-  const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value) const;
-  const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& src) const;
-  const Tensor& scatter_reduce_(int64_t dim, const Tensor& index, const Tensor& src,
-                                ScatterReduce reduce, bool include_self = true) const;
-  const Tensor& masked_scatter_(const Tensor& mask, const Tensor& src) const;
-  const Tensor& put_(const Tensor& index, const Tensor& src, bool accumulate = false) const;
-  const Tensor& index_fill_(int64_t dim, const Tensor& index, Scalar value) const;
-  const Tensor& index_fill_(int64_t dim, const Tensor& index, const Tensor& value) const;
-  const Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& src) const;
-  const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& src,
-                           double alpha = 1.0) const;
-  const Tensor& index_put_(const std::vector<Tensor>& indices, const Tensor& values,
-                           bool accumulate = false) const;
-  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values,
-                           bool accumulate = false) const;
-  const Tensor& index_put_(std::initializer_list<Index> indices, Scalar value,
-                           bool accumulate = false) const;
-  const Tensor& fill_(const Tensor& value) const;
-  const Tensor& fill_diagonal_(Scalar value) const;
-  const Tensor& addmm_(const Tensor& a, const Tensor& b) const;
-  const Tensor& addmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const;
-  const Tensor& addmv_(const Tensor& a, const Tensor& v) const;
-  const Tensor& addmv_(const Tensor& a, const Tensor& v, const AddProduct& options) const;
-  const Tensor& addr_(const Tensor& u, const Tensor& v) const;
-  const Tensor& addr_(const Tensor& u, const Tensor& v, const AddProduct& options) const;
-  const Tensor& baddbmm_(const Tensor& a, const Tensor& b) const;
-  const Tensor& baddbmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const;
-  const Tensor& addbmm_(const Tensor& a, const Tensor& b) const;
-  const Tensor& addbmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const;
-  /// \}
-
-  /// \name In place, random: drawn from this thread's generator; replaced values have the gradient
-  /// 0
-  /// \{
-  const Tensor& uniform_(double from = 0.0, double to = 1.0) const;
-  const Tensor& normal_(double mean = 0.0, double std = 1.0) const;
-  const Tensor& exponential_(double rate = 1.0) const;
-  const Tensor& bernoulli_(double p = 0.5) const;
-  /// Random integers in [low, high), for any dtype.
-  const Tensor& random_(int64_t low, int64_t high) const;
-  /// \}
-
- private:
-  const Tensor& self() const;
 };
 
 }  // namespace hero

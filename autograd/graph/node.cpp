@@ -152,6 +152,18 @@ void detail::Recorder::rebase(const Tensor& self, const Tensor& result) {
   if (self.requires_grad()) self.retain_grad();
 }
 
+void Recorder::replace(const Tensor& self, const Tensor& view) {
+  detail::TensorImpl* impl = self.impl();
+  // A gradient that is to be kept is that of the new shape.
+  const bool retains = impl->retains_grad;
+  if (retains) *impl->make_hooks().retaining = false;
+  impl->retains_grad = false;
+  impl->data = view.array();
+  impl->grad_fn = view.impl()->grad_fn;
+  impl->output_index = view.impl()->output_index;
+  if (retains) self.retain_grad();
+}
+
 void MultiOp::save(const Array& array, int slot) {
   if (CheckpointFrame* frame = CheckpointFrame::current()) [[unlikely]] {
     frame_ = core::Ref<CheckpointFrame>::share(frame);

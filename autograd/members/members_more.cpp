@@ -4,7 +4,7 @@
 
 namespace hero {
 
-const Tensor& TensorMembers::self() const { return static_cast<const Tensor&>(*this); }
+const Tensor& InPlaceMembers::self() const { return static_cast<const Tensor&>(*this); }
 
 Tensor TensorMembers::asin() const { return hero::asin(self()); }
 Tensor TensorMembers::acos() const { return hero::acos(self()); }
@@ -17,6 +17,24 @@ Tensor TensorMembers::erfinv() const { return hero::erfinv(self()); }
 Tensor TensorMembers::lgamma() const { return hero::lgamma(self()); }
 Tensor TensorMembers::digamma() const { return hero::digamma(self()); }
 Tensor TensorMembers::polygamma(int64_t n) const { return hero::polygamma(n, self()); }
+Tensor TensorMembers::mvlgamma(int64_t p) const { return hero::multigammaln(self(), p); }
+Tensor TensorMembers::igamma(const Tensor& x) const { return hero::gammainc(self(), x); }
+Tensor TensorMembers::igammac(const Tensor& x) const { return hero::gammaincc(self(), x); }
+Tensor TensorMembers::i0() const { return hero::i0(self()); }
+Tensor TensorMembers::gcd(const Tensor& other) const { return hero::gcd(self(), other); }
+Tensor TensorMembers::lcm(const Tensor& other) const { return hero::lcm(self(), other); }
+Tensor TensorMembers::ldexp(const Tensor& exponent) const { return hero::ldexp(self(), exponent); }
+Tensor TensorMembers::logaddexp2(const Tensor& other) const {
+  return hero::logaddexp2(self(), other);
+}
+Frexp TensorMembers::frexp() const { return hero::frexp(self()); }
+Tensor TensorMembers::nextafter(const Tensor& towards) const {
+  return hero::nextafter(self(), towards);
+}
+Tensor TensorMembers::where(const Tensor& condition, const Tensor& other) const {
+  return hero::where(condition, self(), other);
+}
+Tensor TensorMembers::sum_to_size(const Shape& shape) const { return hero::sum_to(self(), shape); }
 Tensor TensorMembers::logit(std::optional<double> eps) const { return hero::logit(self(), eps); }
 Tensor TensorMembers::sinc() const { return hero::sinc(self()); }
 Tensor TensorMembers::xlogy(const Tensor& other) const { return hero::xlogy(self(), other); }

@@ -184,26 +184,26 @@ void check_random_floats(const char* op, const Tensor& x) {
 
 }  // namespace
 
-const Tensor& TensorMembers::uniform_(double from, double to) const {
+const Tensor& InPlaceMembers::uniform_(double from, double to) const {
   check_random_floats("uniform_", self());
   check(from <= to, "uniform_: the bounds are in the wrong order: ", from, ", ", to);
   return redraw("uniform_", self(), {.kind = RandomFill::Kind::uniform, .a = from, .b = to});
 }
-const Tensor& TensorMembers::normal_(double mean, double std) const {
+const Tensor& InPlaceMembers::normal_(double mean, double std) const {
   check_random_floats("normal_", self());
   check(std >= 0.0, "normal_: the standard deviation is negative: ", std);
   return redraw("normal_", self(), {.kind = RandomFill::Kind::normal, .a = mean, .b = std});
 }
-const Tensor& TensorMembers::exponential_(double rate) const {
+const Tensor& InPlaceMembers::exponential_(double rate) const {
   check_random_floats("exponential_", self());
   check(rate > 0.0, "exponential_: the rate must be positive: ", rate);
   return redraw("exponential_", self(), {.kind = RandomFill::Kind::exponential, .a = rate});
 }
-const Tensor& TensorMembers::bernoulli_(double p) const {
+const Tensor& InPlaceMembers::bernoulli_(double p) const {
   check(p >= 0.0 && p <= 1.0, "bernoulli_: the probability is not in [0, 1]: ", p);
   return redraw("bernoulli_", self(), {.kind = RandomFill::Kind::bernoulli, .a = p});
 }
-const Tensor& TensorMembers::random_(int64_t low, int64_t high) const {
+const Tensor& InPlaceMembers::random_(int64_t low, int64_t high) const {
   check(low < high, "random_: no integer lies in [", low, ", ", high, ")");
   check(fits(low, self().dtype()) && fits(high - 1, self().dtype()), "random_: [", low, ", ", high,
         ") does not fit ", self().dtype());

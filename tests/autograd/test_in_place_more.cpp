@@ -44,26 +44,26 @@ TEST_CASE("functions of one tensor in place have the values and gradients of the
   using Write = const Tensor& (TensorMembers::*)() const;
   using Function = Tensor (*)(const Tensor&);
   const std::pair<Write, Function> pairs[] = {
-      {&TensorMembers::abs_, abs},         {&TensorMembers::neg_, neg},
-      {&TensorMembers::exp_, exp},         {&TensorMembers::exp2_, exp2},
-      {&TensorMembers::expm1_, expm1},     {&TensorMembers::log_, log},
-      {&TensorMembers::log2_, log2},       {&TensorMembers::log10_, log10},
-      {&TensorMembers::log1p_, log1p},     {&TensorMembers::sqrt_, sqrt},
-      {&TensorMembers::rsqrt_, rsqrt},     {&TensorMembers::square_, square},
-      {&TensorMembers::sin_, sin},         {&TensorMembers::cos_, cos},
-      {&TensorMembers::tan_, tan},         {&TensorMembers::asin_, asin},
-      {&TensorMembers::acos_, acos},       {&TensorMembers::atan_, atan},
-      {&TensorMembers::sinh_, sinh},       {&TensorMembers::cosh_, cosh},
-      {&TensorMembers::tanh_, tanh},       {&TensorMembers::sigmoid_, sigmoid},
-      {&TensorMembers::relu_, relu},       {&TensorMembers::floor_, floor},
-      {&TensorMembers::ceil_, ceil},       {&TensorMembers::round_, round},
-      {&TensorMembers::trunc_, trunc},     {&TensorMembers::frac_, frac},
-      {&TensorMembers::erf_, erf},         {&TensorMembers::sign_, sign},
-      {&TensorMembers::erfc_, erfc},       {&TensorMembers::erfinv_, erfinv},
-      {&TensorMembers::lgamma_, lgamma},   {&TensorMembers::digamma_, digamma},
-      {&TensorMembers::asinh_, asinh},     {&TensorMembers::atanh_, atanh},
-      {&TensorMembers::sinc_, sinc},       {&TensorMembers::deg2rad_, deg2rad},
-      {&TensorMembers::rad2deg_, rad2deg}, {&TensorMembers::reciprocal_, reciprocal}};
+      {&InPlaceMembers::abs_, abs},         {&InPlaceMembers::neg_, neg},
+      {&InPlaceMembers::exp_, exp},         {&InPlaceMembers::exp2_, exp2},
+      {&InPlaceMembers::expm1_, expm1},     {&InPlaceMembers::log_, log},
+      {&InPlaceMembers::log2_, log2},       {&InPlaceMembers::log10_, log10},
+      {&InPlaceMembers::log1p_, log1p},     {&InPlaceMembers::sqrt_, sqrt},
+      {&InPlaceMembers::rsqrt_, rsqrt},     {&InPlaceMembers::square_, square},
+      {&InPlaceMembers::sin_, sin},         {&InPlaceMembers::cos_, cos},
+      {&InPlaceMembers::tan_, tan},         {&InPlaceMembers::asin_, asin},
+      {&InPlaceMembers::acos_, acos},       {&InPlaceMembers::atan_, atan},
+      {&InPlaceMembers::sinh_, sinh},       {&InPlaceMembers::cosh_, cosh},
+      {&InPlaceMembers::tanh_, tanh},       {&InPlaceMembers::sigmoid_, sigmoid},
+      {&InPlaceMembers::relu_, relu},       {&InPlaceMembers::floor_, floor},
+      {&InPlaceMembers::ceil_, ceil},       {&InPlaceMembers::round_, round},
+      {&InPlaceMembers::trunc_, trunc},     {&InPlaceMembers::frac_, frac},
+      {&InPlaceMembers::erf_, erf},         {&InPlaceMembers::sign_, sign},
+      {&InPlaceMembers::erfc_, erfc},       {&InPlaceMembers::erfinv_, erfinv},
+      {&InPlaceMembers::lgamma_, lgamma},   {&InPlaceMembers::digamma_, digamma},
+      {&InPlaceMembers::asinh_, asinh},     {&InPlaceMembers::atanh_, atanh},
+      {&InPlaceMembers::sinc_, sinc},       {&InPlaceMembers::deg2rad_, deg2rad},
+      {&InPlaceMembers::rad2deg_, rad2deg}, {&InPlaceMembers::reciprocal_, reciprocal}};
   for (const auto& [write, function] : pairs) {
     check_same(
         positive(), [w = write](const Tensor& x) -> const Tensor& { return (x.*w)(); }, function);

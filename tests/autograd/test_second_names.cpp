@@ -45,6 +45,16 @@ TEST_CASE("second names do what the first ones do") {
   const Tensor m = a.unsqueeze(1), n = b.unsqueeze(0);
   CHECK(same(chain_matmul({m, n, m}), multi_dot({m, n, m})));
   CHECK(same(pinverse(m), pinv(m)));
+  CHECK(same(igamma(b + 1.0, b + 1.0), gammainc(b + 1.0, b + 1.0)));
+  CHECK(same(igammac(b + 1.0, b + 1.0), gammaincc(b + 1.0, b + 1.0)));
+  CHECK(same(mvlgamma(b + 2.0, 2), multigammaln(b + 2.0, 2)));
+  CHECK(same(sgn(a), sign(a)));
+  CHECK(same(trapz(a), trapezoid(a)));
+  CHECK(same(trapz(a, b), trapezoid(a, b)));
+  CHECK(same(split_with_sizes(a, {1, 2})[1], split(a, {1, 2})[1]));
+  CHECK(same(adjoint(m), m.mT()));
+  CHECK(same(inverse(eye(2) * 2.0), inv(eye(2) * 2.0)));
+  CHECK(same(orgqr(m, a.slice(0, 0, 1)), householder_product(m, a.slice(0, 0, 1))));
 }
 
 TEST_CASE("new tensors take dtype and device of the one they are made from") {
