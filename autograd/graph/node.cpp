@@ -152,8 +152,8 @@ void detail::Recorder::rebase(const Tensor& self, const Tensor& result) {
   if (self.requires_grad()) self.retain_grad();
 }
 
-void Recorder::replace(const Tensor& self, const Tensor& view) {
-  detail::TensorImpl* impl = self.impl();
+void detail::Recorder::replace(const Tensor& self, const Tensor& view) {
+  TensorImpl* impl = self.impl();
   // A gradient that is to be kept is that of the new shape.
   const bool retains = impl->retains_grad;
   if (retains) *impl->make_hooks().retaining = false;

@@ -123,7 +123,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
         const Tensor from = source.to(dtype()).expand(shape());
         if (recorded) return from.clone();
         // What was here stays in the graph, with a gradient of zeros, as under fill_.
-        return where(Tensor(Array::ones({}, kBool, device())), from, *this);
+        return hero::where(Tensor(Array::ones({}, kBool, device())), from, *this);
       },
       [&](const Array& a) {
         core::check_no_overlap("copy_", a);

@@ -24,7 +24,7 @@ const Tensor& become_view(const char* op, const Tensor& x, const View& view) {
         " that requires grad cannot change its shape; use the view that the function without _ "
         "gives");
   const GradMode as_it_was(x.requires_grad());
-  Recorder::replace(x, view());
+  detail::Recorder::replace(x, view());
   return x;
 }
 

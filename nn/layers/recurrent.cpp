@@ -3,8 +3,8 @@
 #include <hero/autograd/creation.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/init.h>
-#include <hero/nn/recurrent.h>
 #include <hero/nn/module/repr.h>
+#include <hero/nn/recurrent.h>
 
 namespace hero::nn {
 

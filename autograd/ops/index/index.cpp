@@ -174,14 +174,14 @@ Tensor TensorMembers::index_put(std::initializer_list<Index> indices, Scalar val
   return index_put(indices, filling(self(), value), accumulate);
 }
 
-const Tensor& TensorMembers::index_put_(std::initializer_list<Index> indices, const Tensor& values,
-                                        bool accumulate) const {
+const Tensor& InPlaceMembers::index_put_(std::initializer_list<Index> indices, const Tensor& values,
+                                         bool accumulate) const {
   return detail::become("index_put_", self(), detail::wants("index_put_", values),
                         [&] { return self().index_put(indices, values, accumulate); });
 }
 
-const Tensor& TensorMembers::index_put_(std::initializer_list<Index> indices, Scalar value,
-                                        bool accumulate) const {
+const Tensor& InPlaceMembers::index_put_(std::initializer_list<Index> indices, Scalar value,
+                                         bool accumulate) const {
   detail::check_defined("index_put_", {{"x", self()}});
   return index_put_(indices, filling(self(), value), accumulate);
 }
