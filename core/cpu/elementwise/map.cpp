@@ -6,6 +6,7 @@
 #include <hero/core/cpu/elementwise/map_kernels.h>
 #include <hero/core/cpu/elementwise/moves.h>
 #include <hero/core/kernels/elementwise.h>
+#include <hero/core/ledger.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -179,6 +180,9 @@ bool is_turned(const Array& src, const Array& dst) {
   return is_dense && src.strides().back() > 1 && src.shape().back() > 1;
 }
 
+// What lines are turned in is no array of the program's.
+constinit Ledger turning_ledger;
+
 // Turned first, as they are, some lines at a time.
 void copy_turned(CpuBackend& cpu, const Array& src, const Array& dst) {
   constexpr int64_t kPiece = 8 * kGrain;
@@ -188,6 +192,7 @@ void copy_turned(CpuBackend& cpu, const Array& src, const Array& dst) {
     return;
   }
   const int64_t step = std::max<int64_t>(1, kPiece / each);
+  const LedgerScope own(turning_ledger);
   for (int64_t i = 0; i < count; i += step) {
     const Array part = dst.slice(0, i, std::min(i + step, count));
     const Array turned = Array::empty(part.shape(), src.dtype());
