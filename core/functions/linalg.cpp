@@ -51,7 +51,8 @@ Array row_order(const char* op, const Array& pivots, int64_t rows, int64_t base)
   Shape shape = pivots.shape();
   shape.back() = rows;
   const Array out = Array::empty(shape, kInt64, has_bytes(pivots) ? Device(kCpu) : pivots.device());
-  if (!has_bytes(pivots) || out.numel() == 0) return out;
+  if (!has_bytes(pivots)) return out;
+  if (out.numel() == 0) return out.to(pivots.device());
   const Array here = pivots.to(kCpu).to(kInt64).contiguous();
   auto* const order = out.data<int64_t>();
   for (int64_t i = 0; i < out.numel() / rows; ++i) {

@@ -154,7 +154,8 @@ Rows function_rows() {
   };
 }
 
-Tensor whole(const Tensor& x) { return (x.detach() * 50.0).to(kInt64); }
+// In float64, whose products with 50 are the same numbers in whatever dtype x is.
+Tensor whole(const Tensor& x) { return (x.detach().to(kFloat64) * 50.0).to(kInt64); }
 
 double divisor(double a, double b) {
   auto x = std::llabs(static_cast<long long>(a * 50.0));
