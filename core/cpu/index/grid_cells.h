@@ -82,7 +82,7 @@ struct Coordinates {
 
 /// The taps of a tile along a dimension.
 template <class T>
-struct Axis : Coordinates<T> {
+struct GridAxis : Coordinates<T> {
   static constexpr int kMaxTaps = 4;
   int32_t index[kMaxTaps][kTile];  ///< within the image
   Mask<T> inside[kMaxTaps][kTile];
@@ -166,7 +166,7 @@ struct Axis : Coordinates<T> {
 template <class T>
 struct Cells {
   static constexpr int kMaxTaps = 16;
-  Axis<T> axes[3];
+  GridAxis<T> axes[3];
   int taps;                        ///< in all dimensions
   int32_t place[kMaxTaps][kTile];  ///< in a plane
   Mask<T> inside[kMaxTaps][kTile];

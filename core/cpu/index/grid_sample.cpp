@@ -87,7 +87,7 @@ template <class T>
       }
       each_point([&](int64_t i) { total[i] += term[i]; });
     }
-    const Axis<T>& axis = cells.axes[d];
+    const GridAxis<T>& axis = cells.axes[d];
     each_point([&](int64_t i) { total[i] = masked(total[i] * axis.slope[i], axis.moves[i]); });
 #pragma GCC unroll 1
     for (int64_t i = 0; i < count; ++i) g_grid[i * s.dims + s.dims - 1 - d] = total[i];
