@@ -43,7 +43,8 @@ struct LuFactor : MultiOp {
     return {found.factors.to(a.device()), counted.to(kInt32).to(a.device())};
   }
   Grads backward(const Grads& grads) override {
-    const Tensor both = output(0), g = grads[0];
+    const Tensor both = output(0);
+    const Tensor& g = grads[0];
     const int64_t rows = both.size(-2), columns = both.size(-1), inner = std::min(rows, columns);
     if (both.numel() == 0) return {zeros_like(both)};
     const Tensor square = slice(slice(both, -1, 0, inner), -2, 0, inner);

@@ -133,9 +133,9 @@ void draw_convolution(const std::string& folder) {
     const auto numbers = values.to_vector<float>();
     for (int64_t i = 0; i < side * side; ++i) {
       const auto number = static_cast<int>(numbers[static_cast<size_t>(i)]);
-      const auto row = static_cast<double>(i / side), column = static_cast<double>(i % side);
-      figure.box(x + column, top - row - 1.0, 0.96, 0.96, colour(i / side, i % side, number),
-                 std::to_string(number));
+      const int64_t row = i / side, column = i % side;
+      figure.box(x + static_cast<double>(column), top - static_cast<double>(row) - 1.0, 0.96, 0.96,
+                 colour(row, column, number), std::to_string(number));
     }
     figure.label(name, x + top, -top - 0.5, "#333333");
   };
