@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
 #include <hero/autograd/linalg.h>
@@ -14,21 +14,6 @@ namespace {
 
 const char* const kTied = "the sizes are tied together";
 const Domain kPositive{0.5, 2.0};
-
-template <class F>
-OpRow one(const char* name, F f, double (*scalar)(double), Domain domain) {
-  OpRow row{name, {{{2, 3}, domain}}, [f](const Tensors& x) { return f(x[0]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0]); };
-  return row;
-}
-
-template <class F>
-OpRow two(const char* name, F f, double (*scalar)(double, double), Domain domain) {
-  OpRow row{
-      name, {{{2, 3}, domain}, {{2, 1}, domain}}, [f](const Tensors& x) { return f(x[0], x[1]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0], x[1]); };
-  return row;
-}
 
 // Rows that are alike have distances of 0, and make singular matrices.
 OpRow apart(OpRow row) {
@@ -48,12 +33,14 @@ Rows composed_rows() {
       one("ndtr", ndtr, [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2.0; }, {}),
       two(
           "xlog1py", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(xlog1py),
-          [](double x, double y) { return x * std::log1p(y); }, kPositive),
+          [](double x, double y) { return x * std::log1p(y); }, kPositive, kPositive),
       two(
           "logaddexp2", logaddexp2,
-          [](double a, double b) { return std::log2(std::exp2(a) + std::exp2(b)); }, kPositive),
+          [](double a, double b) { return std::log2(std::exp2(a) + std::exp2(b)); }, kPositive,
+          kPositive),
       two(
-          "ldexp", ldexp, [](double x, double n) { return x * std::exp2(n); }, kPositive),
+          "ldexp", ldexp, [](double x, double n) { return x * std::exp2(n); }, kPositive,
+          kPositive),
       tied({"trapezoid", {{{2, 4}}}, [](const Tensors& x) { return trapezoid(x[0], 0.3, 1); }}),
       tied({"trapezoid",
             {{{2, 4}}, {{4}}},

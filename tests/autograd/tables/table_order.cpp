@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
@@ -18,11 +18,6 @@ using Values = std::vector<double>;
 template <class F>
 OpRow of(const char* name, const Shape& shape, F f) {
   return {name, {{shape}}, [f](const Tensors& x) { return f(x[0]); }};
-}
-
-OpRow constant(OpRow row) {
-  row.differentiable = false;
-  return row;
 }
 
 // Of at least one element; `each` gives the value of one row of the last dimension. Equal elements

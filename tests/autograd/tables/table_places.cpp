@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
@@ -20,11 +20,6 @@ OpRow fixed(const char* name, std::vector<Input> inputs, Call call,
   OpRow row{name, std::move(inputs), std::move(call)};
   row.skip = {{Layout::empty, kEnough}, {Layout::single, kEnough}};
   row.naive = std::move(naive);
-  return row;
-}
-
-OpRow constant(OpRow row) {
-  row.differentiable = false;
   return row;
 }
 

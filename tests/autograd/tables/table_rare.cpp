@@ -1,7 +1,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
 #include <hero/autograd/linalg.h>
@@ -14,25 +14,6 @@ namespace {
 
 const char* const kTied = "the sizes are tied together";
 const char* const kRank = "equal rows are singular";
-
-template <class F>
-OpRow one(const char* name, F f, double (*scalar)(double), Domain domain = {}) {
-  OpRow row{name, {{{2, 3}, domain}}, [f](const Tensors& x) { return f(x[0]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0]); };
-  return row;
-}
-
-template <class F>
-OpRow two(const char* name, F f, double (*scalar)(double, double), Domain a, Domain b) {
-  OpRow row{name, {{{2, 3}, a}, {{2, 1}, b}}, [f](const Tensors& x) { return f(x[0], x[1]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0], x[1]); };
-  return row;
-}
-
-OpRow constant(OpRow row) {
-  row.differentiable = false;
-  return row;
-}
 
 // The mean of f at the middles of 4000 parts of [from, to].
 template <class F>

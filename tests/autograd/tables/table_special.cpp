@@ -1,7 +1,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
 #include <hero/autograd/math_ops.h>
@@ -9,25 +9,6 @@
 namespace hero::test {
 
 namespace {
-
-template <class F>
-OpRow one(const char* name, F f, double (*scalar)(double), Domain domain = {}) {
-  OpRow row{name, {{{2, 3}, domain}}, [f](const Tensors& x) { return f(x[0]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0]); };
-  return row;
-}
-
-template <class F>
-OpRow two(const char* name, F f, double (*scalar)(double, double), Domain a = {}, Domain b = {}) {
-  OpRow row{name, {{{2, 3}, a}, {{2, 1}, b}}, [f](const Tensors& x) { return f(x[0], x[1]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0], x[1]); };
-  return row;
-}
-
-OpRow constant(OpRow row) {
-  row.differentiable = false;
-  return row;
-}
 
 // Where erf is x, by halving.
 double inverse_of_erf(double x) {

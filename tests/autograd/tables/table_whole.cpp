@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
 #include <hero/autograd/math_ops.h>
@@ -13,62 +13,43 @@ const Domain kSteps{-2.9, 2.9, {-2, -1, 0, 1, 2}, 0.05};
 // Quotients of these stay away from whole numbers.
 const Domain kSmall{0.1, 0.9}, kLarge{1.0, 2.0};
 
-template <class F>
-OpRow one(const char* name, F f, double (*scalar)(double), Domain domain = kSteps) {
-  OpRow row{name, {{{2, 3}, domain}}, [f](const Tensors& x) { return f(x[0]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0]); };
-  return row;
-}
-
-template <class F>
-OpRow two(const char* name, F f, double (*scalar)(double, double), Domain a = kSmall,
-          Domain b = kLarge) {
-  OpRow row{name, {{{2, 3}, a}, {{2, 1}, b}}, [f](const Tensors& x) { return f(x[0], x[1]); }};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0], x[1]); };
-  return row;
-}
-
-OpRow constant(OpRow row) {
-  row.differentiable = false;
-  return row;
-}
-
 // Whole numbers from about -20 to 20.
 Tensor whole(const Tensor& x) { return (x.to(kFloat64) * 10.0).to(kInt64); }
 int64_t whole(double x) { return static_cast<int64_t>(x * 10.0); }
 
 Rows quotient_rows() {
   return {
-      one("trunc", trunc, std::trunc),
-      one("fix", fix, std::trunc),
-      one("frac", frac, [](double x) { return x - std::trunc(x); }),
+      one("trunc", trunc, std::trunc, kSteps),
+      one("fix", fix, std::trunc, kSteps),
+      one(
+          "frac", frac, [](double x) { return x - std::trunc(x); }, kSteps),
       constant(two(
           "floor_divide", [](const Tensor& a, const Tensor& b) { return floor_divide(-a, b); },
-          [](double a, double b) { return std::floor(-a / b); })),
+          [](double a, double b) { return std::floor(-a / b); }, kSmall, kLarge)),
       constant(one(
           "floor_divide",
           [](const Tensor& x) { return floor_divide(x, 0.7) + floor_divide(5.0, x); },
-          [](double x) { return std::floor(x / 0.7) + std::floor(5.0 / x); })),
+          [](double x) { return std::floor(x / 0.7) + std::floor(5.0 / x); }, kSteps)),
       two(
           "div (floor)",
           [](const Tensor& a, const Tensor& b) { return div(-a, b, Rounding::floor); },
-          [](double a, double b) { return std::floor(-a / b); }),
+          [](double a, double b) { return std::floor(-a / b); }, kSmall, kLarge),
       two(
           "trunc_divide",
           [](const Tensor& a, const Tensor& b) { return div(-a, b * 0.3, Rounding::trunc); },
           [](double a, double b) { return std::trunc(-a / (b * 0.3)); }, {0.35, 0.45}, {0.9, 1.1}),
       one(
           "div (trunc, a number)", [](const Tensor& x) { return div(x, 1.0, Rounding::trunc); },
-          std::trunc),
+          std::trunc, kSteps),
       one(
           "div (floor, a number)", [](const Tensor& x) { return div(x, 1.0, Rounding::floor); },
-          std::floor),
+          std::floor, kSteps),
       two(
           "fmod", [](const Tensor& a, const Tensor& b) { return fmod(a * -3.0, b); },
           [](double a, double b) { return std::fmod(a * -3.0, b); }, {0.7, 0.9}, {1.1, 1.9}),
       one(
           "fmod", [](const Tensor& x) { return fmod(x, 1.0); },
-          [](double x) { return std::fmod(x, 1.0); }),
+          [](double x) { return std::fmod(x, 1.0); }, kSteps),
       one(
           "remainder (of a number)", [](const Tensor& x) { return remainder(3.0, x); },
           [](double x) { return 3.0 - x * std::floor(3.0 / x); }, {1.6, 2.8}),
