@@ -20,8 +20,7 @@ bool SwapFile::direct() const { return worker_->direct(); }
 int SwapFile::descriptor() const { return worker_->descriptor(); }
 
 struct Swapped::Slot {
-  std::shared_ptr<SwapWorker> file;  // kept as long as there is a slot, whoever ends first
-  SwapWorker& worker;
+  std::shared_ptr<SwapWorker> worker;  // kept as long as there is a slot, whoever ends first
   Ref<Storage> storage;
   int64_t bytes;  // of the slot
   SwapJob job;
@@ -40,7 +39,7 @@ struct Swapped::Slot {
     if (!begun) return {};
     begun = false;
     if (planned() && transfer_meter != nullptr) transfer_meter->wait_transfer(transfer);
-    std::string error = planned() ? std::string() : worker.wait(job);
+    std::string error = planned() ? std::string() : worker->wait(job);
     if (job.writing) {
       stored = error.empty();
       if (stored) storage->release();
@@ -53,11 +52,11 @@ struct Swapped::Slot {
   void begin(bool writing) {
     job.data = storage->data();
     job.writing = writing;
-    planned() ? count(writing) : worker.begin(job);
+    planned() ? count(writing) : worker->begin(job);
     begun = true;
   }
   void count(bool writing) {
-    worker.count(writing, bytes);
+    worker->count(writing, bytes);
     const Transfer way = writing ? Transfer::to_disk : Transfer::from_disk;
     transfer = transfer_meter != nullptr ? transfer_meter->begin_transfer(way, bytes) : -1;
   }
@@ -73,15 +72,14 @@ Swapped::Swapped(SwapFile& file, Ref<Storage> storage) {
   SwapJob job;
   job.bytes = storage->bytes();
   job.first = bytes > 0 ? file.worker_->take(bytes) : 0;
-  slot_ = std::make_unique<Slot>(
-      Slot{file.worker_, *file.worker_, std::move(storage), bytes, std::move(job)});
+  slot_ = std::make_unique<Slot>(Slot{file.worker_, std::move(storage), bytes, std::move(job)});
   slot_->hold(bytes);
 }
 
 Swapped::~Swapped() {
   slot_->finish();
   slot_->hold(-slot_->bytes);
-  if (slot_->bytes > 0) slot_->worker.give_back(slot_->job.first, slot_->bytes);
+  if (slot_->bytes > 0) slot_->worker->give_back(slot_->job.first, slot_->bytes);
 }
 
 const Ref<Storage>& Swapped::storage() const { return slot_->storage; }
@@ -94,7 +92,7 @@ void Swapped::begin_write() {
 
 void Swapped::drop() {
   wait();
-  check(slot_->stored, "swap file in ", slot_->worker.folder(), ": drop: the slot of ",
+  check(slot_->stored, "swap file in ", slot_->worker->folder(), ": drop: the slot of ",
         bytes_text(slot_->storage->bytes()), " holds nothing; write it first");
   slot_->storage->release();
 }
@@ -102,7 +100,7 @@ void Swapped::drop() {
 void Swapped::begin_read() {
   wait();
   if (!slot_->storage->released()) return;
-  check(slot_->stored, "swap file in ", slot_->worker.folder(), ": read: the slot of ",
+  check(slot_->stored, "swap file in ", slot_->worker->folder(), ": read: the slot of ",
         bytes_text(slot_->storage->bytes()), " holds nothing");
   slot_->storage->refill();
   slot_->begin(false);
@@ -110,7 +108,7 @@ void Swapped::begin_read() {
 
 void Swapped::wait() {
   const std::string error = slot_->finish();
-  check(error.empty(), "swap file in ", slot_->worker.folder(), ": ", error);
+  check(error.empty(), "swap file in ", slot_->worker->folder(), ": ", error);
 }
 
 }  // namespace hero::core
