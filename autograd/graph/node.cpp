@@ -138,30 +138,33 @@ void detail::Recorder::copy_saved(const Tensor& result, const core::Storage& sto
   }
 }
 
+namespace {
+
+// `x` has the history of `result` from now on. A gradient that is to be kept is that of the new
+// values.
+void take_history(const Tensor& x, const Tensor& result) {
+  detail::TensorImpl* impl = x.impl();
+  impl->grad_fn = result.impl()->grad_fn;
+  impl->output_index = result.impl()->output_index;
+  if (!impl->retains_grad) return;
+  *impl->make_hooks().retaining = false;
+  impl->retains_grad = false;
+  if (x.requires_grad()) x.retain_grad();
+}
+
+}  // namespace
+
 void detail::Recorder::rebase(const Tensor& self, const Tensor& result) {
   TensorImpl* impl = self.impl();
   core::Storage& storage = impl->data.storage();
   storage.bump_history();
   impl->history = storage.history();
-  impl->grad_fn = result.impl()->grad_fn;
-  impl->output_index = result.impl()->output_index;
-  if (!impl->retains_grad) return;
-  // The gradient that is kept is that of the new values.
-  *impl->make_hooks().retaining = false;
-  impl->retains_grad = false;
-  if (self.requires_grad()) self.retain_grad();
+  take_history(self, result);
 }
 
 void detail::Recorder::replace(const Tensor& self, const Tensor& view) {
-  TensorImpl* impl = self.impl();
-  // A gradient that is to be kept is that of the new shape.
-  const bool retains = impl->retains_grad;
-  if (retains) *impl->make_hooks().retaining = false;
-  impl->retains_grad = false;
-  impl->data = view.array();
-  impl->grad_fn = view.impl()->grad_fn;
-  impl->output_index = view.impl()->output_index;
-  if (retains) self.retain_grad();
+  self.impl()->data = view.array();
+  take_history(self, view);
 }
 
 void MultiOp::save(const Array& array, int slot) {
