@@ -29,10 +29,15 @@ struct Map : Op {
   Tensor y() const { return detail::widened(output()); }
 };
 
+/// The gradient of what is constant: zeros like g, of which memory holds one.
+inline Tensor flat_gradient(const Tensor& g) {
+  return Tensor(Array::zeros({}, g.dtype(), g.device()).expand(g.shape()));
+}
+
 /// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.
 template <class F>
 struct Step : Map<F> {
-  Grads backward(const Tensor&) override { return {Tensor()}; }
+  Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 
 }  // namespace hero

@@ -100,7 +100,9 @@ struct Xlogy : Map<k::Xlogy, Save::input> {
     Formula f;
     const Term dy = f(g), x = f(input(0)), y = f(input(1));
     Grads grads{Tensor(), Tensor()};
-    if (needs(0)) grads[0] = f.run(dy * where_equal(x, 0, where(y <= 0, 0, log(y)), log(y)));
+    // Where nothing flows back, nothing comes out, even if log(y) is infinite or NaN.
+    const Term slope = where_equal(x, 0, where(y <= 0, 0, log(y)), log(y));
+    if (needs(0)) grads[0] = f.run(where_equal(dy, 0, dy, dy * slope));
     if (needs(1)) grads[1] = f.run(dy * x / y);
     return grads;
   }
@@ -119,7 +121,7 @@ struct Copysign : Map<k::Copysign, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor a = detail::widened(input(0)), b = input(1);
     const Tensor same = signbit(a) == signbit(b);
-    return {where(a == 0, 0, where(same, g, -g)), Tensor()};
+    return {where(a == 0, 0, where(same, g, -g)), flat_gradient(g)};
   }
 };
 

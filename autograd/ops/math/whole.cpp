@@ -18,7 +18,7 @@ namespace {
 // Constant almost everywhere, in both inputs.
 template <class F>
 struct StepOfTwo : Map<F> {
-  Grads backward(const Tensor&) override { return {Tensor(), Tensor()}; }
+  Grads backward(const Tensor& g) override { return {flat_gradient(g), flat_gradient(g)}; }
 };
 template <class F>
 struct StepByNumber : Op {
@@ -26,7 +26,7 @@ struct StepByNumber : Op {
   explicit StepByNumber(Scalar n) : number(n) {}
   const char* name() const override { return F::name; }
   Array forward(const Array& a) { return core::map<F>(a, number); }
-  Grads backward(const Tensor&) override { return {Tensor()}; }
+  Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 
 struct Fmod : Map<k::Fmod, Save::input> {

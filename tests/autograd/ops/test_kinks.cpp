@@ -233,3 +233,20 @@ TEST_CASE("bags without any row are zeros that keep the table's gradient") {
     CHECK(equal(grad(sum(y), src), zeros({3})));
   }
 }
+
+TEST_CASE("gradients of constants are zeros, not absent") {
+  const Tensor x = tensor({1.25, -2.5}, {.dtype = kFloat64, .requires_grad = true});
+  for (Tensor (*f)(const Tensor&) : {floor, ceil, sign, trunc}) {
+    CHECK(grad(sum(f(x)), x).to_vector<double>() == Values{0, 0});
+  }
+  const Tensor y = tensor({1.0, -1.0}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK(grad(sum(copysign(x, y)), y).to_vector<double>() == Values{0, 0});
+  CHECK(grad(sum(round(x)), x).to_vector<double>() == Values{0, 0});
+}
+
+TEST_CASE("no gradient flows through xlogy where none arrives, whatever the logarithm is") {
+  const Tensor p = tensor({0.5, 0.5, 0.5}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor q = tensor({0.0, -1.0, 1.0}, {.dtype = kFloat64});
+  const Tensor masked = where(q > 0, xlogy(p, q), zeros({3}, {.dtype = kFloat64}));
+  CHECK(grad(sum(masked), p).to_vector<double>() == Values{0, 0, 0});
+}
