@@ -74,6 +74,7 @@ class Node : public core::Counted {
   const GradSpec& input_spec(int i) const { return inputs_[i].spec; }
   const GradSpec& output_spec(int i) const { return outputs_[i]; }
   int output_count() const { return outputs_.size(); }
+  /// True when something that was saved for backward has been dropped.
   bool released() const { return released_; }
 
   /// Like Counted::drop(), except for the node of a leaf, see AccumulateGrad.
