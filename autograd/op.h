@@ -93,11 +93,42 @@ class Recorder {
   /// Replaces what the operation that made `result` saved of `storage` by copies: the memory is
   /// about to be overwritten in place.
   static void copy_saved(const Tensor& result, const core::Storage& storage);
-  /// Gives `self` the result's history: what an in-place operation does after writing the values.
+  /// Gives `self` the result's history, and its base one that has the result in the place of
+  /// `self`: what an in-place operation does after writing the values.
   static void rebase(const Tensor& self, const Tensor& result);
+  /// Notes whose memory a view shows, so that writes to either are in the history of both.
+  static void link_view(const Tensor& view, const Tensor& of);
+  /// Whether a view shows a leaf that has come to require grad since.
+  static bool shows_leaf(const Tensor& view);
+  /// Takes a view again whose base, or another view of it, was written to.
+  static void renew(TensorImpl& impl) {
+    if ((impl.base || impl.detached) && impl.history != impl.data.storage().history())
+      follow_base(impl);
+  }
   /// Makes `self` the view of its own storage: with its array and its history.
   static void replace(const Tensor& self, const Tensor& view);
+
+ private:
+  // Gives a view the history that it has as a part of its base, and what is detached none; false if
+  // there is no base that knows.
+  static bool follow_base(TensorImpl& impl);
 };
+
+// Whether O says that outputs may share memory with inputs.
+template <class O>
+constexpr bool kViews = !std::is_same_v<decltype(&O::viewed_input), int (Node::*)(int) const>;
+
+// Links the outputs of an operation to the inputs whose memory they show.
+template <class O>
+void link_views(const O& op, std::span<const Tensor* const> inputs, const Tensor* results, int n) {
+  if constexpr (kViews<O>) {
+    if (!grad_enabled()) return;
+    for (int i = 0; i < n; ++i) {
+      const int viewed = op.viewed_input(i);
+      if (viewed >= 0) Recorder::link_view(results[i], *inputs[viewed]);
+    }
+  }
+}
 
 template <class O>
 void save_inputs(O& op, std::span<const Tensor* const> inputs) {
@@ -161,19 +192,31 @@ inline std::vector<Tensor> leaves_of(std::vector<Array>&& arrays) {
 // Calls forward(op) with the operation where it is to live: here, or, moved, in the graph.
 template <class O, class Forward>
 Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forward) {
-  if (!begin(op, list)) return Tensor(forward(op));
+  if (!begin(op, list)) {
+    Tensor result(forward(op));
+    link_views(op, list, &result, 1);
+    return result;
+  }
   core::Ref<O> node = make_node(std::move(op));
   // Edges first: what forward keeps may depend on needs().
   connect(*node, list);
-  return finish_one(*node, forward(*node));
+  Tensor result = finish_one(*node, forward(*node));
+  link_views(*node, list, &result, 1);
+  return result;
 }
 
 template <class O, class Forward>
 std::vector<Tensor> run_multi(O& op, std::span<const Tensor* const> list, const Forward& forward) {
-  if (!begin(op, list)) return leaves_of(forward(op));
+  if (!begin(op, list)) {
+    std::vector<Tensor> results = leaves_of(forward(op));
+    link_views(op, list, results.data(), static_cast<int>(results.size()));
+    return results;
+  }
   core::Ref<O> node = make_node(std::move(op));
   connect(*node, list);
-  return finish_multi(*node, forward(*node));
+  std::vector<Tensor> results = finish_multi(*node, forward(*node));
+  link_views(*node, list, results.data(), static_cast<int>(results.size()));
+  return results;
 }
 
 // op.forward with one array an input.

@@ -36,12 +36,14 @@ struct TensorImpl : core::Counted {
   Array data;
   core::Ref<Node> grad_fn;                   // of a non-leaf
   core::Ref<TensorImpl> grad;                // the accumulated gradient; under the lock
+  core::Ref<TensorImpl> base;                // of a view: the tensor whose memory it shows
   std::atomic<Node*> accumulator = nullptr;  // a leaf's own node; see AccumulateGrad
   std::atomic<Hooks*> hooks = nullptr;       // owned; the lists in it are under the lock
   int output_index = 0;                      // which output of grad_fn
   uint32_t history = 0;        // storage().history() when this tensor's history was last known
   bool requires_grad = false;  // of a leaf
   bool retains_grad = false;
+  bool detached = false;  // made by detach(): has no history, whatever is written to its memory
   LeafLock lock;
 };
 

@@ -86,16 +86,17 @@ void TensorImpl::destroy(TensorImpl* impl) {
 detail::Edge detail::gradient_edge(const Tensor& tensor) {
   detail::TensorImpl* impl = tensor.impl();
   if (!impl) return {};
+  detail::Recorder::renew(*impl);
   if (impl->grad_fn) return {impl->grad_fn, impl->output_index};
   if (!impl->requires_grad) return {};
   return {AccumulateGrad::of(*impl), 0};
 }
 
 bool detail::Recorder::wants_grad(const char* op, const Tensor& tensor) {
-  const TensorImpl* impl = tensor.impl();
+  TensorImpl* impl = tensor.impl();
   check(impl != nullptr, op, ": an input tensor is undefined");
-  check(impl->history == impl->data.storage().history(), op, ": input of shape ",
-        impl->data.shape(),
+  check(impl->history == impl->data.storage().history() || follow_base(*impl), op,
+        ": input of shape ", impl->data.shape(),
         " shares memory with a tensor that a recorded in-place operation changed; take the view "
         "again, or write out of place");
   return impl->requires_grad || impl->grad_fn;
@@ -136,35 +137,6 @@ void detail::Recorder::copy_saved(const Tensor& result, const core::Storage& sto
     entry.array = entry.array.clone();
     entry.version = entry.array.storage().version();
   }
-}
-
-namespace {
-
-// `x` has the history of `result` from now on. A gradient that is to be kept is that of the new
-// values.
-void take_history(const Tensor& x, const Tensor& result) {
-  detail::TensorImpl* impl = x.impl();
-  impl->grad_fn = result.impl()->grad_fn;
-  impl->output_index = result.impl()->output_index;
-  if (!impl->retains_grad) return;
-  *impl->make_hooks().retaining = false;
-  impl->retains_grad = false;
-  if (x.requires_grad()) x.retain_grad();
-}
-
-}  // namespace
-
-void detail::Recorder::rebase(const Tensor& self, const Tensor& result) {
-  TensorImpl* impl = self.impl();
-  core::Storage& storage = impl->data.storage();
-  storage.bump_history();
-  impl->history = storage.history();
-  take_history(self, result);
-}
-
-void detail::Recorder::replace(const Tensor& self, const Tensor& view) {
-  self.impl()->data = view.array();
-  take_history(self, view);
 }
 
 void MultiOp::save(const Array& array, int slot) {
@@ -222,8 +194,9 @@ void MultiOp::release() {
     for (const SavedArray& entry : saved_) frame_->forget(entry.version);
     frame_.reset();
   }
+  // What saved nothing can run again.
+  released_ = released_ || !saved_.empty();
   saved_.clear();
-  released_ = true;
 }
 
 }  // namespace hero

@@ -78,6 +78,7 @@ void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Parti
   detail::TensorImpl& impl = *leaf.impl();
   impl.grad = {};
   impl.data = part;
+  impl.base = {};
   impl.history = part.storage().history();
   AccumulateGrad::leave(impl);
   impl.make_hooks().partition = std::move(partition);

@@ -37,7 +37,7 @@ namespace detail {
 void check_writable(const char* op, const Tensor& self) {
   check(!self.is_leaf() || !self.requires_grad(), op, ": a leaf of shape ", self.shape(),
         " that requires grad cannot be changed in place while recording; use NoGrad or clone()");
-  check(!views_leaf(self), op, ": a view of shape ", self.shape(),
+  check(!views_leaf(self) && !Recorder::shows_leaf(self), op, ": a view of shape ", self.shape(),
         " of a leaf that requires grad cannot be changed in place while recording; use NoGrad or "
         "clone()");
   core::check_no_overlap(op, self.array());

@@ -72,7 +72,11 @@ const Array& Tensor::array() const {
   return impl_->data;
 }
 
-bool Tensor::requires_grad() const { return impl_ && (impl_->requires_grad || impl_->grad_fn); }
+bool Tensor::requires_grad() const {
+  if (!impl_) return false;
+  detail::Recorder::renew(*impl_);
+  return impl_->requires_grad || impl_->grad_fn;
+}
 
 const Tensor& Tensor::requires_grad_(bool value) const {
   check(defined(), "requires_grad_: the tensor is undefined");
@@ -84,7 +88,7 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   return *this;
 }
 
-bool Tensor::is_leaf() const { return !impl_ || !impl_->grad_fn; }
+bool Tensor::is_leaf() const { return grad_fn() == nullptr; }
 Tensor Tensor::grad() const {
   if (!impl_) return {};
   const detail::LeafTurn turn(impl_->lock);
@@ -174,7 +178,11 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return result;
 }
 
-Tensor Tensor::detach() const { return Tensor(array()); }
+Tensor Tensor::detach() const {
+  Tensor result(array());
+  result.impl_->detached = true;
+  return result;
+}
 
 const Tensor& Tensor::set_data(const Array& array) const {
   check(defined() && array.defined(), "set_data: the ", defined() ? "array" : "tensor",
@@ -196,6 +204,7 @@ const Tensor& Tensor::set_data(const Array& array) const {
     impl_->grad = grad().to(array.dtype()).to(array.device()).detach().impl_;
   }
   impl_->data = array;
+  impl_->base = {};
   impl_->history = array.storage().history();
   AccumulateGrad::leave(*impl_);  // older graphs keep the node, which knows that it was left behind
   return *this;
@@ -231,7 +240,11 @@ HookHandle Tensor::register_leaf_hook(LeafHook hook) const {
   return HookHandle(alive);
 }
 
-const detail::Node* Tensor::grad_fn() const { return impl_ ? impl_->grad_fn.get() : nullptr; }
+const detail::Node* Tensor::grad_fn() const {
+  if (!impl_) return nullptr;
+  detail::Recorder::renew(*impl_);
+  return impl_->grad_fn.get();
+}
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "Tensor (undefined)";

@@ -22,7 +22,8 @@ template <class OutOfPlace, class Direct>
 const Tensor& write_in_place(const char* op, const Tensor& self, bool others_want_grad,
                              OutOfPlace&& out_of_place, Direct&& direct) {
   const Array& array = self.array();
-  if (!grad_enabled() || (!Recorder::wants_grad(op, self) && !others_want_grad)) {
+  if (!grad_enabled() ||
+      (!Recorder::wants_grad(op, self) && !others_want_grad && !Recorder::shows_leaf(self))) {
     direct(array);
     return self;
   }
