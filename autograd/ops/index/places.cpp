@@ -63,6 +63,7 @@ Tensor take(const Tensor& x, const Tensor& index) {
 }
 
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
+  const detail::Named named("put", {"x", x}, {"index", index}, {"src", src});
   detail::check_defined("put", {{"x", x}, {"index", index}, {"src", src}});
   check(index.numel() == src.numel(), "put: ", src.numel(), " elements for ", index.numel(),
         " places");

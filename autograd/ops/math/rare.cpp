@@ -203,6 +203,7 @@ Tensor gcd(const Tensor& a, const Tensor& b) {
 }
 
 Tensor lcm(const Tensor& a, const Tensor& b) {
+  const detail::Named named("lcm", {"a", a}, {"b", b});
   check_whole("lcm", a, b);
   // A quotient by 0 is 0, too.
   const Array share = core::map<k::TruncDivide>(a.array(), core::map<k::Gcd>(a.array(), b.array()));

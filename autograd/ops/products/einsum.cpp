@@ -4,6 +4,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 
 namespace hero {
 
@@ -23,7 +24,7 @@ std::string label_text(int label) {
 }
 
 // A tensor whose dimensions have names.
-struct Named {
+struct Labelled {
   Tensor tensor;
   Labels labels;
 
@@ -133,7 +134,7 @@ Equation parse(const std::string& equation, const std::vector<Tensor>& operands)
 }
 
 // A label that a term names twice stands for the diagonal.
-Named diagonals(Tensor tensor, Labels labels) {
+Labelled diagonals(Tensor tensor, Labels labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
     for (size_t j = i + 1; j < labels.size(); ++j) {
       if (labels[i] != labels[j]) continue;
@@ -152,7 +153,7 @@ Named diagonals(Tensor tensor, Labels labels) {
 }
 
 // Sums over the labels that neither `other` nor `kept` has.
-Named summed(Named x, const Labels& other, const Labels& kept) {
+Labelled summed(Labelled x, const Labels& other, const Labels& kept) {
   Dims dims;
   const Labels all = x.labels;
   for (int label : all) {
@@ -165,7 +166,7 @@ Named summed(Named x, const Labels& other, const Labels& kept) {
 }
 
 // Shared labels of size 1 on one side are dropped there: the other side's size counts.
-void drop_broadcast(Named& x, const Named& other) {
+void drop_broadcast(Labelled& x, const Labelled& other) {
   const Labels all = x.labels;
   for (int label : all) {
     if (!has(other.labels, label)) continue;
@@ -185,7 +186,7 @@ Labels joined(std::initializer_list<Labels> lists) {
 }
 
 // x's dimensions in this order, each group of labels made one dimension.
-Tensor blocks(const Named& x, const Labels& a, const Labels& b, const Labels& c) {
+Tensor blocks(const Labelled& x, const Labels& a, const Labels& b, const Labels& c) {
   Shape shape;
   for (const Labels* group : {&a, &b, &c}) {
     int64_t size = 1;
@@ -195,7 +196,7 @@ Tensor blocks(const Named& x, const Labels& a, const Labels& b, const Labels& c)
   return reshape(x.arranged(joined({a, b, c})), shape);
 }
 
-Named contract(Named a, Named b, const Labels& kept) {
+Labelled contract(Labelled a, Labelled b, const Labels& kept) {
   drop_broadcast(a, b);
   drop_broadcast(b, a);
   a = summed(a, b.labels, kept);
@@ -231,6 +232,7 @@ bool takes_several_steps(const Equation& parsed) {
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
+  const detail::Named named("einsum");
   detail::check_defined("einsum", operands);
   check(!operands.empty(), "einsum: no operands for '", equation, "'");
   const Equation parsed = parse(equation, operands);
@@ -240,7 +242,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
     return detail::in_float32("einsum", operands,
                               [=](const auto& in) { return einsum(equation, in); });
   }
-  Named result = diagonals(operands[0], parsed.terms[0]);
+  Labelled result = diagonals(operands[0], parsed.terms[0]);
   for (size_t i = 1; i < operands.size(); ++i) {
     // What is still needed after this pair.
     Labels kept = parsed.output;

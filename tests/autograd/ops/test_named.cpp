@@ -116,3 +116,10 @@ TEST_CASE("the outermost of named operations counts, and names end with their op
   }
   CHECK_THROWS_WITH(mm(a, a), StartsWith("mm: "));
 }
+
+TEST_CASE("einsum, lcm and put name themselves") {
+  const Tensor a = ones({2, 3}), b = ones({3, 2});
+  CHECK_THROWS_WITH(einsum("ij,jk->ik", {a, b.to(kInt64)}), StartsWith("einsum: dtypes differ"));
+  CHECK_THROWS_WITH(lcm(a.to(kInt64), b.to(kInt64)), StartsWith("lcm: shapes do not broadcast"));
+  CHECK_THROWS_WITH(put(a, tensor({9}), ones({1}), true), StartsWith("put: index 9"));
+}
