@@ -93,10 +93,13 @@ void follow(const json& run) {
   }
 }
 
-json golden() {
-  std::ifstream file(hero::test::golden_dir() + "/optim_elements.json");
-  REQUIRE(file.good());
-  return json::parse(file);
+const json& golden() {
+  static const json cases = [] {
+    std::ifstream file(hero::test::golden_dir() + "/optim_elements.json");
+    REQUIRE(file.good());
+    return json::parse(file);
+  }();
+  return cases;
 }
 
 }  // namespace
