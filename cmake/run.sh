@@ -91,11 +91,19 @@ asleep() (
   "$@"
 )
 
-# build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log. What
-# want() went without is written down there: it is looked for again once it is installed.
-# HERO_WERROR and HERO_ARCH are taken from the environment where they are set there.
+# show_progress LOG: rewrites one line of the terminal with the last line of a build's log.
+show_progress() {
+  while sleep 1 && kill -0 $$ 2>/dev/null; do # it ends with the script
+    printf '\r\033[K%s' "$(tail -n 1 "$1" 2>/dev/null | cut -c "1-$((${COLUMNS:-80} - 1))")" >&2
+  done
+}
+
+# build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log, whose
+# last line a terminal shows meanwhile. What want() went without is written down there: it is looked for
+# again once it is installed. HERO_WERROR and HERO_ARCH are taken from the environment where they are set
+# there.
 build() {
-  local preset=$1 dir=$root/build/$1 name options="" lacked
+  local preset=$1 dir=$root/build/$1 name options="" lacked progress="" good=yes
   shift
   for name in HERO_WERROR HERO_ARCH HERO_CUDA; do
     if [ -n "${!name:-}" ] && ! grep -qs "^$name:[A-Z]*=${!name}\$" "$dir/CMakeCache.txt"; then
@@ -104,15 +112,27 @@ build() {
   done
   mkdir -p "$dir"
   lacked=$(cat "$dir/without_packages" 2>/dev/null || true)
+  [ -e "$dir/build.ninja" ] || say "building, which takes many minutes the first time; see $dir/build.log"
+  if [ -t 2 ]; then
+    : >"$dir/build.log"
+    show_progress "$dir/build.log" &
+    progress=$!
+  fi
   # shellcheck disable=SC2086
-  if ! {
+  {
     if [ ! -e "$dir/build.ninja" ] || [ -n "$options" ] || [ -n "${packages_changed:-}" ] ||
       [ "$lacked" != "$(missing $lacked)" ]; then
       (cd "$root" && cmake --preset "$preset" $options) &&
         printf '%s\n' ${without_packages:-} >"$dir/without_packages"
     fi && cmake --build "$dir" --parallel "$(nproc)" --target "$@"
-  } </dev/null >"$dir/build.log" 2>&1; then
-    grep -E 'error|Error' -A 5 "$dir/build.log" | head -n 20 >&2
+  } </dev/null >"$dir/build.log" 2>&1 || good=""
+  if [ -n "$progress" ]; then
+    kill "$progress" 2>/dev/null || true
+    wait "$progress" 2>/dev/null || true
+    printf '\r\033[K' >&2
+  fi
+  if [ -z "$good" ]; then
+    { grep -E 'error|Error' -A 5 "$dir/build.log" || true; } | head -n 20 >&2
     tail -n 20 "$dir/build.log" >&2
     say "the build failed, all of it is in $dir/build.log"
     exit 1
