@@ -13,10 +13,10 @@ void draw_square(const std::string& folder) {
     x.push_back(at - half), y.push_back(at * at - 2.0 * at * half);
     dx.push_back(2.0 * half), dy.push_back(4.0 * at * half);
   }
-  Figure figure("f(x) = x^2: where the derivative is zero, the curve is level", "x", "f(x)");
+  Figure figure("f(x) = x²: where the derivative is zero, the curve is level", "x", "f(x)");
   figure.x_range(-3.5, 3.5).y_range(-1.5, 10.0).legend("top center");
   figure.curve(
-      "f(x) = x^2", [](double at) { return at * at; }, -3.5, 3.5);
+      "f(x) = x²", [](double at) { return at * at; }, -3.5, 3.5);
   figure.arrows("tangents, with the slope 2x", x, y, dx, dy).mark("minimum", 0.0, 0.0);
   figure.save(folder, "01_square");
 }
