@@ -7,6 +7,7 @@
 #include "support/options/page.h"
 #include "support/options/program.h"
 #include "support/options/trace.h"
+#include "support/pictures/attention.h"
 #include "support/pictures/block.h"
 
 #include <hero/autograd/autograd.h>
@@ -29,7 +30,7 @@ struct Plan {
   double lr;
 };
 constexpr Plan kQuick = {{0, 200'000, 64}, 2, 4, 64, 8, 800, 6e-3};  // characters: seconds
-constexpr Plan kFull = {{1024, 0, 64}, 4, 4, 128, 12, 1000, 3e-3};   // byte pairs: a minute
+constexpr Plan kFull = {{1024, 0, 64}, 4, 4, 128, 12, 1000, 3e-3};   // byte pairs: half a minute
 // [end]
 
 Plan plan_of(const GPTOptions& options) {
@@ -202,6 +203,9 @@ int train(const GPTOptions& options) {
   }
   stop.reset();  // there are no more steps: from here on Ctrl-C ends it at once
   if (!curves.train.empty()) draw_losses(curves, options.out, "08_gpt");
+  tutorial::draw_attention(model, *corpus.tokenizer,
+                           "In the beginning God created the heaven and the earth.",
+                           {.block = 0, .head = 1}, options.out);
   write_samples(model, corpus, prompt, options, report);
   return 0;
 }

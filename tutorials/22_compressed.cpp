@@ -181,6 +181,7 @@ int main(int argc, char** argv) {
        .ranks = 4,
        .steps = 200},
       [](Communicator& world, const tutorial::RankOptions& options) {
+        if (world.rank() == 0) tutorial::draw_feedback(options.out);
         const nn::data::FashionMNIST images;
         compare(world, clothes(images), options, "22_compressed_clothes");
         say(world, "\n");

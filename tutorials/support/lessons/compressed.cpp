@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <numeric>
 
+#include <hero/core/functions/codec.h>
+#include <hero/dist/comm_hook.h>
+
 namespace tutorial {
 namespace {
 
@@ -78,6 +81,51 @@ void draw_runs(const std::vector<RunCourse>& courses, const RankOptions& options
   if (options.link > 0.0) {
     draw("Loss by time", "seconds", 1.0, &RunCourse::seconds, name + "_link");
   }
+}
+
+namespace {
+
+// Sums of what the bits of x say, after each of so many steps; an array for each element.
+std::vector<Values> sums_sent(const std::vector<float>& x, int steps, bool feedback) {
+  namespace core = hero::core;
+  constexpr auto kCodec = hero::dist::Codec::sign1;
+  const auto n = static_cast<int64_t>(x.size());
+  const int64_t row = core::row_elements(kCodec, n, 1);
+  const hero::Array values = hero::Array::from(x, {n});
+  const hero::Array bytes = hero::Array::empty({1, core::encoded_bytes(kCodec, row)}, hero::kUInt8);
+  const hero::Array error = hero::Array::from(std::vector<float>(x.size(), 0.0F), {n});
+  const hero::Array sum = hero::Array::from(std::vector<float>(x.size(), 0.0F), {n});
+  std::vector<Values> sums(x.size(), Values{0.0});
+  for (int step = 0; step < steps; ++step) {
+    core::encode(kCodec, values, row, bytes, feedback ? &error : nullptr);
+    core::decode(kCodec, bytes, row, sum, core::DecodeMode::add);
+    const std::vector<float> now = sum.to_vector<float>();
+    for (size_t i = 0; i < now.size(); ++i) sums[i].push_back(static_cast<double>(now[i]));
+  }
+  return sums;
+}
+
+}  // namespace
+
+void draw_feedback(const std::string& folder) {
+  constexpr int kSteps = 24;
+  const std::vector<float> x = {0.9F, -0.5F, 0.1F, -0.3F};
+  const std::vector<Values> with = sums_sent(x, kSteps, true),
+                            without = sums_sent(x, kSteps, false);
+  Values steps(kSteps + 1);
+  std::iota(steps.begin(), steps.end(), 0.0);
+  Figure figure("Four numbers in one bit each, in every step: what has arrived, for two of them",
+                "step", "sum over the steps");
+  for (const size_t i : {size_t{0}, size_t{2}}) {
+    Values truth = steps;
+    for (double& value : truth) value *= static_cast<double>(x[i]);
+    char number[16];
+    std::snprintf(number, sizeof number, "%.1f", static_cast<double>(x[i]));
+    figure.line(std::string(number) + " in each step, exactly", steps, truth, 1.2);
+    figure.rings(std::string(number) + " in one bit, with error feedback", steps, with[i], 0.9);
+  }
+  figure.line("either of them in one bit, without", steps, without[0], 3.0);
+  figure.x_range(0, kSteps).legend("top left").save(folder, "22_feedback");
 }
 
 }  // namespace tutorial

@@ -30,4 +30,9 @@ void show_runs(const Communicator& world, const std::vector<RunCourse>& courses,
 void draw_runs(const std::vector<RunCourse>& courses, const RankOptions& options,
                const std::string& name);
 
+/// What error feedback does: four numbers are sent in one bit each, the same in every step, with it
+/// and without it. Draws for two of them what has arrived by then beside what should have, into
+/// folder/22_feedback.
+void draw_feedback(const std::string& folder);
+
 }  // namespace tutorial
