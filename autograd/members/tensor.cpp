@@ -4,6 +4,7 @@
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/partition.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/allocator.h>
@@ -68,7 +69,7 @@ Tensor Tensor::from_impl(core::Ref<detail::TensorImpl> impl) {
 }
 
 const Array& Tensor::array() const {
-  check(defined(), "tensor: undefined (default-made or moved from)");
+  check(defined(), "tensor: it", detail::kUndefined);
   return impl_->data;
 }
 

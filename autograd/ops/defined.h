@@ -17,7 +17,8 @@ struct Argument {
 };
 
 /// What is said behind the name of an undefined tensor.
-constexpr const char* kUndefined = " is undefined (default-made or moved from)";
+constexpr const char* kUndefined =
+    " is undefined (default-made, moved from, or a gradient before backward())";
 
 /// Refuses undefined tensors.
 void check_defined(const char* op, std::initializer_list<Argument> arguments);

@@ -92,7 +92,9 @@ std::byte* Array::no_bytes() const {
     }
   }
   check(numel_ == 0 && !storage_->released(), "data: array ", shape_, " on ", device(),
-        storage_->released() ? ": its storage is released; refill it first" : " has no bytes here");
+        storage_->released()                ? ": its storage is released; refill it first"
+        : device().type == DeviceType::meta ? " has no values, but only a shape"
+                                            : " has no bytes here; copy it with to(kCpu)");
   return nullptr;
 }
 
@@ -153,8 +155,11 @@ Array Array::to(Device target) const {
 
 void check_same_device(const char* op, const Array& a, const Array& b) {
   check(a.defined() && b.defined(), op, ": an operand is undefined");
+  const bool meta = a.device().type == DeviceType::meta || b.device().type == DeviceType::meta;
   check(a.device() == b.device(), op, ": operands on different devices: ", a.device(), " and ",
-        b.device(), "; move one with to()");
+        b.device(),
+        meta ? "; what is on meta has no values: materialize() its module, or make it elsewhere"
+             : "; move one with to()");
 }
 
 template Array Array::from(std::span<const uint8_t>, const Shape&);

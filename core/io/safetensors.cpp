@@ -35,8 +35,9 @@ Opened open(const Source& source) {
   for (size_t i = 0; i < kLengthBytes; ++i) {
     length |= std::to_integer<uint64_t>(start[i]) << (8 * i);
   }
-  check(length <= safetensors::kMaxHeaderBytes, "load_safetensors: ", label, " claims a header of ",
-        length, " bytes, the limit is ", safetensors::kMaxHeaderBytes);
+  check(length <= safetensors::kMaxHeaderBytes, "load_safetensors: ", label,
+        " is no .safetensors file: its first bytes claim a header of ", length,
+        " bytes; convert a .pt or .bin file in Python, with safetensors.torch.save_file()");
   check(length <= source.size() - kLengthBytes, "load_safetensors: ", label,
         " ends inside its header of ", length, " bytes");
   std::string text(length, ' ');
