@@ -100,7 +100,7 @@ TEST_CASE("batch norm counts batches in training only and saves the count") {
   CHECK(other.num_batches_tracked.item<int64_t>() == 3);
   CHECK(other.running_mean.to_vector<float>() == before);
   CHECK_THROWS_WITH(nn::BatchNorm1d(3)(zeros({1, 3})),
-                    ContainsSubstring("more than one value a channel"));
+                    ContainsSubstring("more than one value per channel"));
 }
 
 TEST_CASE("the padding row of an embedding stays at zero in training") {

@@ -46,7 +46,7 @@ void check_variance(const char* op, const Tensor& variance, const Shape& x) {
     fits = differ == 0 || (differ == 1 && ones == 1);
   }
   check(fits, op, ": variance ", shape, " does not fit x ", x, "; it should be ", x,
-        ", that with 1 in one dimension, ", sample, " (one a sample) or []");
+        ", that with 1 in one dimension, ", sample, " (one per sample) or []");
 }
 
 }  // namespace

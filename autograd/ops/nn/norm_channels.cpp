@@ -171,7 +171,7 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
                                    per_channel(options.bias, x.ndim()))
         .to(x.dtype());
   }
-  check(count > 1, "batch_norm: training needs more than one value a channel: ", x.shape(),
+  check(count > 1, "batch_norm: training needs more than one value per channel: ", x.shape(),
         "; use a larger batch or training = false");
   const std::vector<Tensor> outputs =
       needs_float32(x, {options.weight, options.bias})

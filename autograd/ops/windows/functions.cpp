@@ -70,7 +70,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
           running.shape(), " for ", x.size(1), " channels");
   }
   const int64_t count = x.numel() / (x.size(0) * x.size(1));
-  check(count > 1, kName, ": running statistics need more than one value a channel: ", x.shape());
+  check(count > 1, kName, ": running statistics need more than one value per channel: ", x.shape());
   const NoGrad no_grad;
   const Tensor wide = detail::is_half(x) ? x.detach().to(kFloat32) : x.detach();
   const VarMean found = var_mean(flatten(wide, 2, -1), {.dims = {2}});

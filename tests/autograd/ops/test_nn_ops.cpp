@@ -144,7 +144,7 @@ TEST_CASE("normalisation says which shape it expects") {
   CHECK_THROWS_WITH(rms_norm(x, ones({6})), ContainsSubstring("rms_norm: weight has shape [6]"));
   CHECK_THROWS_WITH(batch_norm(x, {}, {}), ContainsSubstring("needed unless training"));
   CHECK_THROWS_WITH(batch_norm(zeros({1, 6}), {}, {}, {.training = true}),
-                    ContainsSubstring("more than one value a channel"));
+                    ContainsSubstring("more than one value per channel"));
   CHECK_THROWS_WITH(layer_norm(x.to(kInt64), {3}), ContainsSubstring("x is int64"));
 }
 
