@@ -70,6 +70,7 @@ void draw_runs(const std::vector<RunCourse>& courses, const RankOptions& options
   const auto draw = [&](const char* title, const char* axis, double scale, Values RunCourse::*along,
                         const std::string& file) {
     Figure figure(title, axis, "loss, mean of ten steps");
+    figure.patterned();
     for (const RunCourse& course : courses) {
       Values x = course.*along;
       for (double& value : x) value *= scale;

@@ -61,7 +61,10 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
     }
     figure.line(title, x, y).points("", x, y);
   };
-  figure.legend("top left").x_range(0, plain.back().layers).y_range(0, plain.back().units);
+  figure.patterned()
+      .legend("top left")
+      .x_range(0, plain.back().layers)
+      .y_range(0, plain.back().units);
   add("keep all", plain);
   add("a checkpoint every 4 layers", blocks);
   Values n, held;
@@ -77,7 +80,7 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
 
 void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
   Figure figure("The same run in other precisions", "step", "loss");
-  figure.log_y().y_range(0.05, 1.0).legend("top right");
+  figure.patterned().log_y().y_range(0.05, 1.0).legend("top right");
   for (const LossCurve& curve : curves) {
     Values x;
     for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));

@@ -67,6 +67,7 @@ void draw_memory(const dist::Rehearsal& step, const dist::Cluster& cluster,
   Figure figure("What a rank of each stage holds in the step", "seconds", "GB");
   figure.x_range(0, step.seconds).y_range(0, 1.2 * limit).legend("bottom center");
   figure.rule(limit, "the device's memory");
+  figure.patterned();
   for (const dist::ReplayRank& rank : step.ranks) {
     Values x, bytes;
     for (const dist::ReplaySpan& span : rank.spans) {
@@ -85,6 +86,7 @@ void draw_memory(const dist::Rehearsal& step, const dist::Cluster& cluster,
 
 void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder) {
   Figure figure("A step of GPT-3 under FSDP, rehearsed", "ranks", "seconds");
+  figure.patterned();
   std::vector<Tick> ticks;
   for (const bool hybrid : {false, true}) {
     Values x, y;

@@ -92,7 +92,9 @@ void draw_race(const std::string& title, const std::vector<Racer>& racers,
                const std::string& folder, const std::string& name) {
   constexpr int kShown = 60;
   Figure figure(title, "step", "x");
-  figure.y_range(-10.0, 10.0).legend("outside right center");  // Newton's may leave the picture
+  figure.patterned()
+      .y_range(-10.0, 10.0)
+      .legend("outside right center");  // Newton's may leave the picture
   double width = kWidest;
   std::vector<Spot> names;
   for (const Racer& racer : racers) {

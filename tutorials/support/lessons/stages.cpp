@@ -28,6 +28,7 @@ void StageCurves::draw(const std::string& folder) const {
     figure.rule(memory, "a GPU of " + std::to_string(memory) + " GB");
   }
   const char* names[] = {"data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3"};
+  figure.patterned();
   for (int stage = 0; stage < 4; ++stage) {
     Values x, y;
     for (double at = 0; at <= 10; at += 0.125) {

@@ -83,6 +83,7 @@ void draw_differences(const Values& steps, const Values& forward, const Values& 
       .x_ticks(powers_of_ten(-14, 0, 2))
       .y_ticks(powers_of_ten(-14, 0, 2))
       .legend("top center")
+      .patterned()
       .line("(f(w + h) − f(w)) / h", x, log10_of(forward))
       .line("(f(w + h) − f(w − h)) / 2h", x, log10_of(central))
       .save(folder, "07a_backward_differences");

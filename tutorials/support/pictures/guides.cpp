@@ -19,6 +19,7 @@ void draw_activations(const std::string& folder) {
   const Tensor x = hero::linspace(-4.0, 3.0, 141, {.dtype = hero::kFloat64});
   const Values at = x.to_vector<double>();
   Figure figure("Activations", "x", "");
+  figure.patterned();
   const auto curve = [&](const char* name, const Tensor& y) {
     figure.line(name, at, y.to_vector<double>());
   };
@@ -113,7 +114,9 @@ void draw_sums(const std::string& folder) {
   }
   Figure figure("Relative error of a sum of float32 numbers between 0 and 1", "terms",
                 "root mean square of 16 sums");
-  figure.line("one after the other", terms, one_by_one).line("sum(): in a tree", terms, library);
+  figure.patterned()
+      .line("one after the other", terms, one_by_one)
+      .line("sum(): in a tree", terms, library);
   figure.rule(std::exp2(-24), "half the distance from 1 to the next float32");
   figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().legend("top left").save(folder, "07a_sums");
 }

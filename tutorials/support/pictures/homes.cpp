@@ -15,7 +15,9 @@ void Course::note(const std::string& moment) {
 void draw_courses(const std::vector<Course>& courses, int64_t limit, const std::string& folder) {
   Figure figure("What a rank holds in a step", "", "KiB");
   const double top = static_cast<double>(limit) / 1024;
-  figure.x_range(0, static_cast<double>(courses.front().bytes.size() - 1)).y_range(0, 1.5 * top);
+  figure.patterned()
+      .x_range(0, static_cast<double>(courses.front().bytes.size() - 1))
+      .y_range(0, 1.5 * top);
   figure.x_ticks(courses.front().moments).legend("top left").rule(top, "the limit", 0.7);
   for (const Course& course : courses) {
     Values x, y;

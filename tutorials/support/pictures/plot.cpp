@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 // Dark enough on white, and apart from each other for eyes that mix up red and green.
 constexpr const char* kColours[] = {"#d55e00", "#0072b2", "#009e73", "#cc79a7",
                                     "#b8860b", "#56b4e9", "#6a3d9a", "#444444"};
+constexpr const char* kDashes[] = {"1",     "(12,4)",         "(3,3)", "(12,3,3,3)",
+                                   "(6,3)", "(12,3,3,3,3,3)", "(3,7)", "(18,6)"};
 constexpr int kCurvePoints = 601;
 constexpr int kGridPoints = 201;
 
@@ -153,6 +155,12 @@ Figure& Figure::legend(const std::string& place) {
   return *this;
 }
 
+Figure& Figure::patterned() {
+  patterned_ = true;
+  settings_ += "set key samplen 5\n";
+  return *this;
+}
+
 Figure& Figure::curve(const std::string& title, const std::function<double(double)>& f, double low,
                       double high) {
   Values x, y;
@@ -167,7 +175,9 @@ Figure& Figure::curve(const std::string& title, const std::function<double(doubl
 
 Figure& Figure::line(const std::string& title, const Values& x, const Values& y, double width) {
   const std::string block = data({&x, &y});
-  parts_.push_back(block + " with lines lw " + repr(width) + " lc rgb '" + next_colour() +
+  const size_t dash = static_cast<size_t>(colours_) % std::size(kDashes);
+  const std::string dashes = patterned_ ? std::string(" dt ") + kDashes[dash] : std::string();
+  parts_.push_back(block + " with lines lw " + repr(width) + dashes + " lc rgb '" + next_colour() +
                    "' title " + quoted(title));
   return *this;
 }

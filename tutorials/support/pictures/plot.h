@@ -28,6 +28,9 @@ class Figure {
   /// Where the legend goes, in gnuplot's words: "top left".
   Figure& legend(const std::string& place);
 
+  /// From now on lines have dashes of their own, and can be told apart without colours.
+  Figure& patterned();
+
   /// y = f(x) from low to high.
   Figure& curve(const std::string& title, const std::function<double(double)>& f, double low,
                 double high);
@@ -85,6 +88,7 @@ class Figure {
   int blocks_ = 0;
   int colours_ = 0;
   int boxes_ = 0;
+  bool patterned_ = false;
   double x_low_ = 0, x_high_ = 1, y_low_ = 0, y_high_ = 1;
 };
 
