@@ -35,7 +35,7 @@ h3 { font-size: .95rem; margin: .6rem 0 .2rem; color: var(--pale); }
 .grids { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr));
   gap: 1rem; margin: 1rem 0; }
 section { border: 1px solid var(--edge); border-radius: 6px; padding: .8rem; min-width: 0; }
-svg { width: 100%; height: auto; } svg text { fill: var(--pale); font-size: 12px; }
+svg { width: 100%; height: auto; } svg text { fill: var(--pale); font-size: 16px; }
 @media (max-width: 520px) { svg text { font-size: 20px; } }
 .grid { stroke: var(--edge); } .line { fill: none; stroke-width: 2; } .band { opacity: .2; }
 .line.c0 { stroke: var(--c0); } .line.c1 { stroke: var(--c1); } .line.c2 { stroke: var(--c2); }

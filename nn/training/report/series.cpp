@@ -114,7 +114,7 @@ std::string grid(const Frame& frame) {
     std::snprintf(text, sizeof text,
                   "<line class=\"grid\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>"
                   "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
-                  kLeft, kWidth - kRight, y, y, kLeft - 6, y + 4, short_number(shown).c_str());
+                  kLeft, kWidth - kRight, y, y, kLeft - 6, y + 5, short_number(shown).c_str());
     svg += text;
   }
   std::snprintf(text, sizeof text,
