@@ -302,8 +302,10 @@ Figure& Figure::label(const std::string& text, double x, double y, const std::st
 
 Figure& Figure::tag(const std::string& text, double x, double y) {
   const int last = std::max(colours_ - 1, 0) % static_cast<int>(std::size(kColours));
-  settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
-               " center offset 0,0.7 font ',12' textcolor rgb '" + kColours[last] + "' front\n";
+  settings_ +=
+      "set style textbox opaque fillcolor rgb 'white' noborder margins 0.6,0.4\nset label " +
+      quoted(text) + " at " + repr(x) + "," + repr(y) +
+      " center offset 0,0.7 font ',12' textcolor rgb '" + kColours[last] + "' front boxed\n";
   return *this;
 }
 

@@ -65,7 +65,7 @@ class Figure {
   /// Text around a point.
   Figure& label(const std::string& text, double x, double y, const std::string& colour);
 
-  /// Text above a point, in the colour of the line that was drawn last.
+  /// Text above a point, on white, in the colour of the line that was drawn last.
   Figure& tag(const std::string& text, double x, double y);
 
   /// Draws another figure over this one, in a white window whose lower left corner and size are
