@@ -2,6 +2,7 @@
 // Layers of the Transformer's encoder. Vaswani et al., arXiv 1706.03762. T time, N batch, E model.
 #include <hero/nn/attention.h>
 #include <hero/nn/container.h>
+#include <hero/nn/dropout.h>
 #include <hero/nn/norm.h>
 
 namespace hero::nn {
@@ -33,7 +34,8 @@ struct EncoderMasks {
 };
 
 /// An encoder layer: self-attention, then linear2(activation(linear1(x))), each with dropout, a
-/// residual connection and a norm. Children: self_attn, linear1, linear2, norm1, norm2.
+/// residual connection and a norm. Children: self_attn, linear1, dropout, linear2, norm1, norm2,
+/// dropout1, dropout2.
 class TransformerEncoderLayer : public Module {
  public:
   using Options = TransformerEncoderLayerOptions;
@@ -47,8 +49,11 @@ class TransformerEncoderLayer : public Module {
   Tensor forward(const Tensor& src) override;
 
   MultiheadAttention& self_attn;
-  Linear &linear1, &linear2;
+  Linear& linear1;
+  Dropout& dropout;
+  Linear& linear2;
   LayerNorm &norm1, &norm2;
+  Dropout &dropout1, &dropout2;
 
  private:
   Tensor run(const Tensor& src, const EncoderMasks& masks);

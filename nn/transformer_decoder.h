@@ -19,7 +19,8 @@ struct DecoderMasks {
 
 /// A decoder layer: self-attention, attention to the encoder's output, then
 /// linear2(activation(linear1(x))), each with dropout, a residual connection and a norm. Children:
-/// self_attn, multihead_attn, linear1, linear2, norm1, norm2, norm3.
+/// self_attn, multihead_attn, linear1, dropout, linear2, norm1, norm2, norm3, dropout1, dropout2,
+/// dropout3.
 class TransformerDecoderLayer : public Module {
  public:
   using Options = TransformerDecoderLayerOptions;
@@ -32,8 +33,11 @@ class TransformerDecoderLayer : public Module {
   Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecoderMasks& masks = {});
 
   MultiheadAttention &self_attn, &multihead_attn;
-  Linear &linear1, &linear2;
+  Linear& linear1;
+  Dropout& dropout;
+  Linear& linear2;
   LayerNorm &norm1, &norm2, &norm3;
+  Dropout &dropout1, &dropout2, &dropout3;
 
  private:
   Tensor run(const Tensor& tgt, const Tensor& memory, const DecoderMasks& masks);

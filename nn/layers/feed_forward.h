@@ -4,10 +4,10 @@
 
 namespace hero::nn {
 
-/// dropout(linear2(dropout(activation(linear1(x))))), where the first layer and the activation are
-/// one operation unless a hook on the layer would see its values. `kind` names the layer in errors.
-Tensor feed_forward(const char* kind, Linear& linear1, Linear& linear2,
-                    const TransformerEncoderLayerOptions& options, bool training, const Tensor& x);
+/// linear2(dropout(activation(linear1(x)))), where the first layer and the activation are one
+/// operation unless a hook on the layer would see its values. `kind` names the layer in errors.
+Tensor feed_forward(const char* kind, Linear& linear1, Dropout& dropout, Linear& linear2,
+                    const TransformerEncoderLayerOptions& options, const Tensor& x);
 
 /// \name Options of the parts of a layer.
 /// \{

@@ -17,10 +17,13 @@ TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
     : self_attn(add<MultiheadAttention>("self_attn", d_model, nhead, attention_options(options))),
       linear1(add<Linear>("linear1", d_model, options.dim_feedforward,
                           LinearOptions{.bias = options.bias})),
+      dropout(add<Dropout>("dropout", options.dropout)),
       linear2(add<Linear>("linear2", options.dim_feedforward, d_model,
                           LinearOptions{.bias = options.bias})),
       norm1(add<LayerNorm>("norm1", Shape{d_model}, norm_options(options))),
       norm2(add<LayerNorm>("norm2", Shape{d_model}, norm_options(options))),
+      dropout1(add<Dropout>("dropout1", options.dropout)),
+      dropout2(add<Dropout>("dropout2", options.dropout)),
       options_(options) {}
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncoderMasks& masks) {
@@ -34,11 +37,11 @@ Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncoderMasks& mask
                                         .need_weights = false,
                                         .attn_mask = masks.mask,
                                         .is_causal = masks.is_causal};
-  return dropout(self_attn(x, x, x, inputs).output, options_.dropout, training());
+  return dropout1(self_attn(x, x, x, inputs).output);
 }
 
-Tensor feed_forward(const char* kind, Linear& linear1, Linear& linear2,
-                    const TransformerEncoderLayerOptions& options, bool training, const Tensor& x) {
+Tensor feed_forward(const char* kind, Linear& linear1, Dropout& dropout, Linear& linear2,
+                    const TransformerEncoderLayerOptions& options, const Tensor& x) {
   const bool use_relu = options.activation == FeedForwardActivation::relu;
   Tensor hidden;
   if (linear1.has_hooks_for_values()) {
@@ -51,14 +54,15 @@ Tensor feed_forward(const char* kind, Linear& linear1, Linear& linear2,
     });
   }
   const double p = options.dropout;
-  check(hidden.size(-1) == options.dim_feedforward || p == 0.0 || !training, kind, ": dropout ", p,
-        " of ", hidden.size(-1), " of ", options.dim_feedforward,
+  check(hidden.size(-1) == options.dim_feedforward || p == 0.0 || !dropout.training(), kind,
+        ": dropout ", p, " of ", hidden.size(-1), " of ", options.dim_feedforward,
         " hidden units would not be that of all; train with dropout 0 where they are cut");
-  return dropout(linear2(dropout(hidden, p, training)), p, training);
+  return linear2(dropout(hidden));
 }
 
 Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
-  return nn::feed_forward("TransformerEncoderLayer", linear1, linear2, options_, training(), x);
+  return dropout2(
+      nn::feed_forward("TransformerEncoderLayer", linear1, dropout, linear2, options_, x));
 }
 
 Tensor TransformerEncoderLayer::run(const Tensor& src, const EncoderMasks& masks) {

@@ -14,11 +14,15 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
           add<MultiheadAttention>("multihead_attn", d_model, nhead, attention_options(options))),
       linear1(add<Linear>("linear1", d_model, options.dim_feedforward,
                           LinearOptions{.bias = options.bias})),
+      dropout(add<Dropout>("dropout", options.dropout)),
       linear2(add<Linear>("linear2", options.dim_feedforward, d_model,
                           LinearOptions{.bias = options.bias})),
       norm1(add<LayerNorm>("norm1", Shape{d_model}, norm_options(options))),
       norm2(add<LayerNorm>("norm2", Shape{d_model}, norm_options(options))),
       norm3(add<LayerNorm>("norm3", Shape{d_model}, norm_options(options))),
+      dropout1(add<Dropout>("dropout1", options.dropout)),
+      dropout2(add<Dropout>("dropout2", options.dropout)),
+      dropout3(add<Dropout>("dropout3", options.dropout)),
       options_(options) {}
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory,
@@ -32,7 +36,7 @@ Tensor TransformerDecoderLayer::attend(const Tensor& x, const DecoderMasks& mask
                                         .need_weights = false,
                                         .attn_mask = masks.tgt_mask,
                                         .is_causal = masks.tgt_is_causal};
-  return dropout(self_attn(x, x, x, inputs).output, options_.dropout, training());
+  return dropout1(self_attn(x, x, x, inputs).output);
 }
 
 Tensor TransformerDecoderLayer::attend(const Tensor& x, const Tensor& memory,
@@ -40,11 +44,12 @@ Tensor TransformerDecoderLayer::attend(const Tensor& x, const Tensor& memory,
   const MultiheadAttentionInputs inputs{.key_padding_mask = masks.memory_key_padding_mask,
                                         .need_weights = false,
                                         .attn_mask = masks.memory_mask};
-  return dropout(multihead_attn(x, memory, memory, inputs).output, options_.dropout, training());
+  return dropout2(multihead_attn(x, memory, memory, inputs).output);
 }
 
 Tensor TransformerDecoderLayer::feed_forward(const Tensor& x) {
-  return nn::feed_forward("TransformerDecoderLayer", linear1, linear2, options_, training(), x);
+  return dropout3(
+      nn::feed_forward("TransformerDecoderLayer", linear1, dropout, linear2, options_, x));
 }
 
 Tensor TransformerDecoderLayer::run(const Tensor& tgt, const Tensor& memory,

@@ -242,6 +242,13 @@ TEST_CASE("margin losses of NaN are NaN") {
   CHECK(std::isnan(multilabel_margin_loss(x, tensor({{0, -1, 0}})).item()));
 }
 
+TEST_CASE("the mean of margin losses of nothing is NaN") {
+  const Tensor x = zeros({0, 3});
+  CHECK(std::isnan(multi_margin_loss(x, zeros({0}, kInt64)).item()));
+  CHECK(std::isnan(multilabel_margin_loss(x, zeros({0, 3}, kInt64)).item()));
+  CHECK(std::isnan(mse_loss(x, x).item()));
+}
+
 TEST_CASE("the triangle of a Cholesky factor that is not read has no gradient") {
   const Tensor l = tensor({{2.0, 5.0}, {1.0, 3.0}}, {.dtype = kFloat64, .requires_grad = true});
   const Tensor b = ones({2, 1}, kFloat64);

@@ -6,7 +6,7 @@
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
-#include <hero/nn/transformer.h>
+#include <hero/nn/transformer_decoder.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
@@ -122,4 +122,37 @@ TEST_CASE("encoder layers drop in training only and say what does not fit") {
   CHECK_THROWS_WITH(nn::TransformerEncoder(8, 2, 0), ContainsSubstring("num_layers must be"));
   nn::TransformerEncoder encoder(8, 2, 1, {.layer = {.dim_feedforward = 16}});
   CHECK_THROWS_WITH(encoder(zeros({3, 2, 7})), ContainsSubstring("in layers.0.self_attn"));
+}
+
+TEST_CASE("encoder and decoder layers have PyTorch's children, their dropouts too") {
+  const std::string attention =
+      "MultiheadAttention(\n    (out_proj): Linear(in_features=4, out_features=4, bias=True)\n  "
+      ")\n";
+  const std::string linears =
+      "  (linear1): Linear(in_features=4, out_features=8, bias=True)\n"
+      "  (dropout): Dropout(p=0.1, inplace=False)\n"
+      "  (linear2): Linear(in_features=8, out_features=4, bias=True)\n";
+  const auto norm = [](const char* name) {
+    return std::string("  (") + name +
+           "): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n";
+  };
+  const auto dropout = [](const char* name) {
+    return std::string("  (") + name + "): Dropout(p=0.1, inplace=False)\n";
+  };
+  const TransformerEncoderLayer encoder(4, 2, {.dim_feedforward = 8});
+  CHECK(to_string(encoder) == "TransformerEncoderLayer(\n  (self_attn): " + attention + linears +
+                                  norm("norm1") + norm("norm2") + dropout("dropout1") +
+                                  dropout("dropout2") + ")");
+  nn::TransformerDecoderLayer decoder(4, 2, {.dim_feedforward = 8});
+  CHECK(to_string(decoder) == "TransformerDecoderLayer(\n  (self_attn): " + attention +
+                                  "  (multihead_attn): " + attention + linears + norm("norm1") +
+                                  norm("norm2") + norm("norm3") + dropout("dropout1") +
+                                  dropout("dropout2") + dropout("dropout3") + ")");
+  // A child that takes the place of a dropout is called.
+  const Tensor x = randn({3, 4});
+  for (nn::Module* child : decoder.children()) child->eval();
+  for (const char* name : {"dropout1", "dropout2", "dropout3"}) {
+    decoder.replace(name, nn::Dropout(1.0));
+  }
+  CHECK(equal(decoder(x, x), decoder.norm3(decoder.norm2(decoder.norm1(x)))));
 }
