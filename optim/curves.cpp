@@ -137,8 +137,16 @@ double LambdaLR::operator()(double base, int64_t t) const {
 
 double MultiplicativeLR::operator()(double base, int64_t t) const {
   check(static_cast<bool>(factor), "multiplicative_lr: there is no factor");
-  for (int64_t i = 1; i <= t; ++i) base *= factor(i);
-  return base;
+  auto last = std::find_if(reached.begin(), reached.end(),
+                           [base](const Reached& each) { return each.base == base; });
+  if (last == reached.end()) {
+    constexpr size_t kBases = 64;  // in a chain, the base may change with every step
+    if (reached.size() == kBases) reached.clear();
+    last = reached.insert(reached.end(), {base, base, 0});
+  }
+  if (t < last->t) *last = {base, base, 0};
+  while (last->t < t) last->value *= factor(++last->t);
+  return last->value;
 }
 
 double SequentialLR::operator()(double base, int64_t t) const {

@@ -140,11 +140,20 @@ struct LambdaLR {
   double operator()(double base, int64_t t) const;
 };
 
-/// base * factor(1) * ... * factor(t)
+/// base * factor(1) * ... * factor(t), multiplied in this order. Each step goes on from the last
+/// one with the same base, so it calls factor once; do not call one curve on several threads at
+/// once.
 struct MultiplicativeLR {
   std::function<double(int64_t t)> factor;  ///< the factor of step t, for t from 1
   /// The rate after t steps.
   double operator()(double base, int64_t t) const;
+
+  /// Where the last call with a base ended.
+  struct Reached {
+    double base, value;  ///< the base, and the rate after t steps
+    int64_t t;           ///< the number of steps
+  };
+  mutable std::vector<Reached> reached = {};  ///< of each base of late
 };
 
 /// One curve after another: curves[i + 1] begins with its own step 0 at step milestones[i].

@@ -190,3 +190,24 @@ TEST_CASE("in a sequence every curve begins with the base, MultiplicativeLR too"
   CHECK(sequence(0.4, 3) == 0.4);
   CHECK(sequence(0.4, 4) == 0.2);
 }
+
+TEST_CASE("a step of MultiplicativeLR calls its factor once for each rate") {
+  int calls = 0;
+  const MultiplicativeLR falls{[&](int64_t t) {
+    ++calls;
+    return 1.0 - 0.01 * static_cast<double>(t);
+  }};
+  double by_hand[] = {0.3, 0.7};
+  for (int64_t t = 0; t < 20; ++t) {
+    for (double& rate : by_hand) {
+      if (t > 0) rate *= 1.0 - 0.01 * static_cast<double>(t);
+    }
+    CHECK(falls(0.3, t) == by_hand[0]);
+    CHECK(falls(0.7, t) == by_hand[1]);
+  }
+  CHECK(calls == 2 * 19);
+  CHECK(falls(0.3, 2) == 0.3 * 0.99 * 0.98);  // and backwards
+  // Bases that change with every step, as in a chain.
+  for (int i = 1; i < 200; ++i) CHECK(falls(i, 1) == i * 0.99);
+  CHECK(falls(0.7, 19) == by_hand[1]);
+}
