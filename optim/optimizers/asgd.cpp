@@ -12,7 +12,7 @@ template class OptimizerOf<ASGDOptions>;
 void ASGDOptions::check_values() const {
   check_not_negative("asgd", "lr", lr);
   check_not_negative("asgd", "lambd", lambd);
-  check(std::isfinite(alpha), "asgd: alpha must be finite: ", alpha);
+  check_not_negative("asgd", "alpha", alpha);
   check(!std::isnan(t0), "asgd: t0 is NaN");
   check_not_negative("asgd", "weight_decay", weight_decay);
 }

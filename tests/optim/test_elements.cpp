@@ -144,5 +144,6 @@ TEST_CASE("rprop and asgd refuse options out of range by name") {
   CHECK_THROWS_WITH(Rprop(p, {.step_sizes = {1.0, -1.0}}), ContainsSubstring("step_size_max"));
   CHECK_THROWS_WITH(ASGD(p, {.lambd = -1.0}), ContainsSubstring("asgd: lambd must be"));
   CHECK_THROWS_WITH(ASGD(p, {.alpha = std::nan("")}), ContainsSubstring("asgd: alpha"));
+  CHECK_THROWS_WITH(ASGD(p, {.alpha = -0.5}), ContainsSubstring("asgd: alpha"));
   CHECK_THROWS_WITH(ASGD(p, {.t0 = std::nan("")}), ContainsSubstring("asgd: t0"));
 }
