@@ -88,12 +88,12 @@ class GELU : public Module {
 class LeakyReLU : public Module {
  public:
   /// Makes the layer with this slope for negative x.
-  explicit LeakyReLU(double negative_slope = 0.01) : slope_(negative_slope) {}
-  Tensor forward(const Tensor& x) override { return leaky_relu(x, slope_); }
+  explicit LeakyReLU(Scalar negative_slope = 0.01) : slope_(negative_slope) {}
+  Tensor forward(const Tensor& x) override { return leaky_relu(x, slope_.real()); }
   std::string extra_repr() const override;
 
  private:
-  double slope_;
+  Scalar slope_;
 };
 /// LeakyReLU with random slopes: in training, one from [lower, upper) for each element, in
 /// evaluation, their mean. Xu et al., arXiv 1505.00853.
@@ -112,79 +112,81 @@ class RReLU : public Module {
 class ELU : public Module {
  public:
   /// Makes the layer; -alpha is its limit for small x.
-  explicit ELU(double alpha = 1.0) : alpha_(alpha) {}
-  Tensor forward(const Tensor& x) override { return elu(x, alpha_); }
+  explicit ELU(Scalar alpha = 1.0) : alpha_(alpha) {}
+  Tensor forward(const Tensor& x) override { return elu(x, alpha_.real()); }
   std::string extra_repr() const override;
 
  private:
-  double alpha_;
+  Scalar alpha_;
 };
 /// x, or alpha (exp(x / alpha) - 1) if x is negative. Barron, arXiv 1704.07483.
 class CELU : public Module {
  public:
   /// Makes the layer; -alpha is its limit for small x.
-  explicit CELU(double alpha = 1.0) : alpha_(alpha) {}
-  Tensor forward(const Tensor& x) override { return celu(x, alpha_); }
+  explicit CELU(Scalar alpha = 1.0) : alpha_(alpha) {}
+  Tensor forward(const Tensor& x) override { return celu(x, alpha_.real()); }
   std::string extra_repr() const override;
 
  private:
-  double alpha_;
+  Scalar alpha_;
 };
 /// x limited to [min_val, max_val].
 class Hardtanh : public Module {
  public:
   /// Makes the layer with these limits.
-  explicit Hardtanh(double min_val = -1.0, double max_val = 1.0) : low_(min_val), high_(max_val) {}
-  Tensor forward(const Tensor& x) override { return hardtanh(x, low_, high_); }
+  explicit Hardtanh(Scalar min_val = -1.0, Scalar max_val = 1.0) : low_(min_val), high_(max_val) {}
+  Tensor forward(const Tensor& x) override { return hardtanh(x, low_.real(), high_.real()); }
   std::string extra_repr() const override;
 
  private:
-  double low_, high_;
+  Scalar low_, high_;
 };
 /// log(1 + exp(beta x)) / beta, a smooth ReLU; x itself if beta x is above threshold.
 class Softplus : public Module {
  public:
   /// Makes the layer.
-  explicit Softplus(double beta = 1.0, double threshold = 20.0)
+  explicit Softplus(Scalar beta = 1.0, Scalar threshold = 20.0)
       : beta_(beta), threshold_(threshold) {}
-  Tensor forward(const Tensor& x) override { return softplus(x, beta_, threshold_); }
+  Tensor forward(const Tensor& x) override { return softplus(x, beta_.real(), threshold_.real()); }
   std::string extra_repr() const override;
 
  private:
-  double beta_, threshold_;
+  Scalar beta_, threshold_;
 };
 /// x - lambda, x + lambda or 0, if x is above lambda, below -lambda or between the two.
 class Softshrink : public Module {
  public:
   /// Makes the layer with this lambda.
-  explicit Softshrink(double lambda = 0.5) : lambda_(lambda) {}
-  Tensor forward(const Tensor& x) override { return softshrink(x, lambda_); }
+  explicit Softshrink(Scalar lambda = 0.5) : lambda_(lambda) {}
+  Tensor forward(const Tensor& x) override { return softshrink(x, lambda_.real()); }
   std::string extra_repr() const override;
 
  private:
-  double lambda_;
+  Scalar lambda_;
 };
 /// x, or 0 if x lies in [-lambda, lambda].
 class Hardshrink : public Module {
  public:
   /// Makes the layer with this lambda.
-  explicit Hardshrink(double lambda = 0.5) : lambda_(lambda) {}
-  Tensor forward(const Tensor& x) override { return hardshrink(x, lambda_); }
+  explicit Hardshrink(Scalar lambda = 0.5) : lambda_(lambda) {}
+  Tensor forward(const Tensor& x) override { return hardshrink(x, lambda_.real()); }
   std::string extra_repr() const override;
 
  private:
-  double lambda_;
+  Scalar lambda_;
 };
 /// x if it is above threshold, else value.
 class Threshold : public Module {
  public:
   /// Makes the layer.
-  Threshold(double threshold, double value) : threshold_(threshold), value_(value) {}
-  Tensor forward(const Tensor& x) override { return hero::threshold(x, threshold_, value_); }
+  Threshold(Scalar threshold, Scalar value) : threshold_(threshold), value_(value) {}
+  Tensor forward(const Tensor& x) override {
+    return hero::threshold(x, threshold_.real(), value_.real());
+  }
   std::string extra_repr() const override;
 
  private:
-  double threshold_, value_;
+  Scalar threshold_, value_;
 };
 /// x, or weight * x if x is negative, with a learnt weight [num_parameters]: one slope for all
 /// channels, or one for each channel of dimension 1. He et al., arXiv 1502.01852.

@@ -21,13 +21,13 @@ class LPPool : public Module {
  public:
   using Options = LPPoolOptions<Size>;
   /// Makes the layer for windows of this size.
-  LPPool(double norm_type, const Size& kernel_size, const LPPoolOptions<Size>& options = {})
+  LPPool(Scalar norm_type, const Size& kernel_size, const LPPoolOptions<Size>& options = {})
       : norm_type_(norm_type), kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
  private:
-  double norm_type_;
+  Scalar norm_type_;
   Size kernel_;
   LPPoolOptions<Size> options_;
 };

@@ -65,7 +65,7 @@ constexpr int kSpatial = std::is_same_v<Size, int64_t> ? 1
 template <class Size>
 Tensor LPPool<Size>::forward(const Tensor& x) {
   check_pooled_input(type_name(), x, kSpatial<Size>);
-  return power_pool(x, norm_type_, kernel_, options_);
+  return power_pool(x, norm_type_.real(), kernel_, options_);
 }
 
 template <class Size>

@@ -54,9 +54,7 @@ std::string Pad::widths() const {
 std::string Pad::extra_repr() const { return widths(); }
 
 std::string ConstantPad::extra_repr() const {
-  const std::string number =
-      value().is_floating() ? repr::text(value().real()) : std::to_string(value().to<int64_t>());
-  return "padding=" + widths() + ", value=" + number;
+  return "padding=" + widths() + ", value=" + repr::text(value());
 }
 
 Upsample::Upsample(const UpsampleOptions& options) : options_(options) {

@@ -22,6 +22,10 @@ std::string text(double value) {
   return result;
 }
 
+std::string text(const Scalar& value) {
+  return value.is_floating() ? text(value.real()) : std::to_string(value.to<int64_t>());
+}
+
 std::string tuple(const Dims& values) {
   std::string result = "(";
   for (int i = 0; i < values.size(); ++i) {

@@ -209,3 +209,13 @@ TEST_CASE("a circular convolution of negative padding reads what is left of a li
   CHECK(y.to_vector<double>() == std::vector<double>{2, 4, 6});
   CHECK(grad(sum(y), x).to_vector<double>() == std::vector<double>{0, 1, 0, 1, 0, 1, 0});
 }
+
+TEST_CASE("options that are whole numbers are printed as they were given") {
+  CHECK(to_string(nn::LPPool2d(2, 3)) ==
+        "LPPool2d(norm_type=2, kernel_size=3, stride=None, ceil_mode=False)");
+  CHECK(to_string(nn::LPPool1d(2.0, 3)).starts_with("LPPool1d(norm_type=2.0,"));
+  CHECK(to_string(nn::Threshold(0.5, 20)) == "Threshold(threshold=0.5, value=20)");
+  CHECK(to_string(nn::Hardtanh(-2, 2.5)) == "Hardtanh(min_val=-2, max_val=2.5)");
+  CHECK(to_string(nn::Softplus(2)) == "Softplus(beta=2, threshold=20.0)");
+  CHECK(to_string(nn::Softshrink(1)) == "Softshrink(1)");
+}
