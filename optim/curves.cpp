@@ -29,8 +29,8 @@ struct Levels {
 
 double one_cycle(const OneCycleLR& o, const Levels& level, int64_t t) {
   check_positive("one_cycle_lr", "total_steps", o.total_steps);
-  check(o.pct_start > 0.0 && o.pct_start < 1.0,
-        "one_cycle_lr: pct_start must be in (0, 1): ", o.pct_start);
+  check(o.pct_start >= 0.0 && o.pct_start <= 1.0,
+        "one_cycle_lr: pct_start must be in [0, 1]: ", o.pct_start);
   const double last = real(o.total_steps) - 1.0;
   const double top = o.pct_start * real(o.total_steps) - 1.0;
   const double at = std::min(real(t), last);
@@ -102,6 +102,11 @@ Curve OneCycleLR::momentum() const {
   return [cycle = *this](double, int64_t t) {
     return one_cycle(cycle, {cycle.max_momentum, cycle.base_momentum, cycle.max_momentum}, t);
   };
+}
+
+double SWALR::operator()(double base, int64_t t) const {
+  check(anneal_epochs >= 0, "swalr: anneal_epochs must be 0 or more: ", anneal_epochs);
+  return t >= anneal_epochs ? swa_lr : between(anneal, base, swa_lr, real(t) / real(anneal_epochs));
 }
 
 namespace {

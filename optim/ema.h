@@ -16,6 +16,9 @@ struct EMAOptions {
   double decay = 0.999;  ///< weight of the old average in each step, in [0, 1)
   /// True: step t takes the decay (1 + t) / (10 + t) while that is below `decay`.
   bool warmup = false;
+  /// True: all steps weigh alike, whatever `decay` is, which is stochastic weight averaging.
+  /// Izmailov et al., arXiv 1803.05407.
+  bool equal = false;
 
   /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
@@ -23,6 +26,7 @@ struct EMAOptions {
   static void each(auto& self, auto&& visit) {
     visit("decay", self.decay);
     visit("warmup", self.warmup);
+    visit("equal", self.equal);
   }
 };
 extern template class OptimizerOf<EMAOptions>;
@@ -31,7 +35,8 @@ extern template class OptimizerOf<EMAOptions>;
 /// decay e + (1 - decay) p. It changes no parameter, but it has the state of an optimizer, and is
 /// saved and resumed like one, by a checkpointer too. Averages of parameters of half precision are
 /// float32. Each rank averages its own shards elementwise, so the bits are those of whole
-/// parameters. Parameters need no gradient. Buffers are not averaged.
+/// parameters. Parameters need no gradient. Buffers are not averaged; nn::update_bn() computes
+/// those of batch norms for the averages.
 class EMA : public OptimizerOf<EMAOptions> {
  public:
   /// Makes averages of these parameters, all with the same options.

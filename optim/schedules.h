@@ -112,6 +112,15 @@ struct OneCycleLR {
   Curve momentum() const;
 };
 
+/// From base to swa_lr in anneal_epochs steps, where it stays: for averages of weights.
+struct SWALR {
+  double swa_lr = 0.0;          ///< the last rate
+  int64_t anneal_epochs = 10;   ///< steps until it is reached; 0: at once
+  Anneal anneal = Anneal::cos;  ///< shape of the curve
+  /// The rate after t steps.
+  double operator()(double base, int64_t t) const;
+};
+
 /// How CyclicLR changes the height of its cycles.
 enum class CyclicMode { triangular, triangular2, exp_range };
 

@@ -19,7 +19,8 @@ void EMA::update(int group, State& state, const Array& /*grad*/) {
   check(kept_.empty(), "ema: the parameters are averages now; call swap() before step()");
   const EMAOptions& o = options(group);
   const double t = state.steps - 1.0;
-  const double decay = o.warmup ? std::min(o.decay, (1.0 + t) / (10.0 + t)) : o.decay;
+  const double slow = o.warmup ? std::min(o.decay, (1.0 + t) / (10.0 + t)) : o.decay;
+  const double decay = o.equal ? t / (1.0 + t) : slow;
   const Tensor average(state.arrays[0].array);
   const Tensor p = Tensor(state.param.array()).to(average.dtype());
   if (t == 0.0) {

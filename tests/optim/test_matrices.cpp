@@ -194,6 +194,22 @@ TEST_CASE("an average of parameters is the sum that its definition says") {
   ema.step();
 }
 
+TEST_CASE("an equal average is the mean of all steps, as stochastic weight averaging takes it") {
+  const Tensor p = full({2}, 1.0, {.dtype = kFloat64, .requires_grad = true});
+  optim::EMA average({p}, {.equal = true});
+  double sum = 0.0;
+  for (int step = 1; step <= 9; ++step) {
+    {
+      const NoGrad no_grad;
+      p.fill_(std::sqrt(step));
+    }
+    sum += std::sqrt(step);
+    average.step();
+    const optim::EMA::Scope averaged(average);
+    CHECK(std::fabs(p[1].item() - sum / step) < 1e-14);
+  }
+}
+
 TEST_CASE("an average of halves is kept in float32") {
   const Tensor p = full({4}, 1.0, {.dtype = kBFloat16, .requires_grad = true});
   optim::EMA ema({p}, {.decay = 0.999});

@@ -178,6 +178,30 @@ TEST_CASE("curves in a chain give the next one their value as its base") {
   for (int64_t t = 0; t < 10; ++t) CHECK(chain(0.4, t) == halves(decay(cosine(0.4, t), t), t));
 }
 
+TEST_CASE("SWALR goes to its rate and stays, and a cycle may only rise or only fall") {
+  // torch.optim.swa_utils.SWALR
+  const double cosine[] = {0.3, 0.2633883476483184, 0.175, 0.08661165235168157, 0.05, 0.05};
+  const double line[] = {0.3, 0.21666666666666667, 0.13333333333333333, 0.05, 0.05, 0.05};
+  for (int64_t t = 0; t < 6; ++t) {
+    CHECK(close(SWALR{.swa_lr = 0.05, .anneal_epochs = 4}(0.3, t), cosine[t]));
+    const SWALR straight{.swa_lr = 0.05, .anneal_epochs = 3, .anneal = Anneal::linear};
+    CHECK(close(straight(0.3, t), line[t]));
+    CHECK(SWALR{.swa_lr = 0.05, .anneal_epochs = 0}(0.3, t) == 0.05);
+  }
+  CHECK_THROWS_WITH((SWALR{.anneal_epochs = -1}(0.3, 0)), ContainsSubstring("anneal_epochs"));
+  // torch.optim.lr_scheduler.OneCycleLR with pct_start of 0 and of 1
+  const OneCycleLR falls{
+      .max_lr = 1.0, .total_steps = 4, .pct_start = 0.0, .anneal = Anneal::linear};
+  CHECK(close(falls(0.1, 0), 0.750001));
+  CHECK(close(falls(0.1, 3), 4.000000000004e-06));
+  const OneCycleLR rises{
+      .max_lr = 1.0, .total_steps = 4, .pct_start = 1.0, .anneal = Anneal::linear};
+  CHECK(close(rises(0.1, 0), 0.04));
+  CHECK(close(rises(0.1, 3), 1.0));
+  CHECK_THROWS_WITH((OneCycleLR{.total_steps = 4, .pct_start = 1.1}(0.3, 0)),
+                    ContainsSubstring("pct_start"));
+}
+
 TEST_CASE("a factor that holds for no steps is none") {
   CHECK(ConstantLR{.factor = 0.5, .total_iters = 0}(0.4, 0) == 0.4);
   CHECK_THROWS_WITH((LinearLR{.total_iters = 0}(0.4, 0)), ContainsSubstring("total_iters"));
