@@ -9,6 +9,8 @@
 
 namespace hero::nn {
 
+class BatchNorm;
+
 /// How many elements are added on each side of the input: numbers, "same" (as many as give the
 /// output the input's size, for stride 1 only) or "valid" (none).
 class Padding {
@@ -140,6 +142,8 @@ class Convolution : public Module {
   int64_t product_padding(int axis) const;
   /// x with the padding that the convolution cannot add: an uneven one, or one that is not zeros.
   Tensor padded(const Tensor& x) const;
+
+  friend void fuse_conv_bn_eval(Convolution& conv, const BatchNorm& bn);
 
   Spec spec_;
   Dims padding_;  ///< in numbers; zeros where a word was given

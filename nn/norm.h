@@ -7,6 +7,9 @@
 
 namespace hero::nn {
 
+class Convolution;
+class Linear;
+
 /// Options of BatchNorm1d, 2d and 3d.
 struct BatchNormOptions {
   double eps = 1e-5;  ///< added to the variance
@@ -37,6 +40,10 @@ class StatisticsNorm : public Module {
   Tensor& num_batches_tracked;
   /// The options that the layer was made with.
   const BatchNormOptions& options() const { return options_; }
+  /// Sets the weight of the newest batch in the running statistics.
+  void set_momentum(std::optional<double> momentum) { options_.momentum = momentum; }
+  /// Gives the running statistics their first values: means of 0, variances of 1, no batches.
+  void reset_running_stats();
 
  protected:
   /// Makes parameters and buffers for this number of channels.
@@ -99,6 +106,19 @@ class BatchNorm3d : public BatchNorm {
  protected:
   void check_input(const Tensor& x) const override;
 };
+
+/// Computes the running statistics of every BatchNorm below `module` anew, after its weights were
+/// averaged (optim::EMA): `forwards` calls the module with each batch, in training mode, and the
+/// statistics become the means over these batches. Modes and momenta are as before afterwards.
+void update_bn(Module& module, const std::function<void()>& forwards);
+
+/// \name Folds a norm that follows a layer into the layer's weight and bias, in place, so that in
+/// evaluation layer(x) becomes norm(layer(x)). Take the norm out then: `net.replace("bn",
+/// nn::Identity())`. Throws an Error unless both are in evaluation mode and fit together.
+/// \{
+void fuse_conv_bn_eval(Convolution& conv, const BatchNorm& bn);
+void fuse_linear_bn_eval(Linear& linear, const BatchNorm& bn);
+/// \}
 
 /// Options of LayerNorm.
 struct LayerNormOptions {

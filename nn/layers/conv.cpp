@@ -144,7 +144,7 @@ std::string Convolution::extra_repr() const {
   if (!all_are(s.dilation, 1)) result += ", dilation=" + repr::tuple(s.dilation);
   if (!all_are(s.output_padding, 0)) result += ", output_padding=" + repr::tuple(s.output_padding);
   if (s.groups != 1) result += ", groups=" + std::to_string(s.groups);
-  if (!s.has_bias) result += ", bias=False";
+  if (!bias.defined()) result += ", bias=False";
   if (s.mode != PaddingMode::zeros) result += std::string(", padding_mode=") + name_of(s.mode);
   return result;
 }

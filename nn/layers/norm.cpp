@@ -30,6 +30,14 @@ std::string StatisticsNorm::extra_repr() const {
          ", track_running_stats=" + text(options_.track_running_stats);
 }
 
+void StatisticsNorm::reset_running_stats() {
+  if (!running_mean.defined()) return;
+  const NoGrad no_grad;
+  running_mean.zero_();
+  running_var.fill_(1.0);
+  num_batches_tracked.zero_();
+}
+
 double BatchNorm::next_momentum() {
   const NoGrad no_grad;
   const detail::LeafTurn turn(num_batches_tracked.impl()->lock);
