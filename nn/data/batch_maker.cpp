@@ -17,26 +17,16 @@ namespace {
 // Workers of a parent process; what the list reaches counts as in use.
 constinit std::atomic<BatchWorkers*> last_kept = nullptr;
 
-// This thread's generator set to the numbers of one batch, and put back.
-class BatchNumbers {
- public:
-  BatchNumbers(uint64_t seed, int64_t epoch, int64_t batch) : former_(default_generator().state()) {
-    // A seed of its own for each batch: draws in one never run into those of the next.
-    const std::string name =
-        "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch);
-    uint64_t mixed = 0;
-    fill_bits(std::span(&mixed, 1), named_stream(seed, name), 0);
-    default_generator().seed(mixed);
-  }
-  ~BatchNumbers() { default_generator().set_state(former_); }
-  BatchNumbers(const BatchNumbers&) = delete;
-  BatchNumbers& operator=(const BatchNumbers&) = delete;
-
- private:
-  Generator::State former_;
-};
-
 }  // namespace
+
+BatchNumbers::BatchNumbers(uint64_t seed, int64_t epoch, int64_t batch)
+    : former_(default_generator().state()) {
+  // A seed of its own for each batch: draws in one never run into those of the next.
+  const std::string name = "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch);
+  uint64_t mixed = 0;
+  fill_bits(std::span(&mixed, 1), named_stream(seed, name), 0);
+  default_generator().seed(mixed);
+}
 
 Example PassPlan::make(int64_t batch) const {
   const NoGrad no_grad;

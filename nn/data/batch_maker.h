@@ -9,10 +9,24 @@
 #include <vector>
 
 #include <hero/core/ledger.h>
+#include <hero/core/random.h>
 #include <hero/nn/data/dataset.h>
 #include <hero/nn/data/sampler.h>
 
 namespace hero::nn::data {
+
+/// While it lives, this thread's generator draws the numbers of one batch; then it is as it was.
+class BatchNumbers {
+ public:
+  /// Numbers that depend on these three alone.
+  BatchNumbers(uint64_t seed, int64_t epoch, int64_t batch);
+  ~BatchNumbers() { default_generator().set_state(former_); }
+  BatchNumbers(const BatchNumbers&) = delete;
+  BatchNumbers& operator=(const BatchNumbers&) = delete;
+
+ private:
+  Generator::State former_;
+};
 
 /// Everything that the batches of a pass depend on.
 struct PassPlan {

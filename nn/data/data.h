@@ -6,6 +6,7 @@
 #include <hero/nn/data/dataset.h>
 #include <hero/nn/data/example.h>
 #include <hero/nn/data/idx.h>
+#include <hero/nn/data/iterable.h>
 #include <hero/nn/data/king_james.h>
 #include <hero/nn/data/loader.h>
 #include <hero/nn/data/mnist.h>

@@ -180,6 +180,38 @@ Example ConcatDataset::get_batch(std::span<const int64_t> indices) const {
   return inner.empty() ? Dataset::get_batch(indices) : datasets_[dataset]->get_batch(inner);
 }
 
+StackDataset::StackDataset(std::vector<AnyDataset> datasets) : datasets_(std::move(datasets)) {
+  check(!datasets_.empty(), "stack_dataset: there are no datasets");
+  for (const AnyDataset& dataset : datasets_) {
+    check(dataset->size() == size(), "stack_dataset: datasets have ", size(), " and ",
+          dataset->size(), " samples");
+  }
+}
+
+namespace {
+
+// The fields of what each dataset gives, one after the other.
+template <class Get>
+Example side_by_side(const std::vector<AnyDataset>& datasets, const Get& get) {
+  std::vector<Tensor> fields;
+  for (const AnyDataset& dataset : datasets) {
+    const Example part = get(*dataset);
+    fields.insert(fields.end(), part.fields().begin(), part.fields().end());
+  }
+  return Example(std::move(fields));
+}
+
+}  // namespace
+
+Example StackDataset::get(int64_t index) const {
+  check_index("stack_dataset", index);
+  return side_by_side(datasets_, [&](const Dataset& one) { return one.get(index); });
+}
+
+Example StackDataset::get_batch(std::span<const int64_t> indices) const {
+  return side_by_side(datasets_, [&](const Dataset& one) { return one.get_batch(indices); });
+}
+
 MapDataset::MapDataset(AnyDataset dataset, Function function)
     : dataset_(std::move(dataset)), function_(std::move(function)) {
   check(static_cast<bool>(function_), "map_dataset: the function is empty");

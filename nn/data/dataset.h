@@ -99,6 +99,20 @@ class ConcatDataset : public Dataset {
   std::vector<int64_t> ends_;
 };
 
+/// The fields of several datasets of one size side by side: sample i has the fields of sample i of
+/// each.
+class StackDataset : public Dataset {
+ public:
+  /// Puts the datasets side by side. Throws an Error unless there are some, of one size.
+  explicit StackDataset(std::vector<AnyDataset> datasets);
+  int64_t size() const override { return datasets_[0]->size(); }
+  Example get(int64_t index) const override;
+  Example get_batch(std::span<const int64_t> indices) const override;
+
+ private:
+  std::vector<AnyDataset> datasets_;
+};
+
 /// The samples of another dataset, each passed through a function, such as an augmentation. Random
 /// operations in the function draw numbers that depend on the loader's seed, the epoch and the
 /// batch, and not on the number of workers.

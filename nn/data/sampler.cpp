@@ -79,6 +79,12 @@ std::vector<int64_t> RandomSampler::indices() const {
   return order;
 }
 
+std::vector<int64_t> SubsetRandomSampler::indices() const {
+  std::vector<int64_t> order = permutation(size(), epoch_stream(seed_, epoch()));
+  for (int64_t& index : order) index = subset_[static_cast<size_t>(index)];
+  return order;
+}
+
 WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, int64_t num_samples,
                                              const WeightedRandomSamplerOptions& options)
     : weights_(std::move(weights)), num_samples_(num_samples), options_(options) {

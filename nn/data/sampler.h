@@ -2,6 +2,7 @@
 // Samplers: the order in which a pass goes through a dataset. It depends only on seed and epoch,
 // and not on what was drawn before.
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <hero/nn/data/dataset.h>
@@ -73,6 +74,20 @@ class RandomSampler : public Sampler {
  private:
   int64_t size_;
   RandomSamplerOptions options_;
+};
+
+/// Some indices of a dataset, in another random order in each epoch.
+class SubsetRandomSampler : public Sampler {
+ public:
+  /// Makes a sampler of these indices.
+  explicit SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed = 0)
+      : subset_(std::move(indices)), seed_(seed) {}
+  int64_t size() const override { return static_cast<int64_t>(subset_.size()); }
+  std::vector<int64_t> indices() const override;
+
+ private:
+  std::vector<int64_t> subset_;
+  uint64_t seed_;
 };
 
 /// Options of WeightedRandomSampler.

@@ -91,6 +91,23 @@ TEST_CASE("subsets, joined and mapped datasets give the samples they stand for",
   CHECK(targets(doubled.get_batch(Indices{0, 7})) == Indices{1, 2});
 }
 
+TEST_CASE("stacked datasets have the fields of each sample side by side", "[nn][data]") {
+  const StackDataset both({counting(6), Squares{}, Subset(counting(9), {8, 7, 6, 5, 4, 3})});
+  CHECK(both.size() == 6);
+  const Example one = both.get(2), batch = both.get_batch(Indices{5, 2});
+  REQUIRE(one.size() == 5);
+  CHECK(one[1].item<int64_t>() == 2);
+  CHECK(one[2].item<int64_t>() == 4);
+  CHECK(one[4].item<int64_t>() == 6);
+  REQUIRE(batch.size() == 5);
+  CHECK(targets(batch) == Indices{5, 2});
+  CHECK(batch[2].to_vector<int64_t>() == Indices{25, 4});
+  CHECK(batch[4].to_vector<int64_t>() == Indices{3, 6});
+  CHECK_THROWS_WITH(both.get(6), ContainsSubstring("stack_dataset: there is no sample 6"));
+  CHECK_THROWS_WITH(StackDataset({counting(4), counting(3)}), ContainsSubstring("4 and 3 samples"));
+  CHECK_THROWS_WITH(StackDataset({}), ContainsSubstring("there are no datasets"));
+}
+
 TEST_CASE("a random split gives each sample to one part", "[nn][data]") {
   const auto parts = random_split(counting(10), {7, 3}, 5);
   REQUIRE(parts.size() == 2);
@@ -136,6 +153,19 @@ TEST_CASE("a random sampler permutes anew each epoch, by seed", "[nn][data]") {
     CHECK(std::abs(std::count(drawn.begin(), drawn.end(), i) - 100) < 48);
   }
   CHECK_THROWS_WITH(RandomSampler(0, {.num_samples = 1}), ContainsSubstring("1 of 0"));
+}
+
+TEST_CASE("a sampler of some indices permutes these anew each epoch", "[nn][data]") {
+  SubsetRandomSampler sampler({9, 2, 4, 4, 7, 30}, 5);
+  CHECK(sampler.size() == 6);
+  const Indices first = sampler.indices();
+  CHECK(first == SubsetRandomSampler({9, 2, 4, 4, 7, 30}, 5).indices());
+  sampler.set_epoch(1);
+  Indices second = sampler.indices();
+  CHECK(first != second);
+  std::sort(second.begin(), second.end());
+  CHECK(second == Indices{2, 4, 4, 7, 9, 30});
+  CHECK(SubsetRandomSampler({}).indices().empty());
 }
 
 TEST_CASE("a weighted sampler draws by weight", "[nn][data]") {
