@@ -1,6 +1,7 @@
 #pragma once
-// Distributions made of others: Independent, MixtureSameFamily, and TransformedDistribution with
-// its transforms. They keep copies of the distributions that they are made of.
+// Distributions made of others: Independent, MixtureSameFamily, TransformedDistribution with its
+// transforms, LogisticNormal, and the matrices Wishart and
+// LKJCholesky. They keep copies of the distributions that they are made of.
 //
 //   // A policy whose actions lie in (-1, 1), as SAC draws them (Haarnoja et al., 2018).
 //   const TransformedDistribution policy(Independent(Normal(mean, stddev), 1), TanhTransform());
@@ -9,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include <hero/nn/distributions.h>
+#include <hero/nn/distributions_continuous.h>
 
 namespace hero::distributions {
 
@@ -147,6 +148,64 @@ class TransformedDistribution : public Distribution {
  private:
   Tensor draw(const Shape& shape) const override;
   Tensor rising(const Tensor& probability) const;
+};
+
+/// The distribution over vectors of K positive numbers of sum 1, an event, that K - 1 normal
+/// numbers give which break a stick one after the other: the first part is the sigmoid of the first
+/// number less log(K - 1), the second that of the second less log(K - 2) of what is left, and so
+/// on.
+class LogisticNormal : public Distribution {
+ public:
+  /// loc and scale, those of the normal numbers, broadcast to [.., K - 1]. Throws an Error unless
+  /// scale is positive.
+  LogisticNormal(const Tensor& l, const Tensor& s) : LogisticNormal(Normal(l, s)) {}
+  const char* name() const override { return "LogisticNormal"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Normal base;  ///< the distribution of the normal numbers
+
+ private:
+  explicit LogisticNormal(const Normal& numbers);
+};
+
+/// The Wishart distribution over symmetric positive definite matrices [K, K], an event: of the sum
+/// of df matrices x x^T for x of a MultivariateNormal around 0, where df need not be whole.
+class Wishart : public Distribution {
+ public:
+  /// df broadcasts with the matrices' batch. Throws an Error unless df exceeds K - 1, and as
+  /// MultivariateNormal does.
+  Wishart(const Tensor& df, const Spread& spread);
+  const char* name() const override { return "Wishart"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  Tensor mean() const override;
+  Tensor variance() const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor df;          ///< of the batch shape
+  const Tensor scale_tril;  ///< [.., K, K], the factor of the matrix
+
+ private:
+  Wishart(const Tensor& degrees, const Tensor& factor, bool checked);
+  Tensor log_normalizer() const;
+};
+
+/// The lower Cholesky factors [K, K], an event, of random correlation matrices, of density
+/// proportional to det(matrix)^(concentration - 1). Lewandowski, Kurowicka and Joe, 2009.
+class LKJCholesky : public Distribution {
+ public:
+  /// For K of 2 and more. Throws an Error unless concentration is positive.
+  LKJCholesky(int64_t dim, const Tensor& concentration);
+  const char* name() const override { return "LKJCholesky"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const int64_t dim;  ///< K
+  const Tensor concentration;
+
+ private:
+  Tensor draw(const Shape& shape) const override;
 };
 
 }  // namespace hero::distributions

@@ -184,6 +184,170 @@ class Beta : public Distribution {
   explicit Beta(const std::vector<Tensor>& both);
 };
 
+/// The Weibull distribution, of cdf 1 - exp(-(x / scale)^concentration) for x >= 0.
+class Weibull : public Distribution {
+ public:
+  /// The two broadcast. Throws an Error unless both are positive.
+  Weibull(const Tensor& scale, const Tensor& concentration);
+  const char* name() const override { return "Weibull"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  Tensor mean() const override;
+  Tensor variance() const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor scale, concentration;  ///< of the batch shape
+
+ private:
+  explicit Weibull(const std::vector<Tensor>& both);
+  Tensor moment(double power) const;
+};
+
+/// Pareto's distribution, of cdf 1 - (scale / x)^alpha for x >= scale.
+class Pareto : public Distribution {
+ public:
+  /// The two broadcast. Throws an Error unless both are positive.
+  Pareto(const Tensor& scale, const Tensor& alpha);
+  const char* name() const override { return "Pareto"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  /// Infinite for alpha <= 1.
+  Tensor mean() const override;
+  /// Infinite for alpha <= 2.
+  Tensor variance() const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor scale, alpha;  ///< of the batch shape
+
+ private:
+  explicit Pareto(const std::vector<Tensor>& both);
+};
+
+/// The distribution of what exceeds a threshold, loc: with z = (x - loc) / scale, of cdf 1 - (1 +
+/// concentration z)^(-1 / concentration), which is 1 - exp(-z) for a concentration of 0.
+class GeneralizedPareto : public Distribution {
+ public:
+  /// The three broadcast. Throws an Error unless scale is positive.
+  GeneralizedPareto(const Tensor& loc, const Tensor& scale, const Tensor& concentration);
+  const char* name() const override { return "GeneralizedPareto"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  /// NaN for a concentration of 1 and more.
+  Tensor mean() const override;
+  /// NaN for a concentration of 1/2 and more.
+  Tensor variance() const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor loc, scale, concentration;  ///< of the batch shape
+
+ private:
+  explicit GeneralizedPareto(const std::vector<Tensor>& all);
+  Tensor exponent(const Tensor& value) const;
+  Tensor beyond(const Tensor& exponent) const;
+};
+
+/// The distribution of |x| for a Cauchy x around 0, whose mean and variance are infinite.
+class HalfCauchy : public Distribution {
+ public:
+  /// Throws an Error unless scale is positive.
+  explicit HalfCauchy(const Tensor& scale);
+  const char* name() const override { return "HalfCauchy"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  Tensor mean() const override;
+  Tensor variance() const override { return mean(); }
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor scale;
+};
+
+/// Kumaraswamy's distribution on [0, 1], of cdf 1 - (1 - x^concentration1)^concentration0.
+class Kumaraswamy : public Distribution {
+ public:
+  /// The two broadcast. Throws an Error unless both are positive.
+  Kumaraswamy(const Tensor& concentration1, const Tensor& concentration0);
+  const char* name() const override { return "Kumaraswamy"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  Tensor mean() const override;
+  Tensor variance() const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor concentration1, concentration0;  ///< of the batch shape
+
+ private:
+  explicit Kumaraswamy(const std::vector<Tensor>& both);
+  Tensor moment(double power) const;
+};
+
+/// The distribution of 1 / x for an x of Gamma(concentration, rate).
+class InverseGamma : public Distribution {
+ public:
+  /// The two broadcast. Throws an Error unless both are positive.
+  InverseGamma(const Tensor& concentration, const Tensor& rate);
+  const char* name() const override { return "InverseGamma"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  /// Infinite for a concentration of 1 and less.
+  Tensor mean() const override;
+  /// Infinite for a concentration of 2 and less.
+  Tensor variance() const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Gamma base;  ///< the distribution of 1 / x
+};
+
+/// The F-distribution: of the ratio of two Chi2, each divided by its degrees of freedom.
+class FisherSnedecor : public Distribution {
+ public:
+  /// The two broadcast. Throws an Error unless both are positive.
+  FisherSnedecor(const Tensor& df1, const Tensor& df2);
+  const char* name() const override { return "FisherSnedecor"; }
+  Tensor log_prob(const Tensor& value) const override;
+  /// NaN for df2 <= 2.
+  Tensor mean() const override;
+  /// NaN for df2 <= 4.
+  Tensor variance() const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor df1, df2;  ///< of the batch shape
+
+ private:
+  explicit FisherSnedecor(const std::vector<Tensor>& both);
+};
+
+/// The von Mises distribution of angles in [-pi, pi), of density proportional to exp(concentration
+/// cos(x - loc)). Draws are made by the host (Best and Fisher, 1979), without gradients.
+class VonMises : public Distribution {
+ public:
+  /// The two broadcast. Throws an Error unless concentration is positive.
+  VonMises(const Tensor& loc, const Tensor& concentration);
+  const char* name() const override { return "VonMises"; }
+  Tensor log_prob(const Tensor& value) const override;
+  /// The angle loc.
+  Tensor mean() const override { return loc; }
+  /// That of angles: 1 - the length of the mean vector.
+  Tensor variance() const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor loc, concentration;  ///< of the batch shape
+
+ private:
+  explicit VonMises(const std::vector<Tensor>& both);
+  Tensor draw(const Shape& shape) const override;
+};
+
 /// The Dirichlet distribution over K positive numbers of sum 1, an event; its density is
 /// proportional to the product of x[i]^(concentration[i] - 1).
 class Dirichlet : public Distribution {
@@ -210,8 +374,8 @@ struct Spread {
 /// The normal distribution of vectors of K numbers, an event.
 class MultivariateNormal : public Distribution {
  public:
-  /// loc is [.., K]; batches broadcast. Throws an Error unless one matrix is given and is positive
-  /// definite, scale_tril lower triangular with a positive diagonal.
+  /// loc is [.., K]; batches broadcast. Throws an Error unless one matrix is given and is symmetric
+  /// and positive definite, scale_tril lower triangular with a positive diagonal.
   MultivariateNormal(const Tensor& loc, const Spread& spread);
   const char* name() const override { return "MultivariateNormal"; }
   Tensor log_prob(const Tensor& value) const override;

@@ -1,7 +1,8 @@
 #pragma once
-// Discrete distributions beside Bernoulli and Categorical, as PyTorch has them. The host makes the
-// draws, but those of Geometric and OneHotCategorical, for tensors of any device.
-#include <hero/nn/distributions.h>
+// Discrete distributions beside Bernoulli and Categorical, as PyTorch has them, and continuous ones
+// that take their place because their draws have gradients. The host makes the draws of Poisson,
+// Binomial, NegativeBinomial and Multinomial, for tensors of any device.
+#include <hero/nn/distributions_composed.h>
 
 namespace hero::distributions {
 
@@ -63,6 +64,28 @@ class Binomial : public Distribution {
   Tensor draw(const Shape& shape) const override;
 };
 
+/// The negative binomial distribution: how often a trial of this probability succeeds before it
+/// has failed total_count times.
+class NegativeBinomial : public Distribution {
+ public:
+  /// total_count, any positive number, broadcasts with the probabilities. Throws an Error unless it
+  /// is positive, exactly one of probs and logits is given, and probabilities lie in [0, 1).
+  NegativeBinomial(const Tensor& total_count, const Odds& odds);
+  /// The same, with one count for all.
+  NegativeBinomial(double total_count, const Odds& odds);
+  const char* name() const override { return "NegativeBinomial"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor mean() const override;
+  Tensor variance() const override;
+
+  const Tensor total_count, probs, logits;  ///< of the batch shape and one dtype
+
+ private:
+  NegativeBinomial(const Tensor& total_count, const Odds& both, bool complete);
+  explicit NegativeBinomial(const std::vector<Tensor>& all);
+  Tensor draw(const Shape& shape) const override;
+};
+
 /// The multinomial distribution: how often each of K categories comes in total_count draws, [..,
 /// K].
 class Multinomial : public Distribution {
@@ -100,6 +123,89 @@ class OneHotCategorical : public Distribution {
  private:
   explicit OneHotCategorical(const Categorical& places);
   Tensor draw(const Shape& shape) const override;
+};
+
+/// OneHotCategorical whose rsample() has the gradient of the probabilities, as if the draw were
+/// these. Bengio et al., arXiv 1308.3432.
+class OneHotCategoricalStraightThrough : public OneHotCategorical {
+ public:
+  using OneHotCategorical::OneHotCategorical;
+  const char* name() const override { return "OneHotCategoricalStraightThrough"; }
+  Tensor rsample(const Shape& shape = {}) const override;
+};
+
+/// The distribution on [0, 1] of density proportional to p^x (1 - p)^(1 - x). Loaiza-Ganem and
+/// Cunningham, arXiv 1907.06845.
+class ContinuousBernoulli : public Distribution {
+ public:
+  /// Throws an Error as Bernoulli does.
+  explicit ContinuousBernoulli(const Odds& odds);
+  const char* name() const override { return "ContinuousBernoulli"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  Tensor mean() const override;
+  Tensor variance() const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+  /// The logarithm of the integral of exp(logits x) over [0, 1].
+  Tensor log_normalizer() const;
+
+  const Tensor probs, logits;  ///< each made of the other
+
+ private:
+  ContinuousBernoulli(const Odds& both, bool complete);
+};
+
+/// The distribution of the log odds of a RelaxedBernoulli.
+class LogitRelaxedBernoulli : public Distribution {
+ public:
+  /// temperature is one positive number. Throws an Error as Bernoulli does.
+  LogitRelaxedBernoulli(const Tensor& temperature, const Odds& odds);
+  const char* name() const override { return "LogitRelaxedBernoulli"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor temperature, probs, logits;
+
+ private:
+  LogitRelaxedBernoulli(const Tensor& temperature, const Odds& both, bool complete);
+};
+
+/// Bernoulli's distribution on (0, 1), whose draws lie near 0 and 1 at low temperatures and have
+/// gradients. Maddison et al., arXiv 1611.00712; Jang et al., arXiv 1611.01144.
+class RelaxedBernoulli : public TransformedDistribution {
+ public:
+  /// temperature is one positive number. Throws an Error as Bernoulli does.
+  RelaxedBernoulli(const Tensor& temperature, const Odds& odds)
+      : TransformedDistribution(LogitRelaxedBernoulli(temperature, odds), SigmoidTransform()) {}
+  const char* name() const override { return "RelaxedBernoulli"; }
+};
+
+/// The distribution of the logarithms of a RelaxedOneHotCategorical.
+class ExpRelaxedCategorical : public Distribution {
+ public:
+  /// temperature is one positive number. Throws an Error as Categorical does.
+  ExpRelaxedCategorical(const Tensor& temperature, const Odds& odds);
+  const char* name() const override { return "ExpRelaxedCategorical"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Tensor temperature;
+  const Categorical categories;  ///< of the places
+
+ private:
+  ExpRelaxedCategorical(const Tensor& temperature, const Categorical& places);
+};
+
+/// OneHotCategorical's distribution over vectors of K positive numbers of sum 1, an event, whose
+/// draws lie near corners at low temperatures and have gradients.
+class RelaxedOneHotCategorical : public TransformedDistribution {
+ public:
+  /// temperature is one positive number. Throws an Error as Categorical does.
+  RelaxedOneHotCategorical(const Tensor& temperature, const Odds& odds)
+      : TransformedDistribution(ExpRelaxedCategorical(temperature, odds), ExpTransform()) {}
+  const char* name() const override { return "RelaxedOneHotCategorical"; }
 };
 
 }  // namespace hero::distributions

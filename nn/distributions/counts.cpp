@@ -102,6 +102,38 @@ Tensor Binomial::draw(const Shape& shape) const {
   return binomial_draws(expand(total_count, whole), expand(probs, whole));
 }
 
+NegativeBinomial::NegativeBinomial(double n, const Odds& odds)
+    : NegativeBinomial(tensor(n, {.dtype = kFloat64}), odds) {}
+NegativeBinomial::NegativeBinomial(const Tensor& n, const Odds& odds)
+    : NegativeBinomial(n, both_odds("NegativeBinomial", odds), true) {}
+NegativeBinomial::NegativeBinomial(const Tensor& n, const Odds& both, bool /*complete*/)
+    : NegativeBinomial(
+          broadcast("NegativeBinomial",
+                    {n.to(both.probs.dtype()).to(both.probs.device()), both.probs, both.logits})) {}
+
+NegativeBinomial::NegativeBinomial(const std::vector<Tensor>& all)
+    : Distribution(all[0].shape()), total_count(all[0]), probs(all[1]), logits(all[2]) {
+  check_positive("NegativeBinomial", "total_count", total_count);
+  check_all(probs < 1, probs, "NegativeBinomial: a probability must be below 1");
+}
+
+Tensor NegativeBinomial::log_prob(const Tensor& value) const {
+  const Tensor& n = total_count;
+  const Tensor given = value.to(probs.dtype()), outside = logical_or(given < 0, not_whole(given));
+  const Tensor k = where(outside, 0, given);
+  return nothing(outside, lgamma(n + k) - lgamma(n) - log_factorial(k) + n * logsigmoid(-logits) +
+                              where(k == 0, 0, k * logsigmoid(logits)));
+}
+
+Tensor NegativeBinomial::mean() const { return total_count * exp(logits); }
+Tensor NegativeBinomial::variance() const { return mean() / sigmoid(-logits); }
+
+// A Poisson number whose rate is a gamma draw.
+Tensor NegativeBinomial::draw(const Shape& shape) const {
+  const Tensor rate = log_gamma_draws(expand(total_count, extended(shape)));
+  return poisson_draws(exp(rate + logits.to(kFloat64))).to(probs.dtype());
+}
+
 Multinomial::Multinomial(int64_t n, const Odds& odds) : Multinomial(n, Categorical(odds)) {}
 
 Multinomial::Multinomial(int64_t n, const Categorical& of_one)
@@ -155,6 +187,10 @@ Tensor OneHotCategorical::variance() const { return categories.probs * (1 - cate
 Tensor OneHotCategorical::draw(const Shape& shape) const {
   const Tensor& probs = categories.probs;
   return one_hot(categories.sample(shape), probs.size(-1)).to(probs.dtype());
+}
+
+Tensor OneHotCategoricalStraightThrough::rsample(const Shape& shape) const {
+  return sample(shape) + (categories.probs - categories.probs.detach());
 }
 
 }  // namespace hero::distributions

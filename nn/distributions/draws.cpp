@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
@@ -129,6 +130,25 @@ double binomial_draw(double n, double p, Numbers& numbers) {
   return p <= 0.5 ? few_of(n, p, numbers) : n - few_of(n, 1.0 - p, numbers);
 }
 
+// Best and Fisher, "Efficient simulation of the von Mises distribution", 1979: rejection from a
+// wrapped Cauchy distribution. Where their rho loses its digits the angle is uniform, or nearly
+// normal.
+double von_mises_draw(double kappa, Numbers numbers) {
+  if (!(kappa < HUGE_VAL)) return kappa - kappa;
+  const double tau = 1.0 + std::sqrt(1.0 + 4.0 * kappa * kappa);
+  const double rho = (tau - std::sqrt(2.0 * tau)) / (2.0 * kappa);
+  const double r = kappa < 1e-5 ? 1.0 / kappa + kappa : (1.0 + rho * rho) / (2.0 * rho);
+  if (kappa > 1e8) return numbers.normal() / std::sqrt(kappa);
+  for (;;) {
+    const double z = std::cos(std::numbers::pi * numbers.uniform());
+    const double f = (1.0 + r * z) / (r + z), c = kappa * (r - f), u = numbers.uniform();
+    if (c * (2.0 - c) > u || std::log(c / u) + 1.0 >= c) {
+      const double angle = std::acos(std::clamp(f, -1.0, 1.0));
+      return numbers.uniform() <= 0.5 ? -angle : angle;
+    }
+  }
+}
+
 // f(parameters .., numbers of the element) of each element.
 template <class F, class... In>
 Array drawn(const F& f, const In&... parameters) {
@@ -219,6 +239,10 @@ Tensor binomial_draws(const Tensor& count, const Tensor& probs) {
     return binomial_draw(n, p, numbers);
   };
   return Tensor(drawn(draw, count.array(), probs.array())).to(probs.dtype());
+}
+
+Tensor von_mises_draws(const Tensor& concentration) {
+  return Tensor(drawn(von_mises_draw, concentration.array())).to(concentration.dtype());
 }
 
 // One category after the other, of the draws that the ones before have left.

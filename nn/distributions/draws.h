@@ -16,6 +16,9 @@ Tensor dirichlet_draws(const Tensor& concentration);
 Tensor poisson_draws(const Tensor& rate);
 /// Draws from binomial distributions, in the dtype of the probabilities; without gradients.
 Tensor binomial_draws(const Tensor& count, const Tensor& probs);
+/// Angles from -pi to pi, drawn around 0 with these concentrations, in their dtype; without
+/// gradients.
+Tensor von_mises_draws(const Tensor& concentration);
 /// How often each of K categories came in `count` draws, [.., K]; without gradients.
 Tensor multinomial_draws(int64_t count, const Tensor& probs);
 /// The probability of a gamma distribution of rate 1 below x, with gradients for both.

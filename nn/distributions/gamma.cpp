@@ -101,6 +101,75 @@ Tensor StudentT::rsample(const Shape& shape) const {
   return loc + scale * (normal * exp(-0.5 * mean_square)).to(loc.dtype());
 }
 
+InverseGamma::InverseGamma(const Tensor& c, const Tensor& r)
+    : Distribution(broadcast_shapes("InverseGamma", c.shape(), r.shape())), base(c, r) {}
+
+// That of 1 / x, whose slope is -1 / x^2.
+Tensor InverseGamma::log_prob(const Tensor& value) const {
+  const Tensor outside = value <= 0, x = inner(outside, value);
+  return nothing(outside, base.log_prob(1 / x) - 2 * log(x));
+}
+
+Tensor InverseGamma::entropy() const {
+  const Tensor& a = base.concentration;
+  return a + log(base.rate) + lgamma(a) - (1 + a) * digamma(a);
+}
+
+Tensor InverseGamma::mean() const {
+  const Tensor& a = base.concentration;
+  return where(a > 1, base.rate / (where(a > 1, a, 2) - 1), kInfinity);
+}
+
+Tensor InverseGamma::variance() const {
+  const Tensor a = where(base.concentration > 2, base.concentration, 3);
+  return where(base.concentration > 2, square(base.rate / (a - 1)) / (a - 2), kInfinity);
+}
+
+Tensor InverseGamma::cdf(const Tensor& value) const {
+  return 1 - base.cdf(1 / clamp(value, 0, kInfinity));
+}
+
+Tensor InverseGamma::rsample(const Shape& shape) const {
+  const Tensor logarithm = log_gamma_draws(expand(base.concentration, extended(shape)));
+  return at_least_normal(exp(log(base.rate.to(kFloat64)) - logarithm), base.rate.dtype());
+}
+
+FisherSnedecor::FisherSnedecor(const Tensor& d1, const Tensor& d2)
+    : FisherSnedecor(broadcast("FisherSnedecor", {d1, d2})) {}
+
+FisherSnedecor::FisherSnedecor(const std::vector<Tensor>& both)
+    : Distribution(both[0].shape()), df1(both[0]), df2(both[1]) {
+  check_positive("FisherSnedecor", "df1", df1);
+  check_positive("FisherSnedecor", "df2", df2);
+}
+
+Tensor FisherSnedecor::log_prob(const Tensor& value) const {
+  const Tensor outside = value < 0, x = inner(outside, value);
+  const Tensor a = 0.5 * df1, b = 0.5 * df2, ratio = df1 / df2;
+  return nothing(outside, lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(ratio) + xlogy(a - 1, x) -
+                              (a + b) * log1p(ratio * x));
+}
+
+Tensor FisherSnedecor::mean() const {
+  const Tensor d = where(df2 > 2, df2, 3);
+  return where(df2 > 2, d / (d - 2), std::numeric_limits<double>::quiet_NaN());
+}
+
+Tensor FisherSnedecor::variance() const {
+  const Tensor d = where(df2 > 4, df2, 5);
+  const Tensor finite = 2 * square(d / (d - 2)) * (df1 + d - 2) / (df1 * (d - 4));
+  return where(df2 > 4, finite, std::numeric_limits<double>::quiet_NaN());
+}
+
+Tensor FisherSnedecor::rsample(const Shape& shape) const {
+  const auto log_mean_square = [&](const Tensor& df) {
+    const Tensor half = 0.5 * df.to(kFloat64);
+    return log_gamma_draws(expand(half, extended(shape))) - log(half);
+  };
+  const Tensor over = log_mean_square(df1);
+  return at_least_normal(exp(over - log_mean_square(df2)), df1.dtype());
+}
+
 Beta::Beta(const Tensor& ones, const Tensor& zeros) : Beta(broadcast("Beta", {ones, zeros})) {}
 
 Beta::Beta(const std::vector<Tensor>& both)

@@ -144,6 +144,18 @@ Tensor of(const TransformedDistribution& p, const TransformedDistribution& q) {
   return kl_divergence(*p.base, *q.base);
 }
 
+Tensor of(const InverseGamma& p, const InverseGamma& q) { return of(p.base, q.base); }
+
+Tensor of(const Pareto& p, const Pareto& q) {
+  const Tensor ratio = q.alpha / p.alpha;
+  const Tensor within = q.alpha * log(p.scale / q.scale) - log(ratio) + ratio - 1;
+  return where(p.scale < q.scale, kInfinity, within);
+}
+
+Tensor of(const Bernoulli& p, const Poisson& q) {
+  return q.rate - xlogy(p.probs, q.rate) - p.entropy();
+}
+
 // Where q's log density is a polynomial, the moments of p are enough.
 Tensor moments(const Distribution& p, const Normal& q) {
   const Tensor squares = p.variance() + square(p.mean() - q.loc);
@@ -156,13 +168,126 @@ Tensor of(const Gamma& p, const Normal& q) { return moments(p, q); }
 Tensor of(const Gumbel& p, const Normal& q) { return moments(p, q); }
 Tensor of(const Laplace& p, const Normal& q) { return moments(p, q); }
 Tensor of(const Uniform& p, const Normal& q) { return moments(p, q); }
+Tensor of(const Pareto& p, const Normal& q) { return moments(p, q); }
+Tensor of(const ContinuousBernoulli& p, const Normal& q) { return moments(p, q); }
 
 Tensor moments(const Distribution& p, const Exponential& q) {
   return q.rate * p.mean() - log(q.rate) - p.entropy();
 }
 Tensor of(const Beta& p, const Exponential& q) { return moments(p, q); }
+Tensor of(const ContinuousBernoulli& p, const Exponential& q) { return moments(p, q); }
+Tensor of(const Pareto& p, const Exponential& q) { return moments(p, q); }
 Tensor of(const Uniform& p, const Exponential& q) {
   return where(p.low < 0, kInfinity, moments(p, q));
+}
+
+Tensor moments(const Distribution& p, const ContinuousBernoulli& q) {
+  return q.log_normalizer() - q.logits * p.mean() - p.entropy();
+}
+Tensor of(const ContinuousBernoulli& p, const ContinuousBernoulli& q) { return moments(p, q); }
+Tensor of(const Beta& p, const ContinuousBernoulli& q) { return moments(p, q); }
+
+// True where p lies within [0, 1].
+Tensor in_unit(const Uniform& p) { return logical_and(p.low >= 0, p.high <= 1); }
+
+Tensor of(const Uniform& p, const ContinuousBernoulli& q) {
+  return where(in_unit(p), moments(p, q), kInfinity);
+}
+
+// Of numbers between 0 and 1 the density of q is the same.
+Tensor within(const Distribution& p, const Uniform& q) {
+  const Tensor whole = logical_and(q.low <= 0, q.high >= 1);
+  return where(whole, log(q.high - q.low) - p.entropy(), kInfinity);
+}
+Tensor of(const Beta& p, const Uniform& q) { return within(p, q); }
+Tensor of(const ContinuousBernoulli& p, const Uniform& q) { return within(p, q); }
+
+// The mean of log x.
+Tensor log_mean(const Beta& p) {
+  return digamma(p.concentration1) - digamma(p.concentration1 + p.concentration0);
+}
+Tensor log_mean(const Pareto& p) { return log(p.scale) + 1 / p.alpha; }
+Tensor log_mean(const Tensor& low, const Tensor& high) {
+  return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1;
+}
+Tensor log_mean(const Uniform& p) {
+  return log_mean(clamp(p.low, 0, kInfinity), clamp(p.high, 0, kInfinity));
+}
+
+template <class P>
+Tensor of_positive(const P& p, const Gamma& q) {
+  const Tensor& a = q.concentration;
+  return lgamma(a) - a * log(q.rate) - (a - 1) * log_mean(p) + q.rate * p.mean() - p.entropy();
+}
+Tensor of(const Beta& p, const Gamma& q) { return of_positive(p, q); }
+Tensor of(const Pareto& p, const Gamma& q) { return of_positive(p, q); }
+Tensor of(const Uniform& p, const Gamma& q) {
+  return where(p.low < 0, kInfinity, of_positive(p, q));
+}
+
+Tensor of(const Uniform& p, const Pareto& q) {
+  const Tensor within = (q.alpha + 1) * log_mean(p) - log(q.alpha) - xlogy(q.alpha, q.scale);
+  return where(p.low < q.scale, kInfinity, within - p.entropy());
+}
+
+Tensor of(const Uniform& p, const Beta& q) {
+  const Tensor& a = q.concentration1;
+  const Tensor& b = q.concentration0;
+  const Tensor low = clamp(p.low, 0, 1), high = clamp(p.high, 0, 1);
+  const Tensor inside = lgamma(a) + lgamma(b) - lgamma(a + b) - (a - 1) * log_mean(low, high) -
+                        (b - 1) * log_mean(1 - high, 1 - low) - p.entropy();
+  return where(in_unit(p), inside, kInfinity);
+}
+
+// Of a Gumbel q the mean of exp(-x / scale) is needed, too, given here with exp(loc / scale).
+Tensor against(const Distribution& p, const Gumbel& q, const Tensor& mean_of_exp) {
+  return log(q.scale) + (p.mean() - q.loc) / q.scale + mean_of_exp - p.entropy();
+}
+Tensor of(const Normal& p, const Gumbel& q) {
+  const Tensor deviation = p.scale / q.scale;
+  return against(p, q, exp((q.loc - p.loc) / q.scale + 0.5 * square(deviation)));
+}
+Tensor of(const Exponential& p, const Gumbel& q) {
+  const Tensor rate = p.rate * q.scale;
+  return against(p, q, exp(q.loc / q.scale) * rate / (rate + 1));
+}
+Tensor of(const Gamma& p, const Gumbel& q) {
+  return against(p, q, exp(q.loc / q.scale - p.concentration * log1p(1 / (p.rate * q.scale))));
+}
+Tensor of(const Uniform& p, const Gumbel& q) {
+  const Tensor width = (p.high - p.low) / q.scale;
+  return against(p, q, exp((q.loc - p.low) / q.scale) * -expm1(-width) / width);
+}
+
+Tensor of(const Normal& p, const Laplace& q) {
+  const Tensor apart = p.loc - q.loc, z = apart / p.scale;
+  const Tensor folded = p.scale * (std::sqrt(2.0 / std::numbers::pi) * exp(-0.5 * square(z))) +
+                        apart * erf(z * std::numbers::sqrt2 / 2);
+  return log(2 * q.scale) + folded / q.scale - p.entropy();
+}
+
+template <class... D>
+bool is_one_of(const Distribution& d) {
+  return (... || (dynamic_cast<const D*>(&d) != nullptr));
+}
+
+// Where values lie: 4 anywhere, 3 above 0, 2 above a bound, 1 between two; 0 for kinds that are not
+// compared. Of two of these kinds the greater one has values that the other cannot have.
+int support_of(const Distribution& d) {
+  if (is_one_of<Normal, Laplace, Gumbel>(d)) return 4;
+  if (is_one_of<Exponential, Gamma>(d)) return 3;
+  if (is_one_of<Pareto>(d)) return 2;
+  return is_one_of<Beta, ContinuousBernoulli, Uniform>(d) ? 1 : 0;
+}
+
+// Infinite if p has values that q cannot have; undefined if that is not known.
+Tensor infinite(const Distribution& p, const Distribution& q) {
+  const int of_p = support_of(p), of_q = support_of(q);
+  const bool counts = is_one_of<Poisson>(p) && is_one_of<Bernoulli, Binomial>(q);
+  const bool near_0 = of_p == 1 && of_q == 2;  // all that is left of [0, 1]
+  if (!counts && !near_0 && (of_q == 0 || of_p <= of_q)) return {};
+  const Shape shape = broadcast_shapes("kl_divergence", p.batch_shape(), q.batch_shape());
+  return full_like(expand(p.mean(), shape), kInfinity);
 }
 
 // The formula of P and Q, if p and q are of these kinds.
@@ -206,6 +331,28 @@ constexpr Tensor (*kPairs[])(const Distribution&, const Distribution&) = {
     try_pair<Uniform, Normal>,
     try_pair<Beta, Exponential>,
     try_pair<Uniform, Exponential>,
+    kAlike<InverseGamma>,
+    kAlike<Pareto>,
+    kAlike<ContinuousBernoulli>,
+    try_pair<Bernoulli, Poisson>,
+    try_pair<Pareto, Normal>,
+    try_pair<ContinuousBernoulli, Normal>,
+    try_pair<ContinuousBernoulli, Exponential>,
+    try_pair<Pareto, Exponential>,
+    try_pair<Beta, ContinuousBernoulli>,
+    try_pair<Uniform, ContinuousBernoulli>,
+    try_pair<Beta, Uniform>,
+    try_pair<ContinuousBernoulli, Uniform>,
+    try_pair<Beta, Gamma>,
+    try_pair<Pareto, Gamma>,
+    try_pair<Uniform, Gamma>,
+    try_pair<Uniform, Pareto>,
+    try_pair<Uniform, Beta>,
+    try_pair<Normal, Gumbel>,
+    try_pair<Exponential, Gumbel>,
+    try_pair<Gamma, Gumbel>,
+    try_pair<Uniform, Gumbel>,
+    try_pair<Normal, Laplace>,
 };
 
 }  // namespace
@@ -214,6 +361,7 @@ Tensor kl_divergence(const Distribution& p, const Distribution& q) {
   for (const auto pair : kPairs) {
     if (const Tensor result = pair(p, q); result.defined()) return result;
   }
+  if (const Tensor result = infinite(p, q); result.defined()) return result;
   fail("kl_divergence: there is no formula for ", p.name(), " and ", q.name());
 }
 

@@ -2,7 +2,9 @@
 #include <numbers>
 
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/shape_ops.h>
 #include <hero/nn/distributions/parameters.h>
+#include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>
 
 namespace hero::distributions {
@@ -85,6 +87,44 @@ Tensor HalfNormal::icdf(const Tensor& probability) const {
 
 Tensor HalfNormal::rsample(const Shape& shape) const {
   return scale * abs(randn(extended(shape), beside(scale)));
+}
+
+namespace {
+
+Shape one_more(Shape event) {
+  check(!event.empty(), "LogisticNormal: loc and scale must be [.., K - 1]");
+  event.push_back(event[event.size() - 1] + 1);
+  return event;
+}
+
+// log(K - 1), .., log 1.
+Tensor log_parts_left(const Tensor& like) {
+  return log(flip(arange(like.size(-1), beside(like)) + 1, {0}));
+}
+
+}  // namespace
+
+LogisticNormal::LogisticNormal(const Normal& numbers)
+    : Distribution(without_last(without_last(one_more(numbers.batch_shape()))),
+                   {numbers.batch_shape()[numbers.batch_shape().size() - 1] + 1}),
+      base(numbers) {}
+
+// What is left of the stick behind each part, over the part, are the log odds of breaking it there.
+Tensor LogisticNormal::log_prob(const Tensor& value) const {
+  const Tensor outside = any(value <= 0, {-1}), y = inner(unsqueeze(outside, -1), value);
+  const int64_t numbers = value.size(-1) - 1;
+  const Tensor head = y.narrow(-1, 0, numbers), tail = y.narrow(-1, 1, numbers);
+  const Tensor behind = flip(cumsum(flip(tail, {-1}), -1), {-1});
+  const Tensor x = log(head) - log(behind) + log_parts_left(base.loc);
+  const Tensor stretch = log(head) + log(behind) - log(head + behind);
+  return nothing(outside, sum(base.log_prob(x) - stretch, {-1}));
+}
+
+Tensor LogisticNormal::rsample(const Shape& shape) const {
+  const Tensor odds = base.rsample(shape) - log_parts_left(base.loc), rest = logsigmoid(-odds);
+  const Tensor left = cumsum(rest, -1), parts = logsigmoid(odds) + (left - rest);
+  const Tensor last = left.narrow(-1, left.size(-1) - 1, 1);
+  return at_least_normal(exp(cat({parts, last}, -1)), base.loc.dtype());
 }
 
 }  // namespace hero::distributions

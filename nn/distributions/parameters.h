@@ -5,7 +5,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops.h>
-#include <hero/nn/distributions.h>
+#include <hero/nn/distributions_continuous.h>
 
 namespace hero::distributions {
 
@@ -27,6 +27,10 @@ const Tensor& given(const char* name, const Odds& odds);
 /// Probabilities as Bernoulli has them, in [0, 1], and their log odds.
 Odds both_odds(const char* name, const Odds& odds);
 
+/// The lower factor of a covariance. Throws an Error unless one matrix is given, and fits Spread.
+Tensor factor_of(const char* name, const Spread& spread);
+/// The logarithm of the determinant of a triangular matrix, of each of a batch.
+Tensor log_determinant(const Tensor& factor);
 /// From 1 to the next number of a floating dtype.
 double epsilon_of(DType dtype);
 

@@ -1,6 +1,6 @@
-"""Writes distributions.json and distributions_more.json with torch.distributions (PyTorch 2.15), in float64:
+"""Writes three files with torch.distributions (PyTorch 2.15), in float64:
 
-    python make_distributions.py distributions.json distributions_more.json
+    python make_distributions.py distributions.json distributions_more.json distributions_further.json
 
 and the derivatives of quantiles with mpmath 1.3, which is with PyTorch. PyTorch's own derivatives, which are good to
 a few digits, are beside them.
@@ -76,7 +76,7 @@ def more(kind, params, value, others=None, probability=None, make=None):
         q = {k: torch.tensor(v) if k != "total_count" else v for k, v in others.items()}
         b = make(**q, validate_args=False)
         out |= {"kl": kl_divergence(a, b), "kl_back": kl_divergence(b, a)}
-    counted = {k: v for k, v in out.items() if k != "cdf" or kind not in ("Gamma", "Chi2")}
+    counted = {k: v for k, v in out.items() if k != "cdf" or kind not in ("Gamma", "Chi2", "InverseGamma")}
     total = sum(torch.where(torch.isfinite(t), t, torch.zeros_like(t)).sum() for t in counted.values())
     total.backward()
     result = {"kind": kind, "params": params, "value": value, "out": {k: values(v) for k, v in out.items()},
@@ -211,3 +211,67 @@ cases = [
 ]
 json.dump({"cases": cases, "gamma_slopes": [gamma_slope(*point) for point in GAMMA_POINTS],
            "beta_slopes": [beta_slope(*point) for point in BETA_POINTS]}, open(sys.argv[2], "w"), indent=1)
+
+
+def correlations(concentration, validate_args=None):
+    return D.LKJCholesky(3, concentration, validate_args=validate_args)
+
+
+UNIT = {"concentration1": [0.3, 2.0, 5.0], "concentration0": [0.5, 5.0, 2.0]}
+TEMPERATURE = {"temperature": 0.7}
+further = [
+    more("Weibull", {"scale": [0.3, 2.0, 15.0], "concentration": [0.7, 1.5, 4.0]}, [0.2, 3.0, 12.0],
+         probability=PROBABILITY),
+    more("Pareto", {"scale": [0.3, 2.0, 15.0], "alpha": [2.2, 2.5, 4.0]}, [0.5, 3.0, 20.0],
+         {"scale": [0.2, 2.5, 10.0], "alpha": [1.0, 2.0, 3.0]}, PROBABILITY),
+    more("GeneralizedPareto", {"loc": [0.0, 1.0, -1.0], "scale": [1.0, 2.0, 0.5], "concentration": [0.3, -0.4, 0.1]},
+         [0.7, 3.0, 4.0], probability=PROBABILITY),
+    more("HalfCauchy", {"scale": [0.3, 2.0, 15.0]}, [0.7, 5.0, 24.0], probability=PROBABILITY),
+    more("Kumaraswamy", UNIT, [0.01, 0.4, 0.8], probability=PROBABILITY),
+    more("InverseGamma", {"concentration": [0.5, 1.5, 8.0], "rate": [1.0, 0.25, 3.0]}, [0.7, 5.0, 0.4],
+         {"concentration": [1.0, 0.5, 10.0], "rate": [2.0, 1.0, 3.0]}),
+    more("FisherSnedecor", {"df1": [0.5, 3.0, 40.0], "df2": [4.5, 6.0, 50.0]}, [0.7, 5.0, 1.2]),
+    more("NegativeBinomial", {"total_count": 2.5, "probs": [0.2, 0.5, 0.9]}, [1.0, 12.0, 0.0]),
+    more("NegativeBinomial", {"total_count": 7, "logits": [-3.0, 0.1, 2.0]}, [1.0, 0.0, 30.0]),
+    more("ContinuousBernoulli", {"probs": [0.2, 0.9, 0.03]}, [0.3, 0.7, 0.1], {"probs": [0.6, 0.25, 0.1]}, PROBABILITY),
+    more("ContinuousBernoulli", {"logits": [-3.0, 5.0, 0.7]}, [0.3, 0.7, 0.1], {"logits": [1.0, -2.0, 3.0]},
+         PROBABILITY),
+    more("RelaxedBernoulli", {**TEMPERATURE, "probs": [0.2, 0.5, 0.9]}, [0.01, 0.4, 0.9]),
+    more("RelaxedBernoulli", {**TEMPERATURE, "logits": [-3.0, 0.1, 4.0]}, [0.01, 0.4, 0.9]),
+    more("LogisticNormal", VECTORS, [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]),
+    more("Wishart", {"df": [3.5, 7.0], "covariance_matrix": MATRIX}, [MATRIX, OTHER_MATRIX]),
+    more("Wishart", {"df": [2.5], "precision_matrix": MATRIX}, [OTHER_MATRIX]),
+    more("correlations", {"concentration": [0.7, 2.0]},
+         [[[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.28, 0.96]], [[1.0, 0.0, 0.0], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]]],
+         make=correlations),
+    more("RelaxedOneHotCategorical", {**TEMPERATURE, **ODDS}, [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]),
+]
+
+THREE = {
+    "Normal": {"loc": [0.5, -1.0, 3.0], "scale": [0.3, 2.0, 1.5]},
+    "Laplace": {"loc": [0.0, 1.0, 2.0], "scale": [1.0, 0.5, 2.0]},
+    "Gumbel": {"loc": [0.5, 0.0, -1.0], "scale": [1.0, 2.0, 0.7]},
+    "Exponential": {"rate": [0.5, 2.0, 3.0]},
+    "Gamma": {"concentration": [0.3, 2.0, 5.0], "rate": [1.0, 0.25, 3.0]},
+    "Beta": {"concentration1": [0.3, 2.0, 5.0], "concentration0": [0.5, 5.0, 2.0]},
+    "Pareto": {"scale": [0.3, 0.1, 0.05], "alpha": [0.8, 1.5, 4.0]},
+    "ContinuousBernoulli": {"probs": [0.2, 0.9, 0.03]},
+    "Poisson": {"rate": [0.3, 7.0, 2.0]},
+    "Bernoulli": {"probs": [0.2, 0.5, 0.9]},
+    "Uniform": {"low": [0.0, 0.25, 0.5], "high": [1.0, 0.75, 2.5]},
+}
+
+
+def pair(p, q):
+    """The divergence of two kinds, where PyTorch has it."""
+    a, b = (getattr(D, kind)(**{k: torch.tensor(v) for k, v in THREE[kind].items()}) for kind in (p, q))
+    try:
+        return {"p": p, "q": q, "kl": values(kl_divergence(a, b))}
+    except NotImplementedError:
+        return None
+
+
+# PyTorch's condition for ContinuousBernoulli and Uniform is wrong where both have the support [0, 1].
+pairs = [found for p in THREE for q in THREE
+         if p != q and {p, q} != {"ContinuousBernoulli", "Uniform"} and (found := pair(p, q))]
+json.dump({"cases": further, "three": THREE, "pairs": pairs}, open(sys.argv[3], "w"), indent=1)

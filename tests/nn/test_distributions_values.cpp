@@ -76,12 +76,26 @@ Made of_trials(const Params& p) {
   return std::make_shared<D>(p.at("total_count").item<int64_t>(), odds_of(p));
 }
 
-Made multivariate(const Params& p) {
+template <class D>
+std::function<Made(const Params&)> of_two(const char* first, const char* second) {
+  return [=](const Params& p) { return std::make_shared<D>(p.at(first), p.at(second)); };
+}
+
+template <class D>
+Made relaxed(const Params& p) {
+  return std::make_shared<D>(p.at("temperature"), odds_of(p));
+}
+
+Spread spread_of(const Params& p) {
   Spread spread;
   if (p.contains("covariance_matrix")) spread.covariance_matrix = p.at("covariance_matrix");
   if (p.contains("precision_matrix")) spread.precision_matrix = p.at("precision_matrix");
   if (p.contains("scale_tril")) spread.scale_tril = p.at("scale_tril");
-  return std::make_shared<MultivariateNormal>(p.at("loc"), spread);
+  return spread;
+}
+
+Made multivariate(const Params& p) {
+  return std::make_shared<MultivariateNormal>(p.at("loc"), spread_of(p));
 }
 
 Made squashed(const Params& p) {
@@ -118,6 +132,7 @@ const std::map<std::string, std::function<Made(const Params&)>> kMakers = {
     {"Gumbel", of_locations<Gumbel>},
     {"Cauchy", of_locations<Cauchy>},
     {"LogNormal", of_locations<LogNormal>},
+    {"LogisticNormal", of_locations<LogisticNormal>},
     {"Uniform",
      [](const Params& p) -> Made { return std::make_shared<Uniform>(p.at("low"), p.at("high")); }},
     {"Exponential",
@@ -145,6 +160,32 @@ const std::map<std::string, std::function<Made(const Params&)>> kMakers = {
     {"OneHotCategorical", of_odds<OneHotCategorical>},
     {"Binomial", of_trials<Binomial>},
     {"Multinomial", of_trials<Multinomial>},
+    {"Weibull", of_two<Weibull>("scale", "concentration")},
+    {"Pareto", of_two<Pareto>("scale", "alpha")},
+    {"GeneralizedPareto",
+     [](const Params& p) -> Made {
+       return std::make_shared<GeneralizedPareto>(p.at("loc"), p.at("scale"),
+                                                  p.at("concentration"));
+     }},
+    {"HalfCauchy",
+     [](const Params& p) -> Made { return std::make_shared<HalfCauchy>(p.at("scale")); }},
+    {"Kumaraswamy", of_two<Kumaraswamy>("concentration1", "concentration0")},
+    {"InverseGamma", of_two<InverseGamma>("concentration", "rate")},
+    {"FisherSnedecor", of_two<FisherSnedecor>("df1", "df2")},
+    {"NegativeBinomial",
+     [](const Params& p) -> Made {
+       return std::make_shared<NegativeBinomial>(p.at("total_count"), odds_of(p));
+     }},
+    {"ContinuousBernoulli", of_odds<ContinuousBernoulli>},
+    {"Bernoulli", of_odds<Bernoulli>},
+    {"RelaxedBernoulli", relaxed<RelaxedBernoulli>},
+    {"RelaxedOneHotCategorical", relaxed<RelaxedOneHotCategorical>},
+    {"Wishart",
+     [](const Params& p) -> Made { return std::make_shared<Wishart>(p.at("df"), spread_of(p)); }},
+    {"correlations",
+     [](const Params& p) -> Made {
+       return std::make_shared<LKJCholesky>(3, p.at("concentration"));
+     }},
     {"independent", independent},
     {"mixture", mixture},
     {"mixture_of_vectors", mixture_of_vectors},
@@ -202,9 +243,10 @@ void check_case(const json& c, DType dtype, double accuracy) {
     out["kl_back"] = kl_divergence(*q, *p);
   }
   const std::string kind = c.at("kind");
-  const bool gamma = kind == "Gamma" || kind == "Chi2";
+  const bool gamma = kind == "Gamma" || kind == "Chi2" || kind == "InverseGamma";
   // PyTorch's trigamma of float64 is good to about 1e-10.
-  const bool trigamma = gamma || kind == "StudentT" || kind == "Beta" || kind == "Dirichlet";
+  const bool trigamma = gamma || kind == "StudentT" || kind == "Beta" || kind == "Dirichlet" ||
+                        kind == "Kumaraswamy" || kind == "Wishart";
   Tensor total = zeros({}, {.dtype = dtype});
   for (const auto& [name, values] : out) {
     INFO(name);
@@ -232,5 +274,31 @@ TEST_CASE("further distributions have PyTorch's values, divergences and gradient
     INFO(c.at("kind") << " of " << c.at("params").dump());
     check_case(c, kFloat64, 1e-12);
     if (c.dump().find("e-") == std::string::npos) check_case(c, kFloat32, 2e-4);
+  }
+}
+
+TEST_CASE("rarer distributions have PyTorch's values, divergences and gradients") {
+  std::ifstream file(test::golden_dir() + "/distributions_further.json");
+  REQUIRE(file.good());
+  const json golden = json::parse(file), all = golden.at("cases");
+  CHECK(all.size() == 18);
+  for (const json& c : all) {
+    INFO(c.at("kind") << " of " << c.at("params").dump());
+    check_case(c, kFloat64, 1e-12);
+    check_case(c, kFloat32, 2e-4);
+  }
+  // Every divergence that PyTorch has between eleven kinds, infinite ones too.
+  const auto make = [&](const std::string& kind) {
+    Params params;
+    for (const auto& [key, values] : golden.at("three").at(kind).items()) {
+      params[key] = tensor_of(values, kFloat64);
+    }
+    return kMakers.at(kind)(params);
+  };
+  CHECK(golden.at("pairs").size() == 59);
+  for (const json& pair : golden.at("pairs")) {
+    INFO(pair.at("p") << " from " << pair.at("q"));
+    const Tensor found = kl_divergence(*make(pair.at("p")), *make(pair.at("q")));
+    check_values(found, pair.at("kl"), 1e-12);
   }
 }
