@@ -73,9 +73,7 @@ void Replica::install() {
     // One rank alone gathers and frees nothing; the root tells that backward begins. Between
     // forward and backward buckets are freed only where another backward came, but what a
     // checkpoint then computes again needs them before anything asks for a saved value.
-    const bool frees = std::any_of(state->units.begin(), state->units.end(),
-                                   [](const Unit* unit) { return unit->owns_storage(); });
-    if (!shards() || !(root || frees)) continue;
+    if (!shards() || !(root || frees(*state))) continue;
     state->module->register_full_backward_pre_hook(
         [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
         {.for_parameters = true});
@@ -85,6 +83,17 @@ void Replica::install() {
         },
         {.for_parameters = true});
   }
+}
+
+bool Replica::frees(const ModuleState& state) {
+  return std::any_of(state.units.begin(), state.units.end(),
+                     [](const Unit* unit) { return unit->owns_storage(); });
+}
+
+// From forward to backward. What has no memory to free stays too: nothing would gather it again for
+// what a checkpoint within the module computes in backward.
+bool Replica::stays_gathered(const ModuleState& state) const {
+  return is_outermost(state) || !state.reshard || !frees(state);
 }
 
 void Replica::index_parameters() {
@@ -229,13 +238,11 @@ nn::Tensors Replica::after_forward(ModuleState& state, const nn::Tensors& output
   if (recomputing()) return {};
   const bool root = &state == module_states_.front().get();
   const bool fails = outputs.empty();
-  const bool stays = is_outermost(state) || !state.reshard;
-  if (fails || !grad_enabled() || !stays) free(state);
+  if (fails || !grad_enabled() || !stays_gathered(state)) free(state);
   if (!root) return {};
   in_forward_ = false;
   for (const auto& other : module_states_) {  // what was prefetched and not used
-    const bool keep = is_outermost(*other) || !other->reshard;
-    if (fails || !grad_enabled() || !keep) free(*other);
+    if (fails || !grad_enabled() || !stays_gathered(*other)) free(*other);
   }
   for (const auto& unit : units_) unit->wait_home();
   for (const auto& [path, replica] : nested_) {

@@ -185,6 +185,8 @@ class Replica : public Keeper,
   void set_states(const char* what, const std::string& path,
                   const std::function<void(ModuleState&)>& set);
   bool is_outermost(const ModuleState& state) const;
+  static bool frees(const ModuleState& state);
+  bool stays_gathered(const ModuleState& state) const;
   static bool stale(const ModuleState& state);
   bool complete(const Unit& unit) const;
   /// Gradients of the backward that runs are averaged.
