@@ -30,6 +30,23 @@ std::vector<Tensor> masters_of(const std::vector<Tensor>& params) {
   return masters;
 }
 
+void follow(const std::vector<Tensor>& params, const std::vector<Tensor>& masters) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Tensor& param = params[i];
+    if (is_same(param, masters[i])) continue;
+    const Partition *const now = partition(param), *const then = partition(masters[i]);
+    const bool same_place =
+        now == nullptr || then == nullptr
+            ? now == then
+            : now->first == then->first && now->whole == then->whole && now->boxes == then->boxes;
+    if (same_place && param.shape() == masters[i].shape() && param.device() == masters[i].device())
+      continue;
+    const MemoryScope scope(MemoryTag::optimizer);
+    set_part(masters[i], param.array().to(kFloat32),
+             now != nullptr ? std::make_shared<Partition>(*now) : nullptr);
+  }
+}
+
 void round_to_param(const Tensor& master, const Tensor& param) {
   if (is_same(master, param)) return;
   core::bring(param.array());

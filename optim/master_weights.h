@@ -11,6 +11,9 @@ namespace detail {
 /// MemoryTag::optimizer; for other dtypes, the parameter itself.
 Tensor master_of(const Tensor& param);
 std::vector<Tensor> masters_of(const std::vector<Tensor>& params);
+/// Makes those masters again whose parameter has become a shard, or has got its values on another
+/// device, since they were made.
+void follow(const std::vector<Tensor>& params, const std::vector<Tensor>& masters);
 /// Copies master into param, rounded to nearest; does nothing if they are the same tensor.
 void round_to_param(const Tensor& master, const Tensor& param);
 /// The gradient of param in float32, times factor.
@@ -62,8 +65,10 @@ class MasterWeights : public O {
   /// The parameters of the model, which the masters are rounded into.
   std::vector<Tensor> model_parameters() const override { return params_; }
   /// Copies the parameters' values into the masters. Call it after something else has written to
-  /// the parameters, such as a loaded checkpoint.
+  /// the parameters, such as a loaded checkpoint, or a DDP that sent rank 0's first values. Before
+  /// the first step the masters of parameters that have become shards follow by themselves.
   void refresh() {
+    follow();
     const NoGrad no_grad;
     const std::vector<Tensor> masters = this->parameters();
     for (size_t i = 0; i < params_.size(); ++i) {
@@ -73,7 +78,10 @@ class MasterWeights : public O {
   /// Moves the gradients, converted to float32, to the masters, so that
   /// clip_grad_norm(parameters()) sees them; GradScaler::unscale_() does so too. It takes 4 bytes
   /// for each element, which step() alone does not.
-  void take_gradients() { detail::move_gradients(params_, this->parameters()); }
+  void take_gradients() {
+    follow();
+    detail::move_gradients(params_, this->parameters());
+  }
 
   void zero_grad(bool set_to_none = true) override {
     O::zero_grad(true);
@@ -84,7 +92,9 @@ class MasterWeights : public O {
     }
   }
   void step() override {
+    follow();
     O::step();
+    begun_ = true;
     for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
       if (!own(i)) this->state(i).param.set_grad({});
     }
@@ -107,11 +117,13 @@ class MasterWeights : public O {
     factor_ = 1.0;
   }
   StateDict state_dict() const override {
+    follow();
     StateDict dict = O::state_dict();
     detail::add_masters(dict, params_, this->parameters());
     return dict;
   }
   void load_state_dict(const StateDict& dict) override {
+    follow();
     std::vector<Array> arrays;
     O::load_state_dict(detail::take_masters(this->name(), dict, params_, arrays));
     const std::vector<Tensor> masters = this->parameters();
@@ -121,6 +133,7 @@ class MasterWeights : public O {
       masters[i].copy_(Tensor(arrays[i]));
       detail::round_to_param(masters[i], params_[i]);
     }
+    begun_ = true;
   }
 
  protected:
@@ -166,8 +179,13 @@ class MasterWeights : public O {
     return all;
   }
 
+  void follow() const {
+    if (!begun_) detail::follow(params_, this->parameters());
+  }
+
   std::vector<Tensor> params_;
   double factor_ = 1.0;  // of the step now running
+  bool begun_ = false;   // the masters have what the parameters have not
 };
 
 }  // namespace hero::optim
