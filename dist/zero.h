@@ -11,7 +11,8 @@ namespace hero::dist {
 struct ZeROOptions {
   int stage = 1;                    ///< 1, 2 or 3
   int64_t bucket_bytes = 25 << 20;  ///< stages 1 and 2: bytes of parameters in a bucket
-  UnitPolicy unit = {};  ///< stage 3: which modules are units; empty: each with parameters
+  /// Stage 3: which modules are units; empty: each with parameters. An Error in other stages.
+  UnitPolicy unit = {};
   bool reshard_after_forward = true;  ///< stage 3: as in FSDPOptions
   bool prefetch = true;               ///< stage 3: as in FSDPOptions
   bool broadcast_buffers = true;      ///< rank 0 sends its buffers before each forward in training

@@ -230,6 +230,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
         " keeps whole parameters on the device; offload the optimizer, or use stage 3");
   check(options.stage == 3 || !options.quantize.any(), "zero: quantize needs stage 3; stage ",
         options.stage, " gathers and reduces in the parameters' dtype");
+  check(options.stage == 3 || !options.unit, "zero: unit needs stage 3; stage ", options.stage,
+        " averages in buckets of bucket_bytes, whatever the modules are");
   check(options.bucket_bytes > 0, "zero: bucket_bytes must be positive: ", options.bucket_bytes);
   const Groups groups = {comm, {}};
   if (options.stage == 3) {
