@@ -73,8 +73,12 @@ void OptimizerParts::each_part(const PartFn& fn) const {
             "' of the optimizer is of all parameters together; where they are shards it cannot be "
             "saved");
       std::string full = name;
-      if (of_parameter) full = std::string(kState) + of_[key.parameter]->name() + "." + key.state;
-      fn(0, {full, {array.shape(), {}, 0, array.numel()}, array});
+      int rank = 0;
+      if (of_parameter) {
+        full = std::string(kState) + of_[key.parameter]->name() + "." + key.state;
+        rank = of_[key.parameter]->pieces.front().rank;  // rank 0 may have another stage
+      }
+      fn(rank, {full, {array.shape(), {}, 0, array.numel()}, array});
       continue;
     }
     const Held& value = *of_[key.parameter];

@@ -127,11 +127,16 @@ void add_lines(const Held& value, std::string& lines) {
   }
 }
 
+// Other boxes than one that is all of it, which is what a stage of a pipeline has of its own.
+bool is_cut_into_boxes(const Partition& part) {
+  return !part.boxes.empty() && (part.boxes.size() > 1 || part.boxes[0].extent != part.whole);
+}
+
 // The first of the ranks among which a value is sharded; -1 where it is not, or cut into boxes.
 int first_sharer(const Held& value) {
   const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
   const Partition* const part = partition(value.leaf);
-  if (!replica || part == nullptr || !part->boxes.empty()) return -1;
+  if (!replica || part == nullptr || is_cut_into_boxes(*part)) return -1;
   return replica->groups().shard.world_ranks().front();
 }
 
