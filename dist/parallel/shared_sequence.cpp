@@ -2,6 +2,8 @@
 
 #include <hero/autograd/collectives.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/partition.h>
+#include <hero/core/error.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/parallel/shared_sequence.h>
 #include <hero/nn/without_hooks.h>
@@ -163,6 +165,12 @@ nn::Tensors run_in_slices(nn::Module& module, const SharedSequence& sequence, co
                           const nn::Forward& forward) {
   std::vector<std::pair<nn::Slot*, std::vector<Tensor>>> copies;
   for (const auto& [name, slot] : module.slots()) {
+    const Partition* const part = partition(slot->tensor);
+    check(part == nullptr || slot->tensor.shape() == part->whole,
+          "context_parallel: with more ways than ranks, ", module.type_name(),
+          " computes with its whole '", name,
+          "' once for each slice, and that is in a unit of its own, not yet gathered; make units "
+          "of whole blocks, such as each<nn::Block>(), or set ways to 0");
     if (slot->tensor.defined()) copies.emplace_back(slot, sequence.copies(slot->tensor));
   }
   const auto slices = static_cast<size_t>(sequence.slices());

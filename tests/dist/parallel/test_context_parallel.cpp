@@ -174,3 +174,22 @@ TEST_CASE("ranks that share a sequence send the keys and values and one loss", "
       },
       {0, 7});
 }
+
+TEST_CASE("units within a module that computes in slices are refused with more ways than ranks",
+          "[context]") {
+  for (const int ways : {2, 4}) {
+    const auto errors = errors_of(2, [&](dist::Communicator& world) {
+      const auto model = context_model(context_gpt(ContextKind::tied));
+      dist::context_parallel(*model, world, {.ways = ways});
+      dist::ZeRO(*model, world, {.stage = 3});
+      context_loss(*model, 0, 0).backward();
+    });
+    for (const std::string& error : errors) {
+      CAPTURE(ways, error);
+      const bool refused = error.find(
+                               "'c_fc.weight' once for each slice, and that is in a unit of "
+                               "its own") != std::string::npos;
+      CHECK((ways == 2 ? error.empty() : refused));
+    }
+  }
+}
