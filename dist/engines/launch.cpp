@@ -1,5 +1,6 @@
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <system_error>
 
 #include <hero/core/error.h>
+#include <hero/dist/engines/call.h>
 #include <hero/dist/engines/mpi/run.h>
 #include <hero/dist/engines/mpi/transport.h>
 #include <hero/dist/engines/notices.h>
@@ -185,6 +187,16 @@ RankProgram with_notices(const RankProgram& program) {
   };
 }
 
+// A thread that hangs cannot be stopped: the process ends with it, as an MPI world does.
+Stuck end_with_stuck(const char* name) {
+  return {.tell = [name](const Outcome& outcome, const std::vector<int>& ranks) {
+    report(name, {outcome.rank, message_of(outcome.error)});
+    report(name, {-1, rank_list(ranks) + (ranks.size() == 1 ? " has" : " have") +
+                          " not ended since, and cannot be stopped; the process ends"});
+    std::_Exit(1);
+  }};
+}
+
 int run_attempts(int& argc, char** argv, const RankProgram& body, const LaunchOptions& defaults) {
   const char* const name = argc > 0 ? argv[0] : nullptr;
   const RankProgram program = with_notices(body);
@@ -210,8 +222,8 @@ int run_attempts(int& argc, char** argv, const RankProgram& body, const LaunchOp
   }
   try {
     if (engine == EngineKind::mpi) return run_in_world(name, options, started, program);
-    const Outcome outcome =
-        run_outcome(options.ranks.value_or(defaults.default_ranks), program, options.run);
+    const Outcome outcome = run_outcome(options.ranks.value_or(defaults.default_ranks), program,
+                                        options.run, end_with_stuck(name));
     if (!outcome.error) return 0;
     report(name, {outcome.rank, message_of(outcome.error)});
   } catch (const std::exception& error) {

@@ -101,9 +101,21 @@ void run_one(Run& run, int rank) {
   }
 }
 
+// What ranks that have ended say; the first failure's own line before what others made of it.
+Outcome outcome_of(const Run& run) {
+  const int first = run.world->first_failed();
+  if (first >= 0) return {run.errors[static_cast<size_t>(first)], first};
+  for (int rank = 0; rank < run.world->size(); ++rank) {
+    const std::exception_ptr& error = run.errors[static_cast<size_t>(rank)];
+    if (run.world->finished(rank) && error) return {error, -1};
+  }
+  return {};
+}
+
 }  // namespace
 
-Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options) {
+Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options,
+                    const Stuck& stuck) {
   check(ranks >= 1 && ranks <= kMaxRanks, "run_ranks: not from 1 to ", kMaxRanks,
         " ranks: ", ranks);
   require_engine(options.engine);
@@ -135,15 +147,14 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
         break;
       }
     }
+    if (stuck.tell && threads.size() == static_cast<size_t>(ranks)) {
+      const std::vector<int> left = run.world->wait_for_end(stuck.seconds);
+      if (!left.empty()) stuck.tell(outcome_of(run), left);
+    }
     for (std::thread& thread : threads) thread.join();
   }
   for (const auto& points : run.ends) core::join_all(points);
-  const int first = run.world->first_failed();
-  if (first >= 0) return {run.errors[static_cast<size_t>(first)], first};
-  for (const std::exception_ptr& error : run.errors) {
-    if (error) return {error, -1};
-  }
-  return {};
+  return outcome_of(run);
 }
 
 void run_ranks(int ranks, const RankProgram& program, const RunOptions& options) {

@@ -116,11 +116,25 @@ void LocalWorld::set_failure(int rank, const std::string& line) {
   failed_rank_ = rank;
   failure_ = line;
   failed_.store(true);
+  ended_.notify_all();
 }
 
 void LocalWorld::end(int rank) {
   ranks_[static_cast<size_t>(rank)].finished.store(true);
   finished_.fetch_add(1);
+  ended_.notify_all();
+}
+
+std::vector<int> LocalWorld::wait_for_end(double seconds_after_failure) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto all_ended = [this] { return finished_.load() == size(); };
+  ended_.wait(lock, [&] { return all_ended() || failed(); });
+  ended_.wait_for(lock, std::chrono::duration<double>(seconds_after_failure), all_ended);
+  std::vector<int> left;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!finished(rank)) left.push_back(rank);
+  }
+  return left;
 }
 
 void LocalWorld::fail_all(const std::string& line) {

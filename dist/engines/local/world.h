@@ -59,6 +59,9 @@ class LocalWorld {
   /// \}
 
   void finish(int rank);
+  /// Waits until all ranks have ended, but no longer than so many seconds after the first failure.
+  /// Returns the ranks that have not.
+  std::vector<int> wait_for_end(double seconds_after_failure);
   bool any_finished() const { return finished_.load() > 0; }
   bool finished(int rank) const { return ranks_[static_cast<size_t>(rank)].finished.load(); }
   /// What the rank waits in at this moment; "" when it does not wait.
@@ -93,7 +96,8 @@ class LocalWorld {
   std::atomic<int> finished_{0};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int failed_rank_ = -1;  // under mutex_ until failed_ is set, then fixed
+  std::condition_variable ended_;  // a rank, or all of them together by a failure
+  int failed_rank_ = -1;           // under mutex_ until failed_ is set, then fixed
   std::string failure_;
   std::mutex groups_mutex_;
   struct NewGroup {

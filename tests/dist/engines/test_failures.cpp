@@ -9,6 +9,7 @@
 #include "support/catch.h"
 
 #include <hero/dist/dist.h>
+#include <hero/dist/engines/rank_frame.h>
 #include <hero/dist/engines/run_ranks.h>
 
 namespace {
@@ -54,6 +55,30 @@ TEST_CASE("a rank that hangs is named by the time-out on every rank", "[dist][th
   for (const std::string& error : errors) {
     REQUIRE_THAT(error, Catch::Matchers::ContainsSubstring(line));
   }
+}
+
+TEST_CASE("a thread that hangs outside of a call is told apart from the failure", "[dist]") {
+  std::atomic<bool> told{false};
+  std::vector<int> left;
+  std::string line;
+  const Stuck stuck = {.seconds = 0.02, .tell = [&](const Outcome& outcome, const auto& ranks) {
+                         left = ranks;
+                         line = message_of(outcome.error);
+                         told = true;
+                         told.notify_all();
+                       }};
+  const auto program = [&](Communicator& world) {
+    if (world.rank() == 1) return told.wait(false);
+    world.barrier();
+  };
+  const Outcome outcome = run_outcome(3, program, {.timeout_join = 0.05}, stuck);
+  CHECK(outcome.error);
+  CHECK(left == std::vector<int>{1});
+  CHECK_THAT(line, Catch::Matchers::ContainsSubstring("rank 1 did not arrive"));
+  left.clear();
+  run_outcome(
+      3, [](Communicator& world) { world.barrier(); }, {}, stuck);
+  CHECK(left.empty());
 }
 
 TEST_CASE("HERO_TIMEOUT must be a positive number", "[dist]") {
