@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
-#include <hero/core/io/printable.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/background.h>
@@ -251,34 +249,19 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
   same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
               std::to_string(static_cast<int>(which)), "resume from a checkpoint");
   check_same_folder();
-  std::vector<int64_t> found = steps(), passed_over;
-  const size_t count = found.size();
-  if (which == nn::Resume::no) {
-    check(found.empty(), "checkpoint: ", root_, " holds checkpoints of another run (", found.size(),
-          ", the last of step ", found.empty() ? 0 : found.back(),
-          "); resume it, or choose another folder");
-  }
+  const std::vector<int64_t> found = steps();
   // A run that does not exist yet is not made by asking; save() takes the lock there.
-  if (!found.empty()) hold_lock(nn::FolderLock::Unwritable::no_lock);
-  for (; !found.empty(); found.pop_back()) {
-    const std::string wrong = damage(found.back());
-    if (wrong.empty()) {
-      load_intact(found.back());
-      passed_over_ = std::move(passed_over);
-      if (rank_of(world_) == 0) tell_resumed(found.back());
-      return found.back();
-    }
-    check(which == nn::Resume::newest_intact, "checkpoint: ", wrong,
-          "; to go back to the checkpoint before, remove this one or ask for newest_intact");
-    const std::string line = printable("checkpoint: " + wrong + "; going back to the one before");
-    if (rank_of(world_) == 0) std::fprintf(stderr, "%s\n", line.c_str());
-    passed_over.push_back(found.back());
+  if (which != nn::Resume::no && !found.empty()) hold_lock(nn::FolderLock::Unwritable::no_lock);
+  checkpoints::Newest chosen = checkpoints::newest(
+      root_, found, which, [this](int64_t step) { return damage(step); }, rank_of(world_) == 0);
+  if (chosen.step) {
+    load_intact(*chosen.step);
+    passed_over_ = std::move(chosen.passed_over);
+    if (rank_of(world_) == 0) tell_resumed(*chosen.step);
+  } else {
+    may_save_ = true;
   }
-  check(passed_over.empty(), "checkpoint: none of the ", count, " checkpoints in ", root_,
-        " is intact, and nothing was changed; put one right, or move them to another folder to "
-        "begin anew");
-  may_save_ = true;
-  return std::nullopt;
+  return chosen.step;
 }
 
 void Checkpointer::load(int64_t step) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -8,7 +7,6 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
-#include <hero/core/io/printable.h>
 #include <hero/core/json/reader.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
@@ -143,32 +141,15 @@ std::optional<int64_t> Checkpointer::resume(Resume which) {
   wait();
   // A run that does not exist yet is not made by asking; save() takes the lock there.
   if (is_folder(root_)) hold_lock(FolderLock::Unwritable::no_lock);
-  std::vector<int64_t> found = steps();
-  const size_t count = found.size();
-  std::vector<int64_t> passed_over;
-  if (which == Resume::no) {
-    check(found.empty(), "checkpoint: ", root_, " holds checkpoints of another run (", found.size(),
-          ", the last of step ", found.empty() ? 0 : found.back(),
-          "); resume it, or choose another folder");
+  checkpoints::Newest chosen =
+      checkpoints::newest(root_, steps(), which, [this](int64_t step) { return damage(step); });
+  if (chosen.step) {
+    load(*chosen.step);
+    passed_over_ = std::move(chosen.passed_over);
+  } else {
+    may_save_ = true;
   }
-  for (; !found.empty(); found.pop_back()) {
-    const std::string wrong = damage(found.back());
-    if (wrong.empty()) {
-      load(found.back());
-      passed_over_ = std::move(passed_over);
-      return found.back();
-    }
-    check(which == Resume::newest_intact, "checkpoint: ", wrong,
-          "; to go back to the checkpoint before, remove this one or ask for newest_intact");
-    const std::string line = printable("checkpoint: " + wrong + "; going back to the one before");
-    std::fprintf(stderr, "%s\n", line.c_str());
-    passed_over.push_back(found.back());
-  }
-  check(passed_over.empty(), "checkpoint: none of the ", count, " checkpoints in ", root_,
-        " is intact, and nothing was changed; put one right, or move them to another folder to "
-        "begin anew");
-  may_save_ = true;
-  return std::nullopt;
+  return chosen.step;
 }
 
 // "" for a checkpoint whose files are as they were written.

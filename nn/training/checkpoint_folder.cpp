@@ -99,6 +99,31 @@ std::string complete_text(const fs::path& folder) {
 
 }  // namespace
 
+Newest newest(const std::string& root, std::vector<int64_t> found, Resume which,
+              const std::function<std::string(int64_t)>& damage, bool tells) {
+  const size_t count = found.size();
+  check(which != Resume::no || found.empty(), "checkpoint: ", root,
+        " holds checkpoints of another run (", count, ", the last of step ",
+        found.empty() ? 0 : found.back(), "); resume it, or choose another folder");
+  Newest chosen;
+  for (; !found.empty(); found.pop_back()) {
+    const std::string wrong = damage(found.back());
+    if (wrong.empty()) {
+      chosen.step = found.back();
+      return chosen;
+    }
+    check(which == Resume::newest_intact, "checkpoint: ", wrong,
+          "; to go back to the checkpoint before, remove this one or ask for newest_intact");
+    const std::string line = printable("checkpoint: " + wrong + "; going back to the one before");
+    if (tells) std::fprintf(stderr, "%s\n", line.c_str());
+    chosen.passed_over.push_back(found.back());
+  }
+  check(chosen.passed_over.empty(), "checkpoint: none of the ", count, " checkpoints in ", root,
+        " is intact, and nothing was changed; put one right, or move them to another folder to "
+        "begin anew");
+  return chosen;
+}
+
 std::string hex(uint32_t value) {
   std::array<char, 16> text{};
   std::snprintf(text.data(), text.size(), "%08x", value);

@@ -1,9 +1,12 @@
 #pragma once
 // The folders of checkpoints on the disk; internal to the Checkpointers of nn and dist.
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/crc32c.h>
 
 namespace hero::nn::checkpoints {
@@ -48,6 +51,16 @@ void check_name(const std::string& name);
 std::string state_damage(const std::string& folder);
 /// Says the same of a file, given the digest that the state file has for it.
 std::string file_damage(const std::string& path, const FileDigest& expected);
+/// What resume() begins with.
+struct Newest {
+  std::optional<int64_t> step = {};       ///< nothing where there is no checkpoint
+  std::vector<int64_t> passed_over = {};  ///< damaged ones, newer than it
+};
+/// Chooses among the steps `found` of complete checkpoints, ascending, as `which` says; `damage`
+/// says what is wrong with one, "" if nothing is. Passing one over is said on stderr, if `tells`.
+Newest newest(const std::string& root, std::vector<int64_t> found, Resume which,
+              const std::function<std::string(int64_t)>& damage, bool tells = true);
+
 /// Eight hexadecimal digits.
 std::string hex(uint32_t value);
 
