@@ -1,5 +1,6 @@
 #pragma once
 // The front header of dist: ranks and how they communicate.
+#include <hero/dist/average.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/comm_hook.h>
 #include <hero/dist/communicator.h>

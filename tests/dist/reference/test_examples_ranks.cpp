@@ -299,3 +299,16 @@ TEST_CASE("example: gather_texts") {
 }
 
 }  // namespace
+
+TEST_CASE("example: average_parameters") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(4, [&](dist::Communicator& world) {
+    const dist::Mesh mesh(world, {{"hosts", 2}, {"host", 2}});
+    //! [average_parameters]
+    const Tensor x(Array::full({2}, world.rank()), true);
+    dist::average_parameters({x}, mesh["hosts"]);  // 1, 2, 1, 2 on the four ranks
+    //! [average_parameters]
+    if (x.sum().item() != 2.0 * (1 + world.rank() % 2)) right = false;
+  });
+  CHECK(right);
+}
