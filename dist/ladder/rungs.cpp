@@ -47,18 +47,33 @@ std::string line_of(const std::string& name, const nn::Slot& slot, const Names& 
          (parameter && !tensor.requires_grad() ? " frozen" : "") + stream_of(slot);
 }
 
-// Ranks must have made the same module: where they did not, some sum of a later step would fail, or
-// be one of things that do not belong together.
-void check_same_module(nn::Module& module, const Communicator& group, const Names& alone) {
-  std::string text;
-  for (const auto& [name, slot] : module.slots()) text += line_of(name, *slot, alone) + "\n";
-  same_lines(group, "shard: ranks have different modules", text,
-             "build and convert the same module on every rank, from the same seed", "module");
+// Options by which ranks that differ would make the same calls, and take the bytes of each other
+// for what they are not: two codecs, say, whose rows are equally long.
+std::string options_text(const char* rung, const Offload& offload, const Quantize& quantize = {},
+                         const std::optional<DType>& output = {}) {
+  const auto codec = [](const std::optional<core::Codec>& of) { return of ? name(*of) : "none"; };
+  return std::string("option rung ") + rung + "\noption offload.disk " +
+         (offload.disk != nullptr ? "a file" : "none") + "\noption quantize.weights " +
+         codec(quantize.weights) + "\noption quantize.gradients " + codec(quantize.gradients) +
+         "\noption mixed_precision.output " + (output ? hero::name(*output) : "none") + "\n";
 }
 
-void check_same_module(nn::Module& module, const Groups& groups, const Names& alone) {
-  if (groups.replicas.defined()) check_same_module(module, groups.replicas, alone);
-  check_same_module(module, groups.shard, alone);
+// Ranks must have made the same module: where they did not, some sum of a later step would fail, or
+// be one of things that do not belong together. `text`: their options.
+void check_same_module(nn::Module& module, const Communicator& group, const Names& alone,
+                       std::string text) {
+  for (const auto& [name, slot] : module.slots()) text += line_of(name, *slot, alone) + "\n";
+  same_lines(
+      group, "shard: ranks have different modules", text,
+      "build and convert the same module on every rank, from the same seed, and shard it with "
+      "the same options",
+      "module");
+}
+
+void check_same_module(nn::Module& module, const Groups& groups, const Names& alone,
+                       const std::string& options) {
+  if (groups.replicas.defined()) check_same_module(module, groups.replicas, alone, options);
+  check_same_module(module, groups.shard, alone, options);
 }
 
 // Rank 0's values: first to those that hold the same shard as it, then within each group of shards.
@@ -148,7 +163,7 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
   check_divisor("ddp", options.divide_by);
   const Groups groups = {comm, {}};
   const Names alone = left_alone("ddp", module, {}, options.ignored_modules, {});
-  check_same_module(module, groups, alone);
+  check_same_module(module, groups, alone, options_text("ddp", {}));
   materialize_rest(module, groups);  // all of it
   if (options.broadcast_parameters) broadcast_state(module, groups, alone);
   auto replica = std::make_shared<Replica>(
@@ -194,7 +209,9 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
   auto nested = sharded_below(module);
   const Names alone = left_alone("fully_shard", module, options.ignored_parameters,
                                  options.ignored_modules, nested);
-  check_same_module(module, groups, alone);
+  check_same_module(module, groups, alone,
+                    options_text("fully_shard", options.offload, options.quantize,
+                                 options.mixed_precision.output));
   if (options.sync_module_states) broadcast_state(module, groups, alone);
   const MixedPrecision& dtypes = options.mixed_precision;
   auto replica = std::make_shared<Replica>(
@@ -248,7 +265,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                  Tied::to_root);
   }
   const Names alone = left_alone("zero", module, {}, options.ignored_modules, {});
-  check_same_module(module, groups, alone);
+  check_same_module(module, groups, alone,
+                    options_text(options.stage == 1 ? "zero 1" : "zero 2", options.offload));
   if (options.broadcast_parameters) broadcast_state(module, groups, alone);
   auto replica = std::make_shared<Replica>(
       module, groups,

@@ -4,6 +4,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/swap_file.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -101,4 +102,46 @@ TEST_CASE("units are refused in the stages of ZeRO that have buckets") {
       CHECK((stage == 3 ? error.empty() : error.find("zero: unit needs stage 3") == 0));
     }
   }
+}
+
+// Both codecs have rows of the same length, so no collective would see the difference.
+TEST_CASE("ranks with other codecs, files or stages are refused before anything is cut") {
+  using Put = std::function<void(nn::Module&, const Communicator&, bool odd, core::SwapFile&)>;
+  const auto check_refused = [](const std::string& line, const Put& put) {
+    const auto errors = errors_of(3, [&](Communicator& world) {
+      core::SwapFile file("/tmp", {.bytes = 1 << 16});
+      const auto model = make_subject(Subject::mlp);
+      put(*model, world, world.rank() == 1, file);
+    });
+    for (const std::string& error : errors) {
+      CHECK_THAT(error, Catch::Matchers::ContainsSubstring("shard: ranks have different modules: "
+                                                           "rank 0 has option " +
+                                                           line));
+    }
+  };
+  const auto coded = [](auto member) {
+    return [member](nn::Module& m, const Communicator& world, bool odd, core::SwapFile&) {
+      FSDPOptions options;
+      options.quantize.*member = odd ? core::Codec::int8 : core::Codec::fp8_e4m3;
+      fully_shard(m, world, options);
+    };
+  };
+  check_refused("quantize.weights fp8_e4m3, rank 1 has option quantize.weights int8",
+                coded(&Quantize::weights));
+  check_refused("quantize.gradients fp8_e4m3, rank 1 has option quantize.gradients int8",
+                coded(&Quantize::gradients));
+  check_refused("offload.disk none, rank 1 has option offload.disk a file",
+                [](nn::Module& m, const Communicator& world, bool odd, core::SwapFile& file) {
+                  fully_shard(m, world, {.offload = {.disk = odd ? &file : nullptr}});
+                });
+  check_refused("rung zero 2, rank 1 has option rung zero 1",
+                [](nn::Module& m, const Communicator& world, bool odd, core::SwapFile&) {
+                  ZeRO(m, world, {.stage = odd ? 1 : 2});
+                });
+  check_refused("mixed_precision.output none, rank 1 has option mixed_precision.output bfloat16",
+                [](nn::Module& m, const Communicator& world, bool odd, core::SwapFile&) {
+                  FSDPOptions options;
+                  if (odd) options.mixed_precision.output = kBFloat16;
+                  fully_shard(m, world, options);
+                });
 }
