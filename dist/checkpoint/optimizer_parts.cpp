@@ -75,8 +75,9 @@ void OptimizerParts::each_part(const PartFn& fn) const {
       std::string full = name;
       int rank = 0;
       if (of_parameter) {
-        full = std::string(kState) + of_[key.parameter]->name() + "." + key.state;
-        rank = of_[key.parameter]->pieces.front().rank;  // rank 0 may have another stage
+        const Held& value = *of_[key.parameter];
+        full = std::string(kState) + value.name() + "." + key.state;
+        if (value.told) rank = value.pieces.front().rank;  // rank 0 may have another stage
       }
       fn(rank, {full, {array.shape(), {}, 0, array.numel()}, array});
       continue;

@@ -18,9 +18,10 @@ class OptimizerParts {
   OptimizerParts(const optim::Optimizer& optimizer, const std::vector<Tensor>& parameters,
                  const std::vector<Held>& values);
 
-  /// Calls fn with what every rank saves: its pieces of the states; the numbers of those parameters
-  /// whose first elements it has; rank 0 the options, too. The arrays are this rank's: of other
-  /// ranks' parts they tell the dtype alone.
+  /// Calls fn with what every rank saves: its pieces of the states; rank 0 the numbers and options,
+  /// too, but for numbers of parameters of which it may have nothing, such as those of other stages
+  /// of a pipeline: the rank with the first elements saves these. The arrays are this rank's: of
+  /// other ranks' parts they tell the dtype alone.
   void each_part(const PartFn& fn) const;
   /// This rank's part of the state that the files hold, as the optimizer loads it. An Error lists
   /// what belongs to no parameter of it or has another shape.

@@ -166,6 +166,7 @@ void ask_for_pieces(const Communicator& world, const std::vector<Held*>& values)
       if (known.insert(part).second) held.push_back({static_cast<int>(r), range});
     }
     values[i]->pieces = told_pieces(*values[i], std::move(held));
+    values[i]->told = true;
   }
 }
 

@@ -23,6 +23,7 @@ struct Held {
   Tensor leaf;
   ShardRange range;
   std::vector<Piece> pieces = {};  ///< of all ranks: together the whole
+  bool told = false;               ///< ranks told each other their pieces: some may have none of it
 
   const std::string& name() const { return names.front(); }
 };
