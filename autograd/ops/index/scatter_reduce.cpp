@@ -1,4 +1,5 @@
 // scatter_reduce and what is made of it: bags of embeddings.
+#include <algorithm>
 #include <limits>
 
 #include <hero/autograd/autocast.h>
@@ -203,10 +204,17 @@ Tensor index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Ten
                     ScatterReduce reduce, bool include_self) {
   const detail::Named named("index_reduce", {"x", x}, {"index", index}, {"src", src});
   detail::check_defined("index_reduce", {{"x", x}, {"index", index}, {"src", src}});
-  check(index.ndim() == 1 && src.ndim() == x.ndim() && x.ndim() >= 1,
+  const int axis = normalize_dim("index_reduce", dim, std::max(x.ndim(), 1));
+  if (x.ndim() == 0 || index.ndim() == 0) {
+    // Single numbers count as vectors of one.
+    const auto vector = [](const Tensor& t) { return t.ndim() == 0 ? reshape(t, {1}) : t; };
+    const Tensor found =
+        index_reduce(vector(x), axis, vector(index), vector(src), reduce, include_self);
+    return reshape(found, x.shape());
+  }
+  check(index.ndim() == 1 && src.ndim() == x.ndim(),
         "index_reduce: needs an index [N] and slices of x: got shapes ", index.shape(), ", ",
         src.shape(), " and ", x.shape());
-  const int axis = normalize_dim("index_reduce", dim, x.ndim());
   Shape along = Shape::filled(x.ndim(), 1), slices = x.shape();
   along[axis] = slices[axis] = index.size(0);
   check(src.shape() == slices, "index_reduce: slices of shape ", slices,

@@ -1,0 +1,41 @@
+// Operations where a replay of PyTorch's table of operations found something.
+#include <cmath>
+#include <limits>
+
+#include "support/catch.h"
+
+#include <hero/autograd/autograd.h>
+
+using Catch::Matchers::ContainsSubstring, Catch::Matchers::WithinRel;
+using namespace hero;
+
+namespace {
+
+const TensorOptions kDouble{.dtype = kFloat64};
+
+Tensor leaf(const Tensor& x) { return x.detach().clone().requires_grad_(); }
+
+// The gradient of sum(y), a function of x.
+template <class F>
+Tensor slope(const Tensor& x, const F& f) {
+  const Tensor at = leaf(x);
+  sum(f(at)).backward();
+  return at.grad();
+}
+
+bool near(const Tensor& a, const Tensor& b, double rtol = 1e-12) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && allclose(a, b, rtol, 1e-300);
+}
+
+}  // namespace
+
+TEST_CASE("index_reduce takes single numbers") {
+  for (const Tensor& index : {tensor({0}), tensor(0)}) {
+    const Tensor found =
+        index_reduce(tensor(2.0, kDouble), 0, index, tensor(5.0, kDouble), ScatterReduce::prod);
+    CHECK(found.equal(tensor(10.0, kDouble)));
+  }
+  const Tensor rows =
+      index_reduce(ones({3, 2}), 0, tensor(1), full({1, 2}, 4.0), ScatterReduce::mean, false);
+  CHECK(rows.equal(tensor({{1.0, 1.0}, {4.0, 4.0}, {1.0, 1.0}})));
+}
