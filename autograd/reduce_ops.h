@@ -104,7 +104,8 @@ struct CovOptions {
   Tensor fweights = {};  ///< how often each observation counts, integers [N]; once when undefined
   Tensor aweights = {};  ///< the weight of each observation [N]; equal ones when undefined
 };
-/// The covariances [V, V] of variables, which are the rows of x [V, N]; [] of one variable [N].
+/// The covariances [V, V] of variables, which are the rows of x [V, N]; [] of one variable, [1, N]
+/// or [N]. Halves with weights of float32 give float32.
 Tensor cov(const Tensor& x, const CovOptions& options = {});
 /// The correlations of Pearson [V, V] of the rows of x [V, N], within [-1, 1].
 Tensor corrcoef(const Tensor& x);

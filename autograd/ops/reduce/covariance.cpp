@@ -15,7 +15,12 @@ namespace {
 void check_weights(const char* name, const Tensor& weights, int64_t observations) {
   check(weights.shape() == Shape{observations}, "cov: ", name, " ", weights.shape(), " do not fit ",
         observations, " observations");
+  check(weights.device() == kMeta || !any(weights.detach() < 0).item<bool>(), "cov: one of ", name,
+        " is negative");
 }
+
+// One variable has its variance, a number, as the only element.
+Tensor without_one(const Tensor& all) { return all.numel() == 1 ? reshape(all, {}) : all; }
 
 // The weight of each observation, float; undefined where all count once.
 Tensor weights_of(const CovOptions& options, DType dtype) {
@@ -30,13 +35,20 @@ Tensor cov(const Tensor& x, const CovOptions& options) {
   const detail::Named named("cov", {"x", x});
   detail::check_defined("cov", {{"x", x}});
   check(x.ndim() <= 2, "cov: x must be variables [V, N] or one [N]: got shape ", x.shape());
-  if (detail::any_half(x)) {
-    return detail::in_float32("cov", {x}, [=](const auto& in) { return cov(in[0], options); });
-  }
+  const Tensor &f = options.fweights, &a = options.aweights;
   if (!is_floating(x.dtype())) return cov(x.to(kFloat32), options);
+  if (a.defined() && promote(x.dtype(), a.dtype()) != x.dtype()) {
+    return cov(x.to(promote(x.dtype(), a.dtype())), options);
+  }
+  if (detail::any_half(x)) {
+    return detail::in_float32("cov", {x, a}, [=](const auto& in) {
+      CovOptions wide = options;
+      wide.aweights = in[1];
+      return cov(in[0], wide);
+    });
+  }
   const Tensor rows = x.ndim() == 2 ? x : reshape(x, {1, x.numel()});
   const int64_t observations = rows.size(1);
-  const Tensor &f = options.fweights, &a = options.aweights;
   if (f.defined()) {
     check_weights("fweights", f, observations);
     check(!is_floating(f.dtype()) && f.dtype() != kBool, "cov: fweights are ", f.dtype(),
@@ -61,7 +73,7 @@ Tensor cov(const Tensor& x, const CovOptions& options) {
                  {.dtype = x.dtype(), .device = x.device()});
   }
   const Tensor all = matmul(scaled, centred.t()) / clamp_min(count, 0.0);
-  return x.ndim() == 2 ? all : reshape(all, {});
+  return without_one(all);
 }
 
 Tensor corrcoef(const Tensor& x) {

@@ -39,3 +39,21 @@ TEST_CASE("index_reduce takes single numbers") {
       index_reduce(ones({3, 2}), 0, tensor(1), full({1, 2}, 4.0), ScatterReduce::mean, false);
   CHECK(rows.equal(tensor({{1.0, 1.0}, {4.0, 4.0}, {1.0, 1.0}})));
 }
+
+TEST_CASE("cov and corrcoef of one variable are numbers, and weights count in their own dtype") {
+  const Tensor x = tensor({{1.0, 2.0, 4.0}}, kDouble);
+  CHECK(near(cov(x), tensor(7.0 / 3.0, kDouble)));
+  CHECK(corrcoef(x).equal(tensor(1.0, kDouble)));
+  const Tensor weights = tensor({0.5, 0.25, 0.125});
+  const CovOptions options{.aweights = weights};
+  CHECK(cov(x.to(kFloat16), options).dtype() == kFloat32);
+  CHECK(cov(x, options).dtype() == kFloat64);
+  for (const DType dtype : {kFloat32, kFloat16, kBFloat16}) {
+    const Tensor w = leaf(weights.to(dtype));
+    cov(x.to(dtype), {.aweights = w}).backward();
+    CHECK(w.grad().defined());
+  }
+  CHECK_THROWS_WITH(cov(x, {.aweights = -weights}), ContainsSubstring("aweights is negative"));
+  CHECK_THROWS_WITH(cov(x, {.fweights = tensor({1, -1, 2})}),
+                    ContainsSubstring("fweights is negative"));
+}
