@@ -28,6 +28,9 @@ const Tensor& become_view(const char* op, const Tensor& x, const View& view) {
   return x;
 }
 
+// What several operations may save of x before it is written to.
+Tensor kept(const Tensor& x) { return grad_enabled() ? hero::clone(x) : x; }
+
 // Room for draws of x's shape, in which to compute with them before they are rounded.
 Tensor room(const Tensor& x) {
   const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
@@ -62,7 +65,7 @@ const Tensor& InPlaceMembers::polygamma_(int64_t n) const {
   return become("polygamma_", self(), false, [&] { return hero::polygamma(n, self()); });
 }
 const Tensor& InPlaceMembers::mvlgamma_(int64_t p) const {
-  return become("mvlgamma_", self(), false, [&] { return hero::multigammaln(self(), p); });
+  return become("mvlgamma_", self(), false, [&] { return hero::multigammaln(kept(self()), p); });
 }
 const Tensor& InPlaceMembers::igamma_(const Tensor& x) const {
   return become("igamma_", self(), wants("igamma_", x), [&] { return hero::gammainc(self(), x); });
@@ -89,7 +92,8 @@ const Tensor& InPlaceMembers::heaviside_(const Tensor& values) const {
   return become("heaviside_", self(), false, [&] { return hero::heaviside(self(), values); });
 }
 const Tensor& InPlaceMembers::renorm_(double p, int64_t dim, double maxnorm) const {
-  return become("renorm_", self(), false, [&] { return hero::renorm(self(), p, dim, maxnorm); });
+  return become("renorm_", self(), false,
+                [&] { return hero::renorm(kept(self()), p, dim, maxnorm); });
 }
 
 const Tensor& InPlaceMembers::log_normal_(double mean, double std) const {

@@ -57,3 +57,11 @@ TEST_CASE("cov and corrcoef of one variable are numbers, and weights count in th
   CHECK_THROWS_WITH(cov(x, {.fweights = tensor({1, -1, 2})}),
                     ContainsSubstring("fweights is negative"));
 }
+
+TEST_CASE("mvlgamma_ and renorm_ have the gradients of their counterparts") {
+  const Tensor x = tensor({{3.0, 4.0}, {2.5, 7.0}}, kDouble);
+  CHECK(near(slope(x, [](const Tensor& a) { return (a * 1.0).mvlgamma_(3); }),
+             slope(x, [](const Tensor& a) { return multigammaln(a * 1.0, 3); })));
+  CHECK(near(slope(x, [](const Tensor& a) { return (a * 1.0).renorm_(2.0, 0, 0.5); }),
+             slope(x, [](const Tensor& a) { return renorm(a * 1.0, 2.0, 0, 0.5); })));
+}
