@@ -131,8 +131,8 @@ Determinant determinant(const Array& a) {
         int of_pivot = 0, of_value = 0;
         value = std::frexp(value * std::frexp(turns ? -pivot : pivot, &of_pivot), &of_value);
         exponent += of_pivot + of_value;
-        sign = (pivot < T(0)) != turns ? -sign : sign;
-        if (pivot == T(0)) sign = T(0);
+        sign = turns ? -sign : sign;
+        if (!(pivot > T(0))) sign *= pivot < T(0) ? T(-1) : pivot;
         logabs += std::log(std::abs(pivot));
       }
       value = std::ldexp(value, static_cast<int>(std::clamp<int64_t>(exponent, -9999, 9999)));

@@ -65,3 +65,14 @@ TEST_CASE("mvlgamma_ and renorm_ have the gradients of their counterparts") {
   CHECK(near(slope(x, [](const Tensor& a) { return (a * 1.0).renorm_(2.0, 0, 0.5); }),
              slope(x, [](const Tensor& a) { return renorm(a * 1.0, 2.0, 0, 0.5); })));
 }
+
+TEST_CASE("NaN is no negative variance, and a matrix of NaN has no sign") {
+  const double nan = std::nan("");
+  const Tensor loss =
+      gaussian_nll_loss(ones({2}), ones({2}), tensor({nan, 1.0}), {.reduction = Reduction::none});
+  CHECK(std::isnan(loss[0].item()));
+  CHECK(loss[1].item() == 0.0);
+  CHECK(std::isnan(slogdet(full({2, 2}, nan, kFloat64)).sign.item()));
+  CHECK(slogdet(-eye(3, kFloat64)).sign.item() == -1.0);
+  CHECK(slogdet(zeros({2, 2}, kFloat64)).sign.item() == 0.0);
+}
