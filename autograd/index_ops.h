@@ -128,8 +128,8 @@ Tensor histc(const Tensor& x, int64_t bins = 100, double low = 0.0, double high 
 /// \}
 
 /// The positions along each dimension of `shape` of elements whose indices in it, when it is flat,
-/// are x: a tensor of the shape of x for each dimension. Indices outside of it are not refused, and
-/// wrap around, as in PyTorch.
+/// are x: an int64 tensor of the shape of x for each dimension. Indices outside of it are not
+/// refused, and wrap around, as in PyTorch.
 std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape);
 
 }  // namespace hero

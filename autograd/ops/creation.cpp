@@ -274,6 +274,7 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   check(x.dtype() == kInt64 || x.dtype() == kInt32, "one_hot: classes are ", x.dtype(),
         "; they must be int64 or int32");
   int64_t classes = num_classes;
+  check(classes >= -1, "one_hot: negative number of classes ", classes, "; -1 counts them");
   if (classes < 0) {
     check(x.numel() > 0, "one_hot: no classes to count; give num_classes");
     const int64_t largest = core::reduce(core::ReduceKind::max, x.array()).item<int64_t>();

@@ -177,10 +177,12 @@ Array Array::unsqueeze(int64_t dim) const {
 }
 
 Array Array::flatten(int64_t start_dim, int64_t end_dim) const {
-  if (ndim() == 0) return reshape({1});
-  const int first = normalize_dim("flatten", start_dim, ndim());
-  const int last = normalize_dim("flatten", end_dim, ndim());
+  // A single number counts as a vector.
+  const int dims = std::max(ndim(), 1);
+  const int first = normalize_dim("flatten", start_dim, dims);
+  const int last = normalize_dim("flatten", end_dim, dims);
   check(first <= last, "flatten: start_dim ", start_dim, " comes after end_dim ", end_dim);
+  if (ndim() == 0) return reshape({1});
   Shape shape;
   for (int i = 0; i < ndim(); ++i) {
     if (i > first && i <= last) {

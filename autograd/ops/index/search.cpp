@@ -285,7 +285,7 @@ std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape) {
   check(!is_floating(x.dtype()) && x.dtype() != kBool, "unravel_index: indices are ", x.dtype(),
         "; they must be integers");
   std::vector<Tensor> places(static_cast<size_t>(shape.size()));
-  Tensor left = x;
+  Tensor left = x.to(kInt64);
   for (int i = shape.size() - 1; i >= 0; --i) {
     places[static_cast<size_t>(i)] = remainder(left, shape[i]);
     left = floor_divide(left, shape[i]);

@@ -104,7 +104,7 @@ Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes) {
 
 Tensor ravel(const Tensor& x) {
   detail::check_defined("ravel", {{"x", x}});
-  return reshape(x, {x.numel()});
+  return reshape(contiguous(x), {x.numel()});
 }
 Tensor expand_as(const Tensor& x, const Tensor& other) {
   const detail::Named named("expand_as", {"x", x}, {"other", other});

@@ -76,3 +76,14 @@ TEST_CASE("NaN is no negative variance, and a matrix of NaN has no sign") {
   CHECK(slogdet(-eye(3, kFloat64)).sign.item() == -1.0);
   CHECK(slogdet(zeros({2, 2}, kFloat64)).sign.item() == 0.0);
 }
+
+TEST_CASE("unravel_index gives int64, and numbers of dimensions and classes are checked") {
+  for (const DType dtype : {kUInt8, kInt32, kInt64}) {
+    const auto places = unravel_index(tensor({7, 11}).to(dtype), {3, 4});
+    CHECK(places[0].equal(tensor({1, 2})));
+    CHECK(places[1].equal(tensor({3, 3})));
+  }
+  CHECK(flatten(tensor(1.0), 0, -1).shape() == Shape{1});
+  CHECK_THROWS_WITH(flatten(tensor(1.0), 1, -1), ContainsSubstring("flatten"));
+  CHECK_THROWS_WITH(one_hot(tensor({0}), -2), ContainsSubstring("negative number of classes"));
+}
