@@ -51,9 +51,9 @@ enum class QRMode {
 /// The same in this mode.
 QR qr(const Tensor& a, QRMode mode);
 
-/// The X that minimises |a X - b|, for a [.., M, N] with M >= N and b [.., M, K], whose batches
-/// broadcast; or for one vector b [M], which gives [.., N]. Throws an Error that names the first
-/// matrix without full column rank.
+/// The X that minimises |a X - b|, and if M < N the shortest of all such X, for a [.., M, N] and b
+/// [.., M, K], whose batches broadcast; or for one vector b [M], which gives [.., N]. Throws an
+/// Error if a matrix does not have full rank.
 Tensor lstsq(const Tensor& a, const Tensor& b);
 
 /// \name Singular values and eigenvalues

@@ -259,10 +259,28 @@ SVD svd(const Tensor& a, const SVDOptions& options) {
           columns > inner ? cat({vh, complement(vh.t()).t()}, -2) : vh};
 }
 
+namespace {
+
+// An Error if rows of the matrix depend on each other, by the diagonal of their R.
+void check_rank(const Tensor& diagonal, const Shape& shape) {
+  if (diagonal.device() == kMeta || diagonal.numel() == 0) return;
+  const Tensor length = abs(diagonal);
+  const double eps = diagonal.dtype() == kFloat64 ? 0x1p-52 : 0x1p-23;
+  const Tensor bound = amax(length, -1, true) * (eps * static_cast<double>(shape.back()));
+  check(all(length > bound).item<bool>(), "lstsq: a matrix of ", shape, " is without full rank");
+}
+
+}  // namespace
+
 Tensor lstsq(const Tensor& a, const Tensor& b) {
   const detail::Named named("lstsq", {"a", a}, {"b", b});
-  if (b.ndim() == 1) return squeeze(record(LeastSquares{}, a, unsqueeze(b, -1)), -1);
-  return record(LeastSquares{}, a, b);
+  detail::check_defined("lstsq", {{"a", a}, {"b", b}});
+  if (b.ndim() == 1) return squeeze(lstsq(a, unsqueeze(b, -1)), -1);
+  if (a.ndim() < 2 || a.size(-2) >= a.size(-1)) return record(LeastSquares{}, a, b);
+  // Of all X with a X = b the shortest one lies in the span of a's rows, the columns of q.
+  const auto [q, r] = qr(a.t());
+  check_rank(diagonal(r.detach(), 0, -2, -1), a.shape());
+  return matmul(q, solve_triangular(r.t(), b, {.upper = false}));
 }
 
 }  // namespace hero

@@ -87,3 +87,15 @@ TEST_CASE("unravel_index gives int64, and numbers of dimensions and classes are 
   CHECK_THROWS_WITH(flatten(tensor(1.0), 1, -1), ContainsSubstring("flatten"));
   CHECK_THROWS_WITH(one_hot(tensor({0}), -2), ContainsSubstring("negative number of classes"));
 }
+
+TEST_CASE("lstsq with fewer equations than unknowns finds the shortest solution") {
+  const Tensor a = tensor({{1.0, 2.0, 3.0}, {0.0, 1.0, -1.0}}, kDouble);
+  const Tensor b = tensor({{1.0}, {2.0}}, kDouble);
+  const Tensor x = lstsq(a, b);
+  CHECK(near(matmul(a, x), b));
+  CHECK(near(x, matmul(pinv(a), b), 1e-10));
+  CHECK(near(lstsq(a, b.select(1, 0)), x.select(1, 0)));
+  const Tensor batch = stack({a, a * 2.0});
+  CHECK(lstsq(batch, b).shape() == Shape{2, 3, 1});
+  CHECK(gradcheck([](const auto& in) { return lstsq(in[0], in[1]); }, {leaf(a), leaf(b)}));
+}
