@@ -167,8 +167,8 @@ Tensor lu_solve(const Tensor& factors, const Tensor& pivots, const Tensor& b,
 /// \}
 
 /// \name Products of Householder's reflections I - tau v v^T
-/// The vectors v are the columns of a [.., M, K], M >= K, whose elements above the diagonal do not
-/// count, and on it are taken for 1; tau is [.., K].
+/// The vectors v are the first K columns of a [.., M, N], M >= K, whose elements above the diagonal
+/// do not count, and on it are taken for 1; tau is [.., K].
 /// \{
 /// The first N columns [.., M, N] of the product of the reflections, for a [.., M, N] with N >= K,
 /// of which the first K columns are read.

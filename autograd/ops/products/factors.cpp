@@ -92,10 +92,9 @@ struct Reflections {
     check(a.ndim() >= 2 && tau.ndim() == a.ndim() - 1, op,
           ": needs a matrix and a vector: got shapes ", a.shape(), " and ", tau.shape());
     const int64_t count = tau.size(-1);
-    check(a.size(-2) >= a.size(-1) && a.size(-1) >= count, op,
-          ": needs at least as many rows as columns, and as many of these as reflections: got "
-          "shapes ",
-          a.shape(), " and ", tau.shape());
+    check(std::min(a.size(-2), a.size(-1)) >= count, op,
+          ": needs at least as many rows and columns as reflections: got shapes ", a.shape(),
+          " and ", tau.shape());
     v = tril(slice(a, -1, 0, count), -1) + one_like(a, a.size(-2), count);
     const Tensor one = one_like(a, count, count), own = unsqueeze(tau, -1);
     t = solve_triangular(one + own * triu(matmul(v.t(), v), 1), own * one, {.unitriangular = true});
@@ -163,6 +162,8 @@ Tensor householder_product(const Tensor& a, const Tensor& tau) {
   const detail::Named named("householder_product", {"a", a}, {"tau", tau});
   detail::check_defined("householder_product", {{"a", a}, {"tau", tau}});
   const Reflections q("householder_product", a, tau);
+  check(a.size(-2) >= a.size(-1),
+        "householder_product: needs at least as many rows as columns: ", a.shape());
   const int64_t rows = a.size(-2), columns = a.size(-1);
   return one_like(a, rows, columns) - matmul(q.v, matmul(q.t, slice(q.v, -2, 0, columns).t()));
 }

@@ -99,3 +99,10 @@ TEST_CASE("lstsq with fewer equations than unknowns finds the shortest solution"
   CHECK(lstsq(batch, b).shape() == Shape{2, 3, 1});
   CHECK(gradcheck([](const auto& in) { return lstsq(in[0], in[1]); }, {leaf(a), leaf(b)}));
 }
+
+TEST_CASE("reflections may have fewer rows than the matrix has columns") {
+  const Tensor a = tensor({{0.3, 9.0, 9.0}, {0.5, 0.7, 9.0}}, kDouble);
+  const Tensor tau = tensor({1.2, 0.4}, kDouble), other = eye(2, kFloat64);
+  CHECK(ormqr(a, tau, other).equal(ormqr(a.narrow(1, 0, 2), tau, other)));
+  CHECK_THROWS_WITH(householder_product(a, tau), ContainsSubstring("as many rows as columns"));
+}
