@@ -100,9 +100,10 @@ Tensor eigvalsh(const Tensor& a, Triangle triangle);
 /// \name Inverses and systems
 /// \{
 /// The Moore-Penrose pseudoinverse [.., N, M] of a [.., M, N]. Singular values up to rtol times the
-/// largest one count as 0; when absent, rtol is max(M, N) times the dtype's machine epsilon.
+/// largest one, or up to atol, count as 0; when absent, rtol is max(M, N) times the dtype's machine
+/// epsilon, or 0 if atol is given.
 /// Derivative: Golub and Pereyra, SIAM J. Numer. Anal. 10, 1973.
-Tensor pinv(const Tensor& a, std::optional<double> rtol = {});
+Tensor pinv(const Tensor& a, std::optional<double> rtol = {}, double atol = 0.0);
 /// Options of solve_triangular().
 struct TriangularOptions {
   bool upper = true;           ///< which triangle of a is read
@@ -187,8 +188,8 @@ Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other,
 /// \{
 /// log(det(a)); NaN if the determinant is negative.
 Tensor logdet(const Tensor& a);
-/// The number of singular values above rtol times the largest one, int64; rtol is as in pinv().
-Tensor matrix_rank(const Tensor& a, std::optional<double> rtol = {});
+/// The number of singular values that count, int64; rtol and atol are as in pinv().
+Tensor matrix_rank(const Tensor& a, std::optional<double> rtol = {}, double atol = 0.0);
 /// The p-norm of all elements, or of vectors along dims: norm().
 Tensor vector_norm(const Tensor& x, double p = 2.0, const Dims& dims = {}, bool keepdim = false);
 /// Which norm matrix_norm() computes: fro is the root of the sum of squares, nuc the sum of

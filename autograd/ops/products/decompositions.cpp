@@ -4,6 +4,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/linalg.h>
+#include <hero/autograd/math_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
@@ -103,7 +104,8 @@ struct EighOp : MultiOp {
   }
 };
 
-double tolerance_of(const Shape& shape, DType dtype, std::optional<double> rtol) {
+double tolerance_of(const Shape& shape, DType dtype, std::optional<double> rtol, double atol) {
+  if (atol > 0.0) return rtol.value_or(0.0);
   const double epsilon = dtype == kFloat64 ? std::numeric_limits<double>::epsilon()
                                            : double{std::numeric_limits<float>::epsilon()};
   const int64_t longest = std::max(shape[shape.size() - 1], shape[shape.size() - 2]);
@@ -111,23 +113,24 @@ double tolerance_of(const Shape& shape, DType dtype, std::optional<double> rtol)
 }
 
 // True for singular values that count.
-Tensor counted_values(const Tensor& s, double rtol) {
+Tensor counted_values(const Tensor& s, double rtol, double atol) {
   if (s.size(-1) == 0) return s > 0;
-  return s > amax(s, Dims{-1}, true) * rtol;
+  return s > clamp_min(amax(s, Dims{-1}, true) * rtol, atol);
 }
 
 struct Pinv : Op {
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   std::optional<double> rtol;
-  explicit Pinv(std::optional<double> r) : rtol(r) {}
+  double atol;
+  Pinv(std::optional<double> relative, double absolute) : rtol(relative), atol(absolute) {}
   const char* name() const override { return "pinv"; }
   Array forward(const Array& a) {
     const NoGrad no_grad;
     const Autocast off({.enabled = false});
     const core::SVD found = core::svd(a);
     const Tensor u(found.u), s(found.s), vh(found.vh);
-    const Tensor counts = counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol));
+    const Tensor counts = counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol, atol), atol);
     const Tensor inverse = where(counts, 1.0 / where(counts, s, 1), 0);
     return matmul(vh.t() * unsqueeze(inverse, -2), u.t()).array();
   }
@@ -186,9 +189,9 @@ Tensor eigvalsh(const Tensor& a, Triangle triangle) {
   detail::check_defined("eigvalsh", {{"a", a}});
   return eigh(a, triangle).eigenvalues;
 }
-Tensor pinv(const Tensor& a, std::optional<double> rtol) {
+Tensor pinv(const Tensor& a, std::optional<double> rtol, double atol) {
   const detail::Named named("pinv", {"a", a});
-  return record(Pinv(rtol), a);
+  return record(Pinv(rtol, atol), a);
 }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options) {
@@ -227,11 +230,11 @@ Tensor logdet(const Tensor& a) {
   const SignLogDet found = slogdet(a);
   return where(found.sign < 0, std::numeric_limits<double>::quiet_NaN(), found.logabsdet);
 }
-Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) {
+Tensor matrix_rank(const Tensor& a, std::optional<double> rtol, double atol) {
   const detail::Named named("matrix_rank", {"a", a});
   detail::check_defined("matrix_rank", {{"a", a}});
   const Tensor s = svdvals(a.detach());
-  return sum(counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol)), Dims{-1});
+  return sum(counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol, atol), atol), Dims{-1});
 }
 Tensor matrix_norm(const Tensor& a, MatrixNorm which) {
   const detail::Named named("matrix_norm", {"a", a});

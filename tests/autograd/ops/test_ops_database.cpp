@@ -106,3 +106,11 @@ TEST_CASE("reflections may have fewer rows than the matrix has columns") {
   CHECK(ormqr(a, tau, other).equal(ormqr(a.narrow(1, 0, 2), tau, other)));
   CHECK_THROWS_WITH(householder_product(a, tau), ContainsSubstring("as many rows as columns"));
 }
+
+TEST_CASE("singular values up to atol do not count") {
+  const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
+  CHECK(matrix_rank(a).item<int64_t>() == 2);
+  CHECK(matrix_rank(a, {}, 0.5).item<int64_t>() == 1);
+  CHECK(matrix_rank(a, 0.2, 0.1).item<int64_t>() == 1);
+  CHECK(near(pinv(a, {}, 1.0), tensor({{0.25, 0.0}, {0.0, 0.0}}, kDouble)));
+}
