@@ -114,7 +114,8 @@ Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddPro
 Tensor addr(const Tensor& input, const Tensor& u, const Tensor& v, const AddProduct& options) {
   const detail::Named named("addr", {"input", input}, {"u", u}, {"v", v});
   detail::check_defined("addr", {{"input", input}, {"u", u}, {"v", v}});
-  return with_summand("addr", input, u, v, options, outer);
+  const DType dtype = promote(promote(input.dtype(), u.dtype()), v.dtype());
+  return with_summand("addr", input.to(dtype), u.to(dtype), v.to(dtype), options, outer);
 }
 Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
   const detail::Named named("baddbmm", {"input", input}, {"a", a}, {"b", b});

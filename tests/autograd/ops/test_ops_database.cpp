@@ -107,6 +107,11 @@ TEST_CASE("reflections may have fewer rows than the matrix has columns") {
   CHECK_THROWS_WITH(householder_product(a, tau), ContainsSubstring("as many rows as columns"));
 }
 
+TEST_CASE("addr promotes") {
+  const Tensor found = addr(ones({2, 2}, kInt32), tensor({1, 2}), tensor({0.5, 1.5}));
+  CHECK(found.equal(tensor({{1.5, 2.5}, {2.0, 4.0}})));
+}
+
 TEST_CASE("singular values up to atol do not count") {
   const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
   CHECK(matrix_rank(a).item<int64_t>() == 2);
