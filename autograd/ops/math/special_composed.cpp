@@ -2,13 +2,16 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/math/number.h>
 #include <hero/autograd/ops/named.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
@@ -46,6 +49,18 @@ Tensor ndtr(const Tensor& x) {
   return erfc(x * -std::numbers::sqrt2 / 2.0) / 2.0;
 }
 
+namespace {
+
+// Both in the floating dtype of their result, in which every step computes.
+std::pair<Tensor, Tensor> alike(const Tensor& a, const Tensor& b) {
+  Promotion promotion;
+  for (const Tensor* each : {&a, &b}) promotion.add(each->dtype(), each->ndim());
+  promotion.add(Scalar(1.0));
+  return {a.to(promotion.dtype()), b.to(promotion.dtype())};
+}
+
+}  // namespace
+
 Tensor xlog1py(const Tensor& x, const Tensor& y) {
   const detail::Named named("xlog1py", {"x", x}, {"y", y});
   detail::check_defined("xlog1py", {{"x", x}, {"y", y}});
@@ -54,8 +69,18 @@ Tensor xlog1py(const Tensor& x, const Tensor& y) {
                               [](const auto& in) { return xlog1py(in[0], in[1]); });
   }
   // 0 times an infinite logarithm, or one of a negative number, counts as 0.
-  const Tensor is_zero = logical_and(x == 0, logical_or(y <= -1, y == kInfinity));
-  return x * where(is_zero, 0, log1p(y));
+  const auto [a, b] = alike(x, y);
+  const Tensor is_zero = logical_and(a == 0, logical_or(b <= -1, b == kInfinity));
+  return a * where(is_zero, 0, log1p(b));
+}
+
+Tensor xlog1py(const Tensor& x, Scalar y) {
+  detail::check_defined("xlog1py", {{"x", x}});
+  return xlog1py(x, detail::float_beside(x, y));
+}
+Tensor xlog1py(Scalar x, const Tensor& y) {
+  detail::check_defined("xlog1py", {{"y", y}});
+  return xlog1py(detail::float_beside(y, x), y);
 }
 
 Tensor logaddexp2(const Tensor& a, const Tensor& b) {
@@ -77,7 +102,8 @@ Tensor ldexp(const Tensor& x, const Tensor& exponent) {
     return detail::in_float32("ldexp", {x, exponent},
                               [](const auto& in) { return ldexp(in[0], in[1]); });
   }
-  return x * exp2(exponent);
+  const auto [a, b] = alike(x, exponent);
+  return a * exp2(b);
 }
 
 }  // namespace hero

@@ -112,6 +112,14 @@ TEST_CASE("addr promotes") {
   CHECK(found.equal(tensor({{1.5, 2.5}, {2.0, 4.0}})));
 }
 
+TEST_CASE("functions of two tensors that are made of several compute in their common dtype") {
+  const Tensor one = tensor(1.0, kDouble);
+  CHECK(near(xlog1py(one, tensor(true)), tensor(std::log(2.0), kDouble), 1e-15));
+  CHECK(xlog1py(tensor({1.0, 2.0}), one).dtype() == kFloat32);
+  CHECK(ldexp(one, tensor(600)).item() == std::ldexp(1.0, 600));
+  CHECK(ldexp(tensor({1.0}, kDouble), tensor({600})).item() == std::ldexp(1.0, 600));
+}
+
 TEST_CASE("singular values up to atol do not count") {
   const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
   CHECK(matrix_rank(a).item<int64_t>() == 2);
