@@ -91,8 +91,10 @@ struct Atan2 : Map<k::Atan2, Save::input> {
 struct LogAddExp : Map<k::LogAddExp, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
-    const Term dy = f(g), part = sigmoid(f(input(0)) - f(input(1)));
-    return {needs(0) ? f.run(dy * part) : Tensor(), needs(1) ? f.run(dy * (1.0 - part)) : Tensor()};
+    const Term dy = f(g), a = f(input(0)), b = f(input(1));
+    // Each part by itself: 1 - part would have lost the digits of a small one.
+    return {needs(0) ? f.run(dy * sigmoid(a - b)) : Tensor(),
+            needs(1) ? f.run(dy * sigmoid(b - a)) : Tensor()};
   }
 };
 // From the nearer end, so that a weight of 1 gives b itself, however large a is.

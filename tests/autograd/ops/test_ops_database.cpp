@@ -120,6 +120,26 @@ TEST_CASE("functions of two tensors that are made of several compute in their co
   CHECK(ldexp(tensor({1.0}, kDouble), tensor({600})).item() == std::ldexp(1.0, 600));
 }
 
+TEST_CASE("small gradients of logaddexp and sinc keep their digits") {
+  const Tensor low = leaf(tensor({-30.0f}));
+  logaddexp(tensor({0.0f}), low).backward();
+  CHECK_THAT(low.grad().item(), WithinRel(std::exp(-30.0), 1e-6));
+  const auto f = [](const Tensor& x) { return sinc(x); };
+  for (const double x : {1e-30, 1e-12, 1e-4, 0.1, 0.1249}) {
+    // The slope is -pi^2 x / 3 + pi^4 x^3 / 30 - ..
+    double expected = 0.0, power = x;
+    for (int k = 1; k < 12; ++k) {
+      const double share = 2.0 * k * std::pow(M_PI, 2 * k) / std::tgamma(2.0 * k + 2.0) * power;
+      expected += k % 2 == 1 ? -share : share;
+      power *= x * x;
+    }
+    CHECK_THAT(slope(tensor({x}, kDouble), f).item(), WithinRel(expected, 1e-12));
+    CHECK_THAT(slope(tensor({x}), f).item(), WithinRel(expected, 1e-5));
+  }
+  CHECK(gradcheck([](const auto& in) { return sinc(in[0]); },
+                  {leaf(tensor({0.0, 0.2, 0.3, -0.7, 2.5}, kDouble))}));
+}
+
 TEST_CASE("singular values up to atol do not count") {
   const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
   CHECK(matrix_rank(a).item<int64_t>() == 2);
