@@ -121,8 +121,19 @@ struct FrexpOp : MultiOp {
   Grads backward(const Grads& grads) override {
     if (!grads[0].defined()) return {Tensor()};
     const Tensor g = detail::widened(grads[0]);
-    return {g * exp2(-output(1).to(g.dtype()))};
+    // By halves, since the whole power of a subnormal number is out of range.
+    const Tensor half = floor_divide(output(1), 2);
+    return {g * exp2(-half.to(g.dtype())) * exp2((half - output(1)).to(g.dtype()))};
   }
+};
+
+// Moves with x, whose step is constant between the powers of 2.
+struct NextAfter : Op {
+  Rare which;
+  explicit NextAfter(Rare function) : which(function) {}
+  const char* name() const override { return "nextafter"; }
+  Array forward(const Array& x, const Array& towards) { return rare(name(), which, x, towards); }
+  Grads backward(const Tensor& g) override { return {g, needs(1) ? zeros_like(g) : Tensor()}; }
 };
 
 void check_whole(const char* op, const Tensor& a, const Tensor& b) {
@@ -194,7 +205,7 @@ Tensor nextafter(const Tensor& x, const Tensor& towards) {
   if (dtype == kFloat32) which = Rare::next_float;
   if (dtype == kBFloat16) which = Rare::next_bfloat16;
   if (dtype == kFloat16) which = Rare::next_float16;
-  return Tensor(rare("nextafter", which, x.array(), towards.array()));
+  return record(NextAfter(which), x, towards);
 }
 
 Tensor gcd(const Tensor& a, const Tensor& b) {

@@ -140,6 +140,17 @@ TEST_CASE("small gradients of logaddexp and sinc keep their digits") {
                   {leaf(tensor({0.0, 0.2, 0.3, -0.7, 2.5}, kDouble))}));
 }
 
+TEST_CASE("the mantissa of a subnormal number has a finite gradient, nextafter has that of x") {
+  const double tiny = 0x1p-140;
+  CHECK(slope(tensor({tiny}) * 1.0, [](const Tensor& x) {
+          return frexp(x).mantissa * 0x1p-60;
+        }).item() == 0x1p79);
+  const Tensor a = leaf(tensor({1.0, 2.0})), b = leaf(tensor({3.0, 1.0}));
+  sum(nextafter(a, b)).backward();
+  CHECK(a.grad().equal(ones({2})));
+  CHECK(b.grad().equal(zeros({2})));
+}
+
 TEST_CASE("singular values up to atol do not count") {
   const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
   CHECK(matrix_rank(a).item<int64_t>() == 2);

@@ -123,8 +123,7 @@ Rows function_rows() {
             return Tensor(core::map<core::kernels::Rare>(Scalar(number), x.array(), Scalar(0.0)));
           },
           [](double x) { return j(0, x); })),
-      constant(two("nextafter", nextafter, [](double x, double y) { return std::nextafter(x, y); },
-                   {}, {})),
+      two("nextafter", nextafter, [](double x, double y) { return std::nextafter(x, y); }, {}, {}),
       one(
           "frexp", [](const Tensor& x) { return frexp(x).mantissa; },
           [](double x) {
