@@ -10,6 +10,7 @@ namespace hero {
 
 class Index;
 class Tensor;
+enum class Rounding;
 enum class ScatterReduce;
 struct AddProduct;
 
@@ -51,6 +52,7 @@ class InPlaceMembers {
   const Tensor& floor_() const;
   const Tensor& ceil_() const;
   const Tensor& round_() const;
+  const Tensor& round_(int64_t decimals) const;
   const Tensor& trunc_() const;
   const Tensor& frac_() const;
   const Tensor& erf_() const;
@@ -71,6 +73,7 @@ class InPlaceMembers {
   const Tensor& xlogy_(const Tensor& other) const;
   const Tensor& hypot_(const Tensor& other) const;
   const Tensor& copysign_(const Tensor& other) const;
+  const Tensor& copysign_(Scalar other) const;
   const Tensor& pow_(const Tensor& exponent) const;
   const Tensor& pow_(Scalar exponent) const;
   const Tensor& remainder_(const Tensor& other) const;
@@ -82,6 +85,9 @@ class InPlaceMembers {
   const Tensor& ldexp_(const Tensor& exponent) const;
   const Tensor& nextafter_(const Tensor& towards) const;
   const Tensor& heaviside_(const Tensor& values) const;
+  const Tensor& div_(const Tensor& other, Rounding rounding) const;
+  const Tensor& div_(Scalar other, Rounding rounding) const;
+  const Tensor& sub_(const Tensor& other, Scalar alpha) const;
   const Tensor& floor_divide_(const Tensor& other) const;
   const Tensor& floor_divide_(Scalar other) const;
   const Tensor& clamp_(const Tensor& low, const Tensor& high) const;
@@ -164,6 +170,7 @@ class InPlaceMembers {
   /// \{
   const Tensor& squeeze_() const;
   const Tensor& squeeze_(int64_t dim) const;
+  const Tensor& squeeze_(const std::vector<int64_t>& dims) const;
   const Tensor& unsqueeze_(int64_t dim) const;
   const Tensor& t_() const;
   const Tensor& transpose_(int64_t dim0, int64_t dim1) const;

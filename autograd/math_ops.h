@@ -23,7 +23,8 @@ Tensor erfinv(const Tensor& x);
 Tensor lgamma(const Tensor& x);
 /// The derivative of lgamma(); NaN at negative integers, -inf at 0.
 Tensor digamma(const Tensor& x);
-/// The n-th derivative of digamma(), for n >= 0; for n > 1 it needs x > 0.
+/// The n-th derivative of digamma(), for n >= 0; -inf or inf at the integers
+/// up to 0.
 Tensor polygamma(int64_t n, const Tensor& x);
 /// log(x / (1 - x)). With eps, x is first clamped to [eps, 1 - eps]; clamped elements have the
 /// gradient 0.
@@ -44,6 +45,8 @@ Tensor xlogy(const Tensor& x, Scalar y);
 Tensor xlogy(Scalar x, const Tensor& y);
 /// x log(1 + y), and 0 if x is 0 and y is not NaN.
 Tensor xlog1py(const Tensor& x, const Tensor& y);
+Tensor xlog1py(const Tensor& x, Scalar y);
+Tensor xlog1py(Scalar x, const Tensor& y);
 /// -x log(x), and 0 at 0; -inf below it.
 Tensor entr(const Tensor& x);
 /// The probability of numbers below x in the standard normal distribution.
@@ -68,6 +71,7 @@ Tensor rad2deg(const Tensor& x);
 /// pow() in float64.
 Tensor float_power(const Tensor& base, const Tensor& exponent);
 Tensor float_power(const Tensor& base, Scalar exponent);
+Tensor float_power(Scalar base, const Tensor& exponent);
 /// Options of nan_to_num().
 struct NanToNum {
   double nan = 0.0;  ///< takes the place of NaN
@@ -139,6 +143,7 @@ enum class Rounding { trunc, floor };
 /// The quotient rounded towards zero or down, which for integers is an integer; its gradient is 0.
 Tensor div(const Tensor& a, const Tensor& b, Rounding rounding);
 Tensor div(const Tensor& a, Scalar b, Rounding rounding);
+Tensor div(Scalar a, const Tensor& b, Rounding rounding);
 /// The remainder with the sign of a, as C's fmod(); for an integer and 0 it is 0. remainder() has
 /// the sign of b.
 Tensor fmod(const Tensor& a, const Tensor& b);
@@ -154,19 +159,24 @@ Tensor lcm(const Tensor& a, const Tensor& b);
 /// \{
 Tensor bitwise_and(const Tensor& a, const Tensor& b);
 Tensor bitwise_and(const Tensor& a, Scalar b);
+Tensor bitwise_and(Scalar a, const Tensor& b);
 Tensor bitwise_or(const Tensor& a, const Tensor& b);
 Tensor bitwise_or(const Tensor& a, Scalar b);
+Tensor bitwise_or(Scalar a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, Scalar b);
+Tensor bitwise_xor(Scalar a, const Tensor& b);
 /// Inverts all bits; for bools it is logical_not().
 Tensor bitwise_not(const Tensor& x);
 /// Shifts bits to the left; gives 0 if all bits are shifted out, or `places` is negative.
 Tensor bitwise_left_shift(const Tensor& x, const Tensor& places);
 Tensor bitwise_left_shift(const Tensor& x, Scalar places);
+Tensor bitwise_left_shift(Scalar x, const Tensor& places);
 /// Shifts bits to the right and fills with the sign; if `places` is negative, all bits are shifted
 /// out.
 Tensor bitwise_right_shift(const Tensor& x, const Tensor& places);
 Tensor bitwise_right_shift(const Tensor& x, Scalar places);
+Tensor bitwise_right_shift(Scalar x, const Tensor& places);
 Tensor operator&(const Tensor& a, Scalar b);
 Tensor operator|(const Tensor& a, Scalar b);
 Tensor operator^(const Tensor& a, Scalar b);

@@ -334,10 +334,11 @@ class Tensor : public TensorMembers {
   /// \}
 
   using TensorMembers::clamp, TensorMembers::clamp_, TensorMembers::cumprod, TensorMembers::cumsum,
-      TensorMembers::div, TensorMembers::fill_, TensorMembers::index_put,
+      TensorMembers::div, TensorMembers::div_, TensorMembers::fill_, TensorMembers::index_put,
       TensorMembers::log_softmax, TensorMembers::masked_fill, TensorMembers::mean,
       TensorMembers::prod, TensorMembers::repeat_interleave, TensorMembers::round,
-      TensorMembers::scatter, TensorMembers::softmax, TensorMembers::squeeze, TensorMembers::sum;
+      TensorMembers::scatter, TensorMembers::softmax, TensorMembers::squeeze, TensorMembers::sub_,
+      TensorMembers::sum;
 
   friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
   detail::TensorImpl* impl() const { return impl_.get(); }

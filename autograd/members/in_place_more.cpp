@@ -72,6 +72,23 @@ const Tensor& InPlaceMembers::copysign_(const Tensor& other) const {
   return become("copysign_", self(), wants("copysign_", other),
                 [&] { return hero::copysign(self(), other); });
 }
+const Tensor& InPlaceMembers::copysign_(Scalar other) const {
+  return become("copysign_", self(), false, [&] { return hero::copysign(self(), other); });
+}
+const Tensor& InPlaceMembers::round_(int64_t decimals) const {
+  return become("round_", self(), false, [&] { return hero::round(self(), decimals); });
+}
+const Tensor& InPlaceMembers::div_(const Tensor& other, Rounding rounding) const {
+  return become("div_", self(), wants("div_", other),
+                [&] { return hero::div(self(), other, rounding); });
+}
+const Tensor& InPlaceMembers::div_(Scalar other, Rounding rounding) const {
+  return become("div_", self(), false, [&] { return hero::div(self(), other, rounding); });
+}
+const Tensor& InPlaceMembers::sub_(const Tensor& other, Scalar alpha) const {
+  return become("sub_", self(), wants("sub_", other),
+                [&] { return hero::sub(self(), other, alpha); });
+}
 const Tensor& InPlaceMembers::pow_(const Tensor& exponent) const {
   return become("pow_", self(), wants("pow_", exponent),
                 [&] { return hero::pow(self(), exponent); });

@@ -45,6 +45,9 @@ const Tensor& InPlaceMembers::squeeze_() const {
 const Tensor& InPlaceMembers::squeeze_(int64_t dim) const {
   return become_view("squeeze_", self(), [&] { return hero::squeeze(self(), dim); });
 }
+const Tensor& InPlaceMembers::squeeze_(const std::vector<int64_t>& dims) const {
+  return become_view("squeeze_", self(), [&] { return hero::squeeze(self(), dims); });
+}
 const Tensor& InPlaceMembers::unsqueeze_(int64_t dim) const {
   return become_view("unsqueeze_", self(), [&] { return hero::unsqueeze(self(), dim); });
 }

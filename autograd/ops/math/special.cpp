@@ -252,6 +252,11 @@ Tensor float_power(const Tensor& base, Scalar exponent) {
   detail::check_defined("float_power", {{"base", base}});
   return pow(base.to(kFloat64), exponent.real());
 }
+Tensor float_power(Scalar base, const Tensor& exponent) {
+  const detail::Named named("float_power", {"exponent", exponent});
+  detail::check_defined("float_power", {{"exponent", exponent}});
+  return pow(base.real(), exponent.to(kFloat64));
+}
 
 Tensor nan_to_num(const Tensor& x, const NanToNum& options) {
   detail::check_defined("nan_to_num", {{"x", x}});

@@ -69,6 +69,11 @@ Tensor bits_by_number(const Tensor& a, Scalar b) {
   return Tensor(core::map<F>(a.array(), b));
 }
 
+// A number as an operand in front of x.
+Tensor number_beside(const Tensor& x, Scalar number) {
+  return detail::number_of_dtype(number, promote(x.dtype(), number), x.device());
+}
+
 DType sum_dtype(const Tensor& a, const Tensor& b) {
   Promotion promotion;
   promotion.add(a.dtype(), a.ndim());
@@ -133,11 +138,15 @@ Tensor div(const Tensor& a, Scalar b, Rounding rounding) {
   if (rounding == Rounding::floor) return record(StepByNumber<k::FloorDivide>(b), a);
   return record(StepByNumber<k::TruncDivide>(b), a);
 }
+Tensor div(Scalar a, const Tensor& b, Rounding rounding) {
+  detail::check_defined("div", {{"b", b}});
+  return div(number_beside(b, a), b, rounding);
+}
 Tensor fmod(const Tensor& a, const Tensor& b) { return record(Fmod{}, a, b); }
 Tensor fmod(const Tensor& a, Scalar b) { return record(FmodNumber(b), a); }
 Tensor remainder(Scalar a, const Tensor& b) {
   detail::check_defined("remainder", {{"b", b}});
-  return remainder(detail::number_of_dtype(a, promote(b.dtype(), a), b.device()), b);
+  return remainder(number_beside(b, a), b);
 }
 
 Tensor bitwise_and(const Tensor& a, const Tensor& b) {
@@ -148,6 +157,7 @@ Tensor bitwise_and(const Tensor& a, Scalar b) {
   const detail::Named named("bitwise_and", {"a", a});
   return bits_by_number<k::BitwiseAnd>(a, b);
 }
+Tensor bitwise_and(Scalar a, const Tensor& b) { return bitwise_and(b, a); }
 Tensor bitwise_or(const Tensor& a, const Tensor& b) {
   const detail::Named named("bitwise_or", {"a", a}, {"b", b});
   return bits_of_two<k::BitwiseOr>(a, b);
@@ -156,6 +166,7 @@ Tensor bitwise_or(const Tensor& a, Scalar b) {
   const detail::Named named("bitwise_or", {"a", a});
   return bits_by_number<k::BitwiseOr>(a, b);
 }
+Tensor bitwise_or(Scalar a, const Tensor& b) { return bitwise_or(b, a); }
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
   const detail::Named named("bitwise_xor", {"a", a}, {"b", b});
   return bits_of_two<k::BitwiseXor>(a, b);
@@ -164,6 +175,7 @@ Tensor bitwise_xor(const Tensor& a, Scalar b) {
   const detail::Named named("bitwise_xor", {"a", a});
   return bits_by_number<k::BitwiseXor>(a, b);
 }
+Tensor bitwise_xor(Scalar a, const Tensor& b) { return bitwise_xor(b, a); }
 Tensor bitwise_not(const Tensor& x) {
   const detail::Named named("bitwise_not", {"x", x});
   detail::check_defined("bitwise_not", {{"x", x}});
@@ -177,6 +189,10 @@ Tensor bitwise_left_shift(const Tensor& x, Scalar places) {
   const detail::Named named("bitwise_left_shift", {"x", x});
   return bits_by_number<k::ShiftLeft>(x, places);
 }
+Tensor bitwise_left_shift(Scalar x, const Tensor& places) {
+  detail::check_defined("bitwise_left_shift", {{"places", places}});
+  return bitwise_left_shift(number_beside(places, x), places);
+}
 Tensor bitwise_right_shift(const Tensor& x, const Tensor& places) {
   const detail::Named named("bitwise_right_shift", {"x", x}, {"places", places});
   return bits_of_two<k::ShiftRight>(x, places);
@@ -184,6 +200,10 @@ Tensor bitwise_right_shift(const Tensor& x, const Tensor& places) {
 Tensor bitwise_right_shift(const Tensor& x, Scalar places) {
   const detail::Named named("bitwise_right_shift", {"x", x});
   return bits_by_number<k::ShiftRight>(x, places);
+}
+Tensor bitwise_right_shift(Scalar x, const Tensor& places) {
+  detail::check_defined("bitwise_right_shift", {{"places", places}});
+  return bitwise_right_shift(number_beside(places, x), places);
 }
 Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
 Tensor operator&(const Tensor& a, Scalar b) { return bitwise_and(a, b); }

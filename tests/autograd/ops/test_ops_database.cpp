@@ -151,6 +151,29 @@ TEST_CASE("the mantissa of a subnormal number has a finite gradient, nextafter h
   CHECK(b.grad().equal(zeros({2})));
 }
 
+TEST_CASE("numbers stand in front of tensors") {
+  const Tensor x = tensor({6, 3});
+  CHECK(bitwise_and(5, x).equal(tensor({4, 1})));
+  CHECK(bitwise_or(5, x).equal(tensor({7, 7})));
+  CHECK(bitwise_xor(5, x).equal(tensor({3, 6})));
+  CHECK(bitwise_left_shift(1, x).equal(tensor({64, 8})));
+  CHECK(bitwise_right_shift(64, x).equal(tensor({1, 8})));
+  CHECK(float_power(2, x).equal(tensor({64.0, 8.0}, kDouble)));
+  CHECK(div(7, tensor({2, -2}), Rounding::floor).equal(tensor({3, -4})));
+  CHECK(div(7, tensor({2, -2}), Rounding::trunc).equal(tensor({3, -3})));
+  CHECK(near(xlog1py(2.0, tensor({1.0}, kDouble)), tensor({2.0 * std::log(2.0)}, kDouble), 1e-15));
+  CHECK(near(xlog1py(tensor({2.0}, kDouble), 1), tensor({2.0 * std::log(2.0)}, kDouble), 1e-15));
+}
+
+TEST_CASE("members in place take what their functions take") {
+  CHECK(tensor({7, -7}).div_(tensor({2, 2}), Rounding::floor).equal(tensor({3, -4})));
+  CHECK(tensor({7, -7}).div_(2, Rounding::trunc).equal(tensor({3, -3})));
+  CHECK(tensor({7.0, 8.0}).sub_(tensor({1.0, 2.0}), 2).equal(tensor({5.0, 4.0})));
+  CHECK(tensor({1.25, 8.14}).round_(1).equal(round(tensor({1.25, 8.14}), 1)));
+  CHECK(tensor({1.0, -2.0}).copysign_(-1).equal(tensor({-1.0, -2.0})));
+  CHECK(zeros({1, 2, 1, 1}).squeeze_(std::vector<int64_t>{0, -1}).shape() == Shape{2, 1});
+}
+
 TEST_CASE("singular values up to atol do not count") {
   const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
   CHECK(matrix_rank(a).item<int64_t>() == 2);
