@@ -87,6 +87,9 @@ ValuesIndices cummin(const Tensor& x, int64_t dim);
 Tensor logcumsumexp(const Tensor& x, int64_t dim);
 /// Differences of neighbours, taken n times.
 Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1);
+/// The same of x with these tensors in front of it and behind it along dim; one may be undefined.
+Tensor diff(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend,
+            const Tensor& append = {});
 /// The integral along dim of lines through the points y, which lie dx apart.
 Tensor trapezoid(const Tensor& y, double dx = 1.0, int64_t dim = -1);
 /// The same of points at x, which is of y's shape, or one line for all.

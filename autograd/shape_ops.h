@@ -76,10 +76,14 @@ std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim 
 /// Splits x before each of the indices, which count as those of slice().
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
                                  int64_t dim = 0);
-/// tensor_split() along dimension 1 (0 for a vector), 0 and 2, into parts of equal sizes.
+/// tensor_split() along dimension 1 (0 for a vector), 0 and 2, into parts of equal sizes, or before
+/// each of the indices.
 std::vector<Tensor> hsplit(const Tensor& x, int64_t sections);
+std::vector<Tensor> hsplit(const Tensor& x, const std::vector<int64_t>& indices);
 std::vector<Tensor> vsplit(const Tensor& x, int64_t sections);
+std::vector<Tensor> vsplit(const Tensor& x, const std::vector<int64_t>& indices);
 std::vector<Tensor> dsplit(const Tensor& x, int64_t sections);
+std::vector<Tensor> dsplit(const Tensor& x, const std::vector<int64_t>& indices);
 /// \}
 
 /// \name Grids and lists of indices

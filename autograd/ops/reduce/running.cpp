@@ -1,6 +1,7 @@
 // Running maxima and differences.
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
@@ -71,6 +72,16 @@ ValuesIndices cummax(const Tensor& x, int64_t dim) {
 ValuesIndices cummin(const Tensor& x, int64_t dim) {
   detail::check_defined("cummin", {{"x", x}});
   return running(core::ArgOp::min, x, dim);
+}
+
+Tensor diff(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
+  detail::check_defined("diff", {{"x", x}});
+  const detail::Named named("diff", {"x", x});
+  if (n == 0) return diff(x, n, dim);
+  std::vector<Tensor> parts{x};
+  if (prepend.defined()) parts.insert(parts.begin(), prepend);
+  if (append.defined()) parts.push_back(append);
+  return diff(cat(parts, dim), n, dim);
 }
 
 Tensor diff(const Tensor& x, int64_t n, int64_t dim) {

@@ -118,20 +118,35 @@ std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& in
   return parts;
 }
 
+namespace {
+
+// Where hsplit, vsplit and dsplit cut.
+int axis_of(const char* op, const Tensor& x, int dim) {
+  detail::check_defined(op, {{"x", x}});
+  const int least = dim == 1 ? 1 : (dim == 0 ? 2 : 3);  // a vector is a row
+  check(x.ndim() >= least, op, ": needs ", least, " dimensions or more: got shape ", x.shape());
+  return std::min(dim, x.ndim() - 1);
+}
+
+}  // namespace
+
 std::vector<Tensor> hsplit(const Tensor& x, int64_t sections) {
-  detail::check_defined("hsplit", {{"x", x}});
-  check(x.ndim() >= 1, "hsplit: needs a dimension: got shape ", x.shape());
-  return even_split("hsplit", x, sections, x.ndim() == 1 ? 0 : 1);
+  return even_split("hsplit", x, sections, axis_of("hsplit", x, 1));
+}
+std::vector<Tensor> hsplit(const Tensor& x, const std::vector<int64_t>& indices) {
+  return tensor_split(x, indices, axis_of("hsplit", x, 1));
 }
 std::vector<Tensor> vsplit(const Tensor& x, int64_t sections) {
-  detail::check_defined("vsplit", {{"x", x}});
-  check(x.ndim() >= 2, "vsplit: needs 2 dimensions: got shape ", x.shape());
-  return even_split("vsplit", x, sections, 0);
+  return even_split("vsplit", x, sections, axis_of("vsplit", x, 0));
+}
+std::vector<Tensor> vsplit(const Tensor& x, const std::vector<int64_t>& indices) {
+  return tensor_split(x, indices, axis_of("vsplit", x, 0));
 }
 std::vector<Tensor> dsplit(const Tensor& x, int64_t sections) {
-  detail::check_defined("dsplit", {{"x", x}});
-  check(x.ndim() >= 3, "dsplit: needs 3 dimensions: got shape ", x.shape());
-  return even_split("dsplit", x, sections, 2);
+  return even_split("dsplit", x, sections, axis_of("dsplit", x, 2));
+}
+std::vector<Tensor> dsplit(const Tensor& x, const std::vector<int64_t>& indices) {
+  return tensor_split(x, indices, axis_of("dsplit", x, 2));
 }
 
 Tensor tile(const Tensor& x, const Dims& repeats) {

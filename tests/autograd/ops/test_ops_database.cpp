@@ -174,6 +174,20 @@ TEST_CASE("members in place take what their functions take") {
   CHECK(zeros({1, 2, 1, 1}).squeeze_(std::vector<int64_t>{0, -1}).shape() == Shape{2, 1});
 }
 
+TEST_CASE("hsplit, vsplit and dsplit cut at indices, diff has values before and behind") {
+  const Tensor x = arange(24).reshape({2, 3, 4});
+  const auto columns = hsplit(x, std::vector<int64_t>{1});
+  CHECK(columns.size() == 2);
+  CHECK(columns[1].equal(x.narrow(1, 1, 2)));
+  CHECK(vsplit(x, std::vector<int64_t>{1})[0].equal(x.narrow(0, 0, 1)));
+  CHECK(dsplit(x, std::vector<int64_t>{1, 3})[1].equal(x.narrow(2, 1, 2)));
+  CHECK(hsplit(arange(4), std::vector<int64_t>{3})[1].equal(tensor({3})));
+  CHECK_THROWS_WITH(dsplit(x[0], std::vector<int64_t>{1}), ContainsSubstring("3 dimensions"));
+  const Tensor y = tensor({1, 4, 9});
+  CHECK(diff(y, 1, 0, tensor({0}), tensor({16, 25})).equal(tensor({1, 3, 5, 7, 9})));
+  CHECK(diff(y, 2, 0, {}, tensor({16})).equal(tensor({2, 2})));
+}
+
 TEST_CASE("singular values up to atol do not count") {
   const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
   CHECK(matrix_rank(a).item<int64_t>() == 2);
