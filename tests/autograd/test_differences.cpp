@@ -117,6 +117,11 @@ TEST_CASE("fractional factors of integers are refused") {
 TEST_CASE("index_put wants values of the array's dtype") {
   CHECK_THROWS_WITH(index_put(zeros({2}), {tensor({0})}, tensor({1})),
                     ContainsSubstring("convert with to()"));
+  const Tensor x = zeros({2, 2}), whole = tensor({1, 2});
+  CHECK_THROWS_WITH(select_scatter(x, whole, 0, 0), ContainsSubstring("convert with to()"));
+  CHECK_THROWS_WITH(slice_scatter(x, whole.unsqueeze(0), 0, 0, 1),
+                    ContainsSubstring("convert with to()"));
+  CHECK_THROWS_WITH(diagonal_scatter(x, whole), ContainsSubstring("convert with to()"));
 }
 
 TEST_CASE("argmax finds the first true") {

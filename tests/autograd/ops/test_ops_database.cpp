@@ -188,6 +188,32 @@ TEST_CASE("hsplit, vsplit and dsplit cut at indices, diff has values before and 
   CHECK(diff(y, 2, 0, {}, tensor({16})).equal(tensor({2, 2})));
 }
 
+TEST_CASE("functions of infinities have their limits") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = tensor({inf, -inf}, kDouble), up = tensor(inf, kDouble);
+  CHECK(i0(x).equal(tensor({inf, inf}, kDouble)));
+  CHECK(i1(x).equal(x));
+  for (const auto f : {bessel_j0, bessel_j1}) CHECK(f(x).equal(tensor({0.0, 0.0}, kDouble)));
+  for (const auto f : {bessel_y0, bessel_y1}) CHECK(f(up).item() == 0.0);
+  CHECK(polygamma(2, up).item() == 0.0);
+  CHECK(zeta(up, tensor(3.0, kDouble)).item() == 0.0);
+  CHECK(var_mean(tensor({1.0, inf}, kDouble)).mean.item() == inf);
+  CHECK(std_mean(tensor({1.0, -inf}, kDouble)).mean.item() == -inf);
+}
+
+TEST_CASE("Bessel functions have their double-precision values") {
+  CHECK_THAT(bessel_j0(tensor(3.0, kDouble)).item(), WithinRel(-0.2600519549019334, 1e-14));
+  CHECK_THAT(bessel_j0(tensor(8.0, kDouble)).item(), WithinRel(0.17165080713755390, 1e-14));
+}
+
+TEST_CASE("norms refuse a negative eps") {
+  const Tensor x = ones({2, 4});
+  CHECK_THROWS_WITH(layer_norm(x, {4}, {}, {}, -0.5),
+                    ContainsSubstring("eps must not be negative"));
+  CHECK_THROWS_WITH(group_norm(x, 2, {}, {}, -0.5), ContainsSubstring("eps must not be negative"));
+  CHECK_THROWS_WITH(rms_norm(x, {}, -0.5), ContainsSubstring("eps must not be negative"));
+}
+
 TEST_CASE("singular values up to atol do not count") {
   const Tensor a = tensor({{4.0, 0.0}, {0.0, 0.5}}, kDouble);
   CHECK(matrix_rank(a).item<int64_t>() == 2);
