@@ -120,7 +120,8 @@ struct Frexp {
 /// x = mantissa * 2^exponent. An Error unless x is floating.
 Frexp frexp(const Tensor& x);
 /// The number of the dtype of both that is next to x in the direction of the other. It moves with
-/// x: the gradient of x is 1, that of the other 0. An Error unless one is floating.
+/// x, which gets the gradient unless both are equal; the other's is 0. An Error unless one is
+/// floating.
 Tensor nextafter(const Tensor& x, const Tensor& towards);
 /// \}
 

@@ -127,13 +127,17 @@ struct FrexpOp : MultiOp {
   }
 };
 
-// Moves with x, whose step is constant between the powers of 2.
+// Moves with x, whose step is constant between the powers of 2, unless it is there.
 struct NextAfter : Op {
+  static constexpr unsigned kSaveInputs = 0b11;
   Rare which;
   explicit NextAfter(Rare function) : which(function) {}
   const char* name() const override { return "nextafter"; }
   Array forward(const Array& x, const Array& towards) { return rare(name(), which, x, towards); }
-  Grads backward(const Tensor& g) override { return {g, needs(1) ? zeros_like(g) : Tensor()}; }
+  Grads backward(const Tensor& g) override {
+    const Tensor there = input(0) == input(1);
+    return {where(there, 0, g), needs(1) ? zeros_like(g) : Tensor()};
+  }
 };
 
 void check_whole(const char* op, const Tensor& a, const Tensor& b) {
