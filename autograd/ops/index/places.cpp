@@ -112,7 +112,11 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   const int axis = normalize_dim("index_fill", dim, x.ndim());
   check_vector("index_fill", index);
   const Tensor places = counted("index_fill", index, x.ndim() == 0 ? 1 : x.size(axis));
-  return index_copy(x, axis, places, value.to(x.dtype()));
+  Shape slices = x.ndim() == 0 ? Shape{1} : x.shape();
+  slices[axis] = places.numel();
+  const Tensor filled =
+      index_copy(atleast_1d(x), axis, places, expand(value.to(x.dtype()), slices));
+  return reshape(filled, x.shape());
 }
 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
@@ -123,7 +127,7 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   const int axis = normalize_dim("index_copy", dim, x.ndim());
   Shape along = Shape::filled(lines.ndim(), 1), shape = lines.shape();
   along[axis] = shape[axis] = places.numel();
-  const Tensor rows = src.ndim() == 0 ? expand(from, shape) : from;
+  const Tensor rows = atleast_1d(from);
   check(rows.shape() == shape, "index_copy: src of shape ", src.shape(), " does not fill ",
         places.numel(), " slices of dim ", dim, " of shape ", x.shape());
   return reshape(scatter(lines, axis, expand(reshape(places, along), shape), rows), x.shape());

@@ -226,3 +226,13 @@ TEST_CASE("singular values up to atol do not count") {
   CHECK(matrix_rank(a, 0.2, 0.1).item<int64_t>() == 1);
   CHECK(near(pinv(a, {}, 1.0), tensor({{0.25, 0.0}, {0.0, 0.0}}, kDouble)));
 }
+
+TEST_CASE("index_copy spreads no single number") {
+  const Tensor five = tensor(5.0);
+  CHECK(index_copy(zeros({3}), 0, tensor({1}), five).equal(tensor({0.0, 5.0, 0.0})));
+  CHECK(index_copy(zeros({}), 0, tensor({0}), five).equal(five));
+  CHECK_THROWS_WITH(index_copy(zeros({3, 2}), 0, tensor({1}), five), ContainsSubstring("does not"));
+  CHECK_THROWS_WITH(index_copy(zeros({3}), 0, tensor({1, 2}), five), ContainsSubstring("does not"));
+  CHECK(index_fill(zeros({2, 2}), 1, tensor({1}), five).equal(tensor({{0.0, 5.0}, {0.0, 5.0}})));
+  CHECK(index_fill(zeros({}), 0, tensor({0, 0}), five).equal(five));
+}
