@@ -29,12 +29,12 @@ class Backend {
   /// broadcast to out's shape and converted to the dtype `compute` as they are read, and results
   /// are converted to out's dtype. `out` may be an input, if it is the same view.
   virtual void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) = 0;
-  /// The result of the last of some steps, each of which is a map whose functor computes in
-  /// `compute` and is no predicate, and each of which some later step takes; `out` is no input.
-  /// Results between steps keep the dtype `compute`. It is made here of maps, for a device that has
-  /// no way with fewer passes through memory.
+  /// Some steps, each of which is a map whose functor computes in `compute` and is no predicate.
+  /// The result of a step is one of `outs`, which have one shape and are no inputs, or some later
+  /// step takes it, or both. Results between steps keep the dtype `compute`. It is made here of
+  /// maps, for a device that has no way with fewer passes through memory.
   virtual void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
-                     DType compute, const Array& out);
+                     DType compute, std::span<const Array> outs);
   /// dst = src, broadcast to dst's shape and converted to its dtype. Here src may have strides
   /// below 0. A backend with memory of its own also copies from and to the host, and between its
   /// devices; both arrays have one shape and one dtype then.

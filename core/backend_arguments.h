@@ -29,11 +29,12 @@ struct MapOp {
 
 /// One step of Backend::chain: a functor of what came before. Each `from` is the result of an
 /// earlier step, or, where it is negative, the input ~from. Entries beyond the functor's arity mean
-/// nothing.
+/// nothing. Where `out` is not negative, the result is that of the chain which has this number.
 struct ChainStep {
   MapOp op;
   int16_t arity;
   std::array<int16_t, 4> from;
+  int16_t out = -1;
 };
 
 /// Whether a step behind step i takes the result of step `result`.

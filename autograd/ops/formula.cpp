@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops.h>
@@ -65,18 +67,38 @@ Term Formula::operator()(const Tensor& input) {
   return term;
 }
 
+bool Formula::is_recorded() const {
+  if (!grad_enabled()) return false;
+  return std::any_of(tensors_.begin(), tensors_.end(),
+                     [](const Tensor& x) { return x.defined() && x.requires_grad(); });
+}
+
 Tensor Formula::run(Term result) const {
-  if (grad_enabled()) {
-    for (const Tensor& x : tensors_) {
-      if (x.defined() && x.requires_grad()) return recorded(result);
-    }
+  return is_recorded() ? recorded(result) : Tensor(core::Formula::run(result));
+}
+
+Grads Formula::run(std::initializer_list<Wanted> gradients) const {
+  Grads grads;
+  std::vector<Term> terms;
+  const bool records = is_recorded();
+  for (const Wanted& wanted : gradients) {
+    grads.push_back(wanted.is_wanted && records ? recorded(wanted.term) : Tensor());
+    if (wanted.is_wanted) terms.push_back(wanted.term);
   }
-  return Tensor(core::Formula::run(result));
+  if (records || terms.empty()) return grads;
+  std::vector<Array> results(terms.size());
+  run_into(terms, results);
+  auto result = results.begin();
+  for (int i = 0; const Wanted& wanted : gradients) {
+    if (wanted.is_wanted) grads[i] = Tensor(*result++);
+    ++i;
+  }
+  return grads;
 }
 
 Tensor Formula::recorded(Term result) const {
   const DType wide = dtype() == kFloat64 ? kFloat64 : kFloat32;
-  const auto needed = this->needed(result);
+  const auto needed = this->needed({&result, 1});
   std::vector<Tensor> values, steps(static_cast<size_t>(result.at) + 1);
   Device device;
   for (const Tensor& x : tensors_) {

@@ -4,6 +4,7 @@
 // block by block in the cache (core/functions/formula.h). Where it is, they are recorded as
 // operations on tensors, so that derivatives of any order need no other code. Halves are computed
 // in float32 either way and rounded once.
+#include <hero/autograd/node.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/functions/formula.h>
 
@@ -19,8 +20,15 @@ class Formula : public core::Formula {
   Term operator()(const Tensor& input);
   /// The term, with its history where recording is on and an input requires gradients.
   Tensor run(Term result) const;
+  /// The same for gradients of several inputs, in one pass: none for those that are not wanted.
+  struct Wanted {
+    bool is_wanted;
+    Term term;
+  };
+  Grads run(std::initializer_list<Wanted> gradients) const;
 
  private:
+  bool is_recorded() const;
   Tensor recorded(Term result) const;
   InlineVector<Tensor, 6> tensors_;  // beside values_; undefined for a number
 };

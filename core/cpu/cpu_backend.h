@@ -8,7 +8,7 @@ class CpuBackend final : public Backend {
  public:
   void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) override;
   void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
-             const Array& out) override;
+             std::span<const Array> outs) override;
   void copy(const Array& src, const Array& dst) override;
   void fill(const Array& out, Scalar value) override;
   void reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) override;

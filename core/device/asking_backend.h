@@ -30,10 +30,10 @@ class AskingBackend : public Backend {
     if (inner_ != nullptr) inner_->map(op, inputs, compute, out);
   }
   void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
-             const Array& out) override {
+             std::span<const Array> outs) override {
     for (const Operand& input : inputs) ask_for(input.array);
-    ask_for(out);
-    if (inner_ != nullptr) inner_->chain(steps, inputs, compute, out);
+    ask_for(outs);
+    if (inner_ != nullptr) inner_->chain(steps, inputs, compute, outs);
   }
   void copy(const Array& src, const Array& dst) override {
     ask_for_all(src, dst);

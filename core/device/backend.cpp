@@ -22,7 +22,7 @@ bool is_taken_after(std::span<const ChainStep> steps, size_t i, int result) {
 }
 
 void Backend::chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
-                    DType compute, const Array& out) {
+                    DType compute, std::span<const Array> outs) {
   std::vector<Array> results(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     std::vector<Operand> operands;
@@ -31,9 +31,12 @@ void Backend::chain(std::span<const ChainStep> steps, std::span<const Operand> i
       operands.push_back(from < 0 ? inputs[static_cast<size_t>(~from)]
                                   : Operand(results[static_cast<size_t>(from)]));
     }
-    const bool is_last = i + 1 == steps.size();
-    results[i] = is_last ? out : Array::empty(out.shape(), compute, out.device());
+    const Array* const out = steps[i].out < 0 ? nullptr : &outs[static_cast<size_t>(steps[i].out)];
+    // A later step takes what is not rounded yet.
+    const bool is_taken = is_taken_after(steps, i, static_cast<int>(i));
+    results[i] = is_taken ? Array::empty(outs[0].shape(), compute, outs[0].device()) : *out;
     map(steps[i].op, operands, compute, results[i]);
+    if (is_taken && out != nullptr) copy(results[i], *out);
     for (const int64_t from : taken) {
       if (from >= 0 && !is_taken_after(steps, i, static_cast<int>(from)))
         results[static_cast<size_t>(from)] = Array();

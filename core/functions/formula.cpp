@@ -39,11 +39,13 @@ Term Formula::step(MapOp op, int arity, std::array<int16_t, 4> from) {
   return Term(static_cast<int16_t>(steps.size() - 1));
 }
 
-std::bitset<Formula::kMaxSteps> Formula::needed(Term result) const {
+std::bitset<Formula::kMaxSteps> Formula::needed(std::span<const Term> results) const {
   std::bitset<kMaxSteps> needed;
-  check(result.at >= 0, "a formula without a step");
-  needed.set(static_cast<size_t>(result.at));
-  for (int i = result.at; i >= 0; --i) {
+  for (const Term result : results) {
+    check(result.at >= 0, "a formula without a step");
+    needed.set(static_cast<size_t>(result.at));
+  }
+  for (int i = steps_.size() - 1; i >= 0; --i) {
     if (!needed[static_cast<size_t>(i)]) continue;
     for (int k = 0; k < steps_[i].arity; ++k) {
       const int64_t from = steps_[i].from[static_cast<size_t>(k)];
@@ -61,8 +63,22 @@ DType Formula::dtype() const {
   return is_floating(promotion.dtype()) ? promotion.dtype() : kFloat32;
 }
 
-Array Formula::run(Term result, bool is_wide, const Array* into) const {
-  const std::bitset<kMaxSteps> needed = this->needed(result);
+Array Formula::run(Term result) const {
+  Array out;
+  run({&result, 1}, {&out, 1}, false);
+  return out;
+}
+Array Formula::run_wide(Term result) const {
+  Array out;
+  run({&result, 1}, {&out, 1}, true);
+  return out;
+}
+void Formula::run_into(std::span<const Term> terms, std::span<Array> outs) const {
+  run(terms, outs, false);
+}
+
+void Formula::run(std::span<const Term> results, std::span<Array> outs, bool is_wide) const {
+  const std::bitset<kMaxSteps> needed = this->needed(results);
   std::vector<ChainStep> steps;
   std::vector<Operand> operands;
   std::array<int16_t, kMaxSteps> step_at{};
@@ -85,7 +101,7 @@ Array Formula::run(Term result, bool is_wide, const Array* into) const {
     }
     return at = static_cast<int16_t>(-static_cast<int>(operands.size()));
   };
-  for (int i = 0; i <= result.at; ++i) {
+  for (int i = 0; i < steps_.size(); ++i) {
     if (!needed[static_cast<size_t>(i)]) continue;
     step_at[static_cast<size_t>(i)] = static_cast<int16_t>(steps.size());
     ChainStep& step = steps.emplace_back(steps_[i]);
@@ -95,7 +111,12 @@ Array Formula::run(Term result, bool is_wide, const Array* into) const {
     }
   }
   const DType stored = dtype();
-  const Array out = into ? *into : Array::empty(shape, stored, first->device());
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (!outs[k].defined()) outs[k] = Array::empty(shape, stored, first->device());
+    int16_t& out = steps[static_cast<size_t>(step_at[static_cast<size_t>(results[k].at)])].out;
+    check(out < 0, op_, ": a formula has one result twice");
+    out = static_cast<int16_t>(k);
+  }
   const DType compute = is_wide || stored == kFloat64 ? kFloat64 : kFloat32;
   if (steps.size() == 1) {
     std::vector<Operand> in_order;
@@ -103,11 +124,10 @@ Array Formula::run(Term result, bool is_wide, const Array* into) const {
       const int64_t from = steps[0].from[static_cast<size_t>(k)];
       in_order.push_back(operands[static_cast<size_t>(~from)]);
     }
-    backend(out.device()).map(steps[0].op, in_order, compute, out);
+    backend(outs[0].device()).map(steps[0].op, in_order, compute, outs[0]);
   } else {
-    backend(out.device()).chain(steps, operands, compute, out);
+    backend(outs[0].device()).chain(steps, operands, compute, outs);
   }
-  return out;
 }
 
 }  // namespace hero::core

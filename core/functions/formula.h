@@ -32,11 +32,13 @@ class Formula {
   Term operator()(const Array& input);
   /// The term for every element of the inputs, which are broadcast to one shape and promoted to one
   /// dtype: computed in that, or halves in float32 and integers too, and rounded once.
-  Array run(Term result) const { return run(result, false, nullptr); }
+  Array run(Term result) const;
   /// The same, computed in float64.
-  Array run_wide(Term result) const { return run(result, true, nullptr); }
-  /// The same, written into an array of the result's shape, which is no input.
-  void run_into(Term result, const Array& out) const { run(result, false, &out); }
+  Array run_wide(Term result) const;
+  /// Several terms, no two of which are the same step, in one pass: where outs[i] is defined it is
+  /// an array of the results' shape and no input, into which terms[i] is written, else it becomes a
+  /// new one.
+  void run_into(std::span<const Term> terms, std::span<Array> outs) const;
 
   /// Equal steps, and equal numbers, are one term.
   static Term step(MapOp op, int arity, std::array<int16_t, 4> from);
@@ -51,13 +53,13 @@ class Formula {
   InlineVector<ChainStep, 16> steps_;
   InlineVector<Value, 6> values_;  // Term::at is ~i for values_[i]
 
-  /// Which steps the term is made of, itself included.
-  std::bitset<kMaxSteps> needed(Term result) const;
+  /// Which steps the terms are made of, themselves included.
+  std::bitset<kMaxSteps> needed(std::span<const Term> results) const;
   /// The dtype of the inputs, promoted; float32 where they are integers.
   DType dtype() const;
 
  private:
-  Array run(Term result, bool is_wide, const Array* into) const;
+  void run(std::span<const Term> results, std::span<Array> outs, bool is_wide) const;
   const char* op_;
   Formula* outer_;
   static thread_local Formula* current_;

@@ -48,12 +48,12 @@ class MetaBackend final : public AskingBackend {
   MetaBackend() : AskingBackend(nullptr) {}
 
   void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
-             const Array& out) override {
-    if (kernels_of(out.device()) == DeviceType::cuda) {
+             std::span<const Array> outs) override {
+    if (kernels_of(outs[0].device()) == DeviceType::cuda) {
       // What lies between the steps takes memory there.
-      Backend::chain(steps, inputs, compute, out);  // NOLINT(bugprone-parent-virtual-call)
+      Backend::chain(steps, inputs, compute, outs);  // NOLINT(bugprone-parent-virtual-call)
     } else {
-      AskingBackend::chain(steps, inputs, compute, out);
+      AskingBackend::chain(steps, inputs, compute, outs);
     }
   }
   void copy(const Array& src, const Array& dst) override {

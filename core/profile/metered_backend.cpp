@@ -38,15 +38,16 @@ class MeteredBackend final : public Backend {
     inner_.map(op, inputs, compute, out);
   }
   void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
-             const Array& out) override {
+             std::span<const Array> outs) override {
     // A GPU takes the steps one by one, and each is charged.
-    if (kernels_of(out.device()) == DeviceType::cuda)
-      return Backend::chain(steps, inputs, compute, out);
-    Work work = map_work(inputs, compute, out);
+    if (kernels_of(outs[0].device()) == DeviceType::cuda)
+      return Backend::chain(steps, inputs, compute, outs);
+    Work work = map_work(inputs, compute, outs[0]);
     work.flops *= static_cast<int64_t>(steps.size());
+    work.bytes += total_bytes(outs.subspan(1));
     charge(work);
     const WorkScope inside(nullptr);
-    inner_.chain(steps, inputs, compute, out);
+    inner_.chain(steps, inputs, compute, outs);
   }
   void copy(const Array& src, const Array& dst) override {
     const bool between = (src.device() == kPlannedHost) != (dst.device() == kPlannedHost);

@@ -86,8 +86,9 @@ TEST_CASE("a formula reads and writes long rows with gaps where they are", "[cor
           const Array frame = Array::full({5, 3, width + 2 * gap}, 7.0, dtype);
           Formula f;
           const Term x = f(a), z = f(y), bound = f(c), product = x * z;
-          f.run_into(where(bound < x, exp(product) / 3, x - 1) * z,
-                     frame.slice(2, gap, gap + width));
+          const Term result = where(bound < x, exp(product) / 3, x - 1) * z;
+          Array into = frame.slice(2, gap, gap + width);
+          f.run_into({&result, 1}, {&into, 1});
           REQUIRE(same(frame.slice(2, gap, gap + width).contiguous(), expected));
           if (gap > 0) REQUIRE(same(frame.slice(2, 0, gap), Array::full({5, 3, gap}, 7.0, dtype)));
           const Array last = frame.slice(2, gap + width, width + 2 * gap);
@@ -98,6 +99,33 @@ TEST_CASE("a formula reads and writes long rows with gaps where they are", "[cor
   }
 }
 
+TEST_CASE("a formula of several results gives the bits of each alone", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    for (const int64_t width : {5, 700}) {
+      const Array a = noise({5, 3, width}, dtype, 1), b = noise({3, width}, dtype, 2);
+      const Array both = Array::full({5, 3, 2 * width + 3}, 7.0, dtype);
+      const auto terms = [](Term x, Term y) {
+        const Term quotient = x / (y + 3);  // a result of which another one is made
+        return std::array{quotient * quotient - y, quotient, exp(x)};
+      };
+      std::vector<Array> alone;
+      for (size_t i = 0; i < 3; ++i) {
+        Formula f;
+        alone.push_back(f.run(terms(f(a), f(b))[i]));
+      }
+      Formula f;
+      Array results[] = {Array(), both.slice(2, 0, width), both.slice(2, width + 3, 2 * width + 3)};
+      f.run_into(terms(f(a), f(b)), results);
+      for (size_t i = 0; i < 3; ++i) REQUIRE(same(results[i].contiguous(), alone[i]));
+      REQUIRE(same(both.slice(2, width, width + 3), Array::full({5, 3, 3}, 7.0, dtype)));
+    }
+  }
+  Formula f;
+  const Term once = f(Array::full({3}, 2.0)) * 3;
+  Array results[2];
+  REQUIRE_THROWS_AS(f.run_into(std::array{once, once}, results), Error);
+}
+
 TEST_CASE("a chain of maps is the same on any number of threads and without a kernel of its own",
           "[core]") {
   const Array a = noise({200'000}, kFloat32, 1), b = noise({1, 200'000}, kFloat32, 2);
@@ -105,17 +133,17 @@ TEST_CASE("a chain of maps is the same on any number of threads and without a ke
   const ChainStep steps[] = {{op(kernels::MapList::index_of<kernels::Sub>()), 2, {-1, -2}},
                              {op(kernels::MapList::index_of<kernels::Square>()), 1, {0}},
                              {op(kernels::MapList::index_of<kernels::Lerp>()), 3, {0, 1, -3}},
-                             {op(kernels::MapList::index_of<kernels::Mul>()), 2, {2, 0}}};
+                             {op(kernels::MapList::index_of<kernels::Mul>()), 2, {2, 0}, 0}};
   const Operand inputs[] = {a, b, Scalar(0.25)};
   const Array out = Array::empty({1, 200'000}), one = Array::empty({1, 200'000}),
               plain = Array::empty({1, 200'000}), view = awkward(plain);
   Backend& cpu = backend(kCpu);
-  cpu.chain(steps, inputs, kFloat32, out);
-  cpu.Backend::chain(steps, inputs, kFloat32, plain);
-  cpu.chain(steps, inputs, kFloat32, view);
+  cpu.chain(steps, inputs, kFloat32, {&out, 1});
+  cpu.Backend::chain(steps, inputs, kFloat32, {&plain, 1});
+  cpu.chain(steps, inputs, kFloat32, {&view, 1});
   const int threads = num_threads();
   set_num_threads(threads == 1 ? 3 : 1);
-  cpu.chain(steps, inputs, kFloat32, one);
+  cpu.chain(steps, inputs, kFloat32, {&one, 1});
   set_num_threads(threads);
   REQUIRE(same(out, one));
   REQUIRE(same(out, plain));

@@ -47,8 +47,8 @@ std::vector<Case> passes() {
       {"chain", WorkKind::elementwise, 2 * 6, kFloat * (6 + 3 + 6),
        [](Backend& b, Device d) {
          const Array x = f({2, 3}, d), row = f({3}, d), out = f({2, 3}, d);
-         const ChainStep steps[] = {{kAdd, 2, {-1, -2}}, {kAdd, 2, {0, -2}}};
-         b.chain(steps, std::vector<Operand>{x, row}, kFloat32, out);
+         const ChainStep steps[] = {{kAdd, 2, {-1, -2}}, {kAdd, 2, {0, -2}, 0}};
+         b.chain(steps, std::vector<Operand>{x, row}, kFloat32, {&out, 1});
        }},
       {"copy of a half", WorkKind::copy, 0, 6 * (2 + 4),
        [](Backend& b, Device d) { b.copy(zeros({6}, kFloat16, d), f({6}, d)); }},

@@ -2,6 +2,7 @@
 // there; its gradient where pieces meet is PyTorch's. Of halves each is rounded once, see
 // [note: formulas].
 #include <algorithm>
+#include <array>
 
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/nn_ops.h>
@@ -156,10 +157,8 @@ struct Prelu : Op {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), t = f(input(0));
-    Grads grads{Tensor(), Tensor()};
-    if (needs(0)) grads[0] = f.run(where(t > 0, dy, where(t > 0, 0, dy) * f(input(1))));
-    if (needs(1)) grads[1] = f.run(where(t > 0, 0, dy * where(t > 0, 0, t)));
-    return grads;
+    return f.run({{needs(0), where(t > 0, dy, where(t > 0, 0, dy) * f(input(1)))},
+                  {needs(1), where(t > 0, 0, dy * where(t > 0, 0, t))}});
   }
 };
 
@@ -183,8 +182,8 @@ struct Glu : Op {
     const Term to_a = dy * s, to_b = dy * a * (s * (1.0 - s));
     if (grad_enabled()) return {cat({f.run(to_a), f.run(to_b)}, axis)};
     const Array both = Array::empty(x.shape(), x.dtype(), x.device());
-    f.run_into(to_a, both.slice(axis, 0, half));
-    f.run_into(to_b, both.slice(axis, half, 2 * half));
+    Array halves[] = {both.slice(axis, 0, half), both.slice(axis, half, 2 * half)};
+    f.run_into(std::array{to_a, to_b}, halves);
     return {Tensor(both)};
   }
 };

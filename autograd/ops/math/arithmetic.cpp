@@ -34,21 +34,19 @@ struct Div : Map<k::Div> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), b = f(input(1));
-    return {needs(0) ? f.run(dy / b) : Tensor(),
-            needs(1) ? f.run(-(dy / b) * f(input(0)) / b) : Tensor()};
+    const Term to_b = needs(1) ? -(dy / b) * f(input(0)) / b : dy;
+    return f.run({{needs(0), dy / b}, {needs(1), to_b}});
   }
 };
 struct Pow : Map<k::Pow, Save::both> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1)), y = f(output());
-    Grads grads{Tensor(), Tensor()};
     // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0. g stays outside, so that
     // its derivative is not 0 times an infinity.
-    if (needs(0)) grads[0] = f.run(dy * where_equal(b, 0, 0, b * pow(a, b - 1)));
     const Term to_b = y * log(a);
-    if (needs(1)) grads[1] = f.run(dy * where_equal(a, 0, where(b >= 0, 0, to_b), to_b));
-    return grads;
+    return f.run({{needs(0), dy * where_equal(b, 0, 0, b * pow(a, b - 1))},
+                  {needs(1), dy * where_equal(a, 0, where(b >= 0, 0, to_b), to_b)}});
   }
 };
 struct Remainder : Map<k::Remainder, Save::input> {
@@ -66,16 +64,14 @@ struct Maximum : Map<k::Maximum, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
-    return {needs(0) ? f.run(share(dy, a, b)) : Tensor(),
-            needs(1) ? f.run(share(dy, b, a)) : Tensor()};
+    return f.run({{needs(0), share(dy, a, b)}, {needs(1), share(dy, b, a)}});
   }
 };
 struct Minimum : Map<k::Minimum, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
-    return {needs(0) ? f.run(share(dy, b, a)) : Tensor(),
-            needs(1) ? f.run(share(dy, a, b)) : Tensor()};
+    return f.run({{needs(0), share(dy, b, a)}, {needs(1), share(dy, a, b)}});
   }
 };
 struct Atan2 : Map<k::Atan2, Save::input> {
@@ -85,7 +81,7 @@ struct Atan2 : Map<k::Atan2, Save::input> {
     // At the origin, and where squares do not tell it from here, there is no angle to change.
     const Term length = square(y) + square(x);
     const Term scaled = where(length <= 0, 0, dy / where(length <= 0, 1, length));
-    return {needs(0) ? f.run(scaled * x) : Tensor(), needs(1) ? f.run(-scaled * y) : Tensor()};
+    return f.run({{needs(0), scaled * x}, {needs(1), -scaled * y}});
   }
 };
 struct LogAddExp : Map<k::LogAddExp, Save::input> {
@@ -93,8 +89,7 @@ struct LogAddExp : Map<k::LogAddExp, Save::input> {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     // Each part by itself: 1 - part would have lost the digits of a small one.
-    return {needs(0) ? f.run(dy * sigmoid(a - b)) : Tensor(),
-            needs(1) ? f.run(dy * sigmoid(b - a)) : Tensor()};
+    return f.run({{needs(0), dy * sigmoid(a - b)}, {needs(1), dy * sigmoid(b - a)}});
   }
 };
 // From the nearer end, so that a weight of 1 gives b itself, however large a is.

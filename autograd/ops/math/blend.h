@@ -9,9 +9,9 @@ struct Blend : Map<core::kernels::Lerp, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), weight = f(input(2));
-    return {needs(0) ? f.run(dy * (1.0 - weight)) : Tensor(),
-            needs(1) ? f.run(dy * weight) : Tensor(),
-            needs(2) ? f.run(dy * (f(input(1)) - f(input(0)))) : Tensor()};
+    return f.run({{needs(0), dy * (1.0 - weight)},
+                  {needs(1), dy * weight},
+                  {needs(2), dy * (f(input(1)) - f(input(0)))}});
   }
 };
 

@@ -99,12 +99,9 @@ struct Xlogy : Map<k::Xlogy, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), x = f(input(0)), y = f(input(1));
-    Grads grads{Tensor(), Tensor()};
     // Where nothing flows back, nothing comes out, even if log(y) is infinite or NaN.
     const Term slope = where_equal(x, 0, where(y <= 0, 0, log(y)), log(y));
-    if (needs(0)) grads[0] = f.run(where_equal(dy, 0, dy, dy * slope));
-    if (needs(1)) grads[1] = f.run(dy * x / y);
-    return grads;
+    return f.run({{needs(0), where_equal(dy, 0, dy, dy * slope)}, {needs(1), dy * x / y}});
   }
 };
 
@@ -112,8 +109,8 @@ struct Hypot : Map<k::Hypot, Save::both> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), length = f(output());
-    return {needs(0) ? f.run(dy * (f(input(0)) / length)) : Tensor(),
-            needs(1) ? f.run(dy * (f(input(1)) / length)) : Tensor()};
+    return f.run(
+        {{needs(0), dy * (f(input(0)) / length)}, {needs(1), dy * (f(input(1)) / length)}});
   }
 };
 

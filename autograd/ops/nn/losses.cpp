@@ -33,8 +33,9 @@ struct Pairs : Op {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
-    return {needs(0) ? f.run(loss.to_x(dy, a, b, parameter)) : Tensor(),
-            needs(1) && loss.to_y ? f.run(loss.to_y(dy, a, b, parameter)) : Tensor()};
+    const bool to_y = needs(1) && loss.to_y;
+    return f.run({{needs(0), loss.to_x(dy, a, b, parameter)},
+                  {to_y, to_y ? loss.to_y(dy, a, b, parameter) : dy}});
   }
 };
 

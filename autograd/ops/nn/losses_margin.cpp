@@ -310,8 +310,9 @@ struct GaussianNll : Op {
     const Tensor fixed = input(2).detach();
     const Term v = grad_enabled() ? variance + f(clamp(fixed, eps, {}) - fixed)
                                   : clamp(variance, eps, kUnbounded);
-    return {needs(0) ? f.run(dy * (d / v)) : Tensor(), needs(1) ? f.run(-dy * (d / v)) : Tensor(),
-            needs(2) ? f.run(dy * ((1 - square(d) / v) / v * 0.5)) : Tensor()};
+    return f.run({{needs(0), dy * (d / v)},
+                  {needs(1), -dy * (d / v)},
+                  {needs(2), dy * ((1 - square(d) / v) / v * 0.5)}});
   }
 };
 

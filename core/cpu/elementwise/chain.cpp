@@ -44,23 +44,25 @@ struct Step {
   int16_t arity;
   std::array<int16_t, 4> from;
   unsigned repeated;
-  int slot;
+  int slot;  // kNoSlot where the result goes straight to its array
+  int16_t out;
 };
 
 struct Chain {
   std::vector<Input> inputs;
   std::vector<Step> steps;
-  BlockWriter writer;
+  std::vector<BlockWriter> writers;
   DType compute;
   int64_t block;  // elements
 
   Chain(std::span<const ChainStep> list, std::span<const Operand> operands, DType dtype,
-        const Array& out)
-      : writer(out, dtype), compute(dtype), block(int64_t{sizeof(Scratch)} / item_size(dtype)) {
+        std::span<const Array> outs)
+      : compute(dtype), block(int64_t{sizeof(Scratch)} / item_size(dtype)) {
+    for (const Array& out : outs) writers.emplace_back(out, dtype);
     Slots slots;
     for (const Operand& operand : operands) {
       Input& input = inputs.emplace_back();
-      if (operand.array) input.reader.emplace(*operand.array, out.shape(), dtype);
+      if (operand.array) input.reader.emplace(*operand.array, outs[0].shape(), dtype);
       input.number = operand.scalar;
       input.repeated = !operand.array || input.reader->constant();
       const bool in_place =
@@ -83,8 +85,9 @@ struct Chain {
       }
     }
     if (!kernel_repeats(step.op.index, compute, repeated)) repeated = 0;
-    steps.push_back(
-        {map_kernel(step.op.index, compute), step.arity, step.from, repeated, slots.take()});
+    const bool in_place = step.out >= 0 && writers[static_cast<size_t>(step.out)].has_rows();
+    steps.push_back({map_kernel(step.op.index, compute), step.arity, step.from, repeated,
+                     in_place ? kNoSlot : slots.take(), step.out});
   }
 
   void run(int64_t begin, int64_t end) const {
@@ -96,24 +99,34 @@ struct Chain {
       read[i] = memory(inputs[i].slot);
       repeat(inputs[i], std::min(block, end - begin), memory(inputs[i].slot));
     }
-    std::byte* const spare = memory(steps.back().slot);
+    std::vector<std::byte*> results(steps.size());
     for (int64_t at = begin; at < end;) {
-      const BlockWriter::Row to = writer.row(at, spare);
-      const int64_t count = read_block(at, std::min({block, end - at, to.count}), memory, read);
+      int64_t count = std::min(block, end - at);
+      for (size_t i = 0; i < steps.size(); ++i) {
+        results[i] = memory(steps[i].slot);
+        if (steps[i].out < 0) continue;
+        const BlockWriter::Row to = writer(steps[i]).row(at, results[i]);
+        results[i] = to.first;
+        count = std::min(count, to.count);
+      }
+      count = read_block(at, count, memory, read);
       for (size_t i = 0; i < steps.size(); ++i) {
         const Step& step = steps[i];
         const std::byte* blocks[4];
         for (int k = 0; k < step.arity; ++k) {
           const int64_t from = step.from[static_cast<size_t>(k)];
-          blocks[k] = from < 0 ? read[static_cast<size_t>(~from)]
-                               : memory(steps[static_cast<size_t>(from)].slot);
+          blocks[k] =
+              from < 0 ? read[static_cast<size_t>(~from)] : results[static_cast<size_t>(from)];
         }
-        const bool is_last = i + 1 == steps.size();
-        step.kernel(count, blocks, step.repeated, is_last ? to.first : memory(step.slot));
+        step.kernel(count, blocks, step.repeated, results[i]);
+        if (step.out >= 0 && step.slot != kNoSlot) writer(step).commit(at, count, results[i]);
       }
-      if (to.first == spare) writer.commit(at, count, spare);
       at += count;
     }
+  }
+
+  const BlockWriter& writer(const Step& step) const {
+    return writers[static_cast<size_t>(step.out)];
   }
 
   // Inputs from `at` on, of which there are `most` or, where a row ends before, fewer: how many.
@@ -146,10 +159,10 @@ struct Chain {
 }  // namespace
 
 void CpuBackend::chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
-                       DType compute, const Array& out) {
-  const int64_t n = out.numel();
+                       DType compute, std::span<const Array> outs) {
+  const int64_t n = outs[0].numel();
   if (n == 0) return;
-  const Chain chain(steps, inputs, compute, out);
+  const Chain chain(steps, inputs, compute, outs);
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { chain.run(begin, end); });
 }
 
