@@ -110,21 +110,6 @@ struct LerpScalar : Op {
   }
   Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
 };
-struct Addcmul : Op {
-  Scalar value;
-  explicit Addcmul(Scalar v) : value(v) {}
-  bool saves_input(int i) const { return (i == 1 && needs(2)) || (i == 2 && needs(1)); }
-  const char* name() const override { return "addcmul"; }
-  Array forward(const Array& x, const Array& a, const Array& b) {
-    return core::map<k::Addcmul>(x, a, b, value);
-  }
-  Grads backward(const Tensor& g) override {
-    Formula f;
-    const Term dy = f(g);
-    return {g, needs(1) ? f.run(dy * f(input(2)) * value.real()) : Tensor(),
-            needs(2) ? f.run(dy * f(input(1)) * value.real()) : Tensor()};
-  }
-};
 struct Where : Map<k::Where> {
   bool saves_input(int i) const { return i == 0; }
   Grads backward(const Tensor& g) override {
@@ -140,12 +125,9 @@ struct WithScalar : Op {
   const char* name() const override { return F::name; }
   Array forward(const Array& a) { return core::map<F>(a, scalar); }
 };
-struct AddScalar : WithScalar<k::Add> {
-  using WithScalar::WithScalar;
-  Grads backward(const Tensor& g) override { return {g}; }
-};
-struct SubScalar : WithScalar<k::Sub> {
-  using WithScalar::WithScalar;
+template <class F>
+struct Shifted : WithScalar<F> {
+  using WithScalar<F>::WithScalar;
   Grads backward(const Tensor& g) override { return {g}; }
 };
 struct MulScalar : WithScalar<k::Mul> {
@@ -155,10 +137,6 @@ struct MulScalar : WithScalar<k::Mul> {
 struct DivScalar : WithScalar<k::Div> {
   using WithScalar::WithScalar;
   Grads backward(const Tensor& g) override { return {g / scalar}; }
-};
-struct RemainderScalar : WithScalar<k::Remainder> {
-  using WithScalar::WithScalar;
-  Grads backward(const Tensor& g) override { return {g}; }
 };
 struct PowScalar : WithScalar<k::Pow> {
   using WithScalar::WithScalar;
@@ -247,13 +225,6 @@ void check_condition(const char* op, const Tensor& condition) {
         "; compare it to get bool");
 }
 
-// Of three operands.
-DType common_dtype(const Tensor& x, const Tensor& a, const Tensor& b) {
-  Promotion all;
-  for (const Tensor* each : {&x, &a, &b}) all.add(each->dtype(), each->ndim());
-  return all.dtype();
-}
-
 Tensor where_number(const Tensor& condition, const Tensor& x, Scalar number, bool first) {
   check_condition("where", condition);
   const DType dtype = promote(x.dtype(), number);
@@ -269,7 +240,7 @@ Tensor add(const Tensor& a, const Tensor& b) {
 }
 Tensor add(const Tensor& a, Scalar b) {
   const detail::Named named("add", {"a", a});
-  return record(AddScalar(b), a);
+  return record(Shifted<k::Add>(b), a);
 }
 Tensor sub(const Tensor& a, const Tensor& b) {
   const detail::Named named("sub", {"a", a}, {"b", b});
@@ -277,7 +248,7 @@ Tensor sub(const Tensor& a, const Tensor& b) {
 }
 Tensor sub(const Tensor& a, Scalar b) {
   const detail::Named named("sub", {"a", a});
-  return record(SubScalar(b), a);
+  return record(Shifted<k::Sub>(b), a);
 }
 Tensor sub(Scalar a, const Tensor& b) {
   const detail::Named named("sub", {"b", b});
@@ -320,7 +291,7 @@ Tensor pow(Scalar base, const Tensor& exponent) {
   return record(ScalarPow(base), exponent);
 }
 Tensor remainder(const Tensor& a, const Tensor& b) { return record(Remainder{}, a, b); }
-Tensor remainder(const Tensor& a, Scalar b) { return record(RemainderScalar(b), a); }
+Tensor remainder(const Tensor& a, Scalar b) { return record(Shifted<k::Remainder>(b), a); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return record(Maximum{}, a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return record(Minimum{}, a, b); }
 Tensor atan2(const Tensor& y, const Tensor& x) { return record(Atan2{}, y, x); }
@@ -332,23 +303,6 @@ Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   detail::check_defined("lerp", {{"a", a}, {"b", b}, {"weight", weight}});
   return record(Lerp{}, a, b, weight);
-}
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
-  detail::check_defined("addcmul", {{"x", x}, {"a", a}, {"b", b}});
-  const bool floating = is_floating(common_dtype(x, a, b));
-  check(floating || fits(value, kInt64), "addcmul: ", value, " does not fit int64");
-  return record(Addcmul(floating ? value : Scalar(value.to<int64_t>())), x, a, b);
-}
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
-  const detail::Named named("addcdiv", {"x", x}, {"a", a}, {"b", b});
-  detail::check_defined("addcdiv", {{"x", x}, {"a", a}, {"b", b}});
-  if (detail::any_half(x, a, b)) {
-    return detail::in_float32("addcdiv", {x, a, b},
-                              [=](const auto& in) { return addcdiv(in[0], in[1], in[2], value); });
-  }
-  const DType common = common_dtype(x, a, b);
-  if (!is_floating(common)) return x + a / b * value;
-  return x.to(common) + a.to(common) / b.to(common) * value;
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   detail::check_defined("where", {{"condition", condition}, {"a", a}, {"b", b}});
