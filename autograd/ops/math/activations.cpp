@@ -3,6 +3,7 @@
 // [note: formulas].
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/nn_ops.h>
@@ -115,7 +116,8 @@ Tensor tanhshrink(const Tensor& x) {
 Tensor softshrink(const Tensor& x, double lambda) {
   check(lambda >= 0.0, "softshrink: lambda must not be negative: ", lambda);
   const auto value = [](Term t, double bound, double) {
-    return where(abs(t) <= bound, 0, t - sign(t) * bound);
+    if (std::isinf(bound)) return where(abs(t) <= bound, 0, t);
+    return t - clamp(t, -bound, bound);
   };
   return record(Curve("softshrink", value, zero_within, lambda), x);
 }
