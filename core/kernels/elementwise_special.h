@@ -215,6 +215,11 @@ struct Sigmoid : OnFloats {
   static constexpr auto name = "sigmoid";
   HERO_HD auto operator()(auto x) const { return math::sigmoid_in_vectors(x); }
 };
+struct Tanh : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "tanh";
+  HERO_HD auto operator()(auto x) const { return math::tanh_in_vectors(x); }
+};
 /// x^3; of float computed in double and rounded once.
 struct Cube : OnFloats {
   static constexpr int arity = 1;

@@ -17,6 +17,7 @@ namespace hero::math {
 /// \{
 [[gnu::always_inline]] HERO_HD inline float exp_in_vectors(float x) { return exp(x); }
 [[gnu::always_inline]] HERO_HD inline float sigmoid_in_vectors(float x) { return sigmoid(x); }
+[[gnu::always_inline]] HERO_HD inline float tanh_in_vectors(float x) { return tanh(x); }
 /// \}
 
 HERO_HD inline float sqrt(float x) { return std::sqrt(x); }

@@ -22,7 +22,6 @@ HERO_HD inline double atan(double x) { return std::atan(x); }
 HERO_HD inline double atan2(double y, double x) { return std::atan2(y, x); }
 HERO_HD inline double sinh(double x) { return std::sinh(x); }
 HERO_HD inline double cosh(double x) { return std::cosh(x); }
-HERO_HD inline double tanh(double x) { return std::tanh(x); }
 HERO_HD inline double pow(double x, double y) { return std::pow(x, y); }
 
 /// 1 / (1 + e^-x), down to the denormals.

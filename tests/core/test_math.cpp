@@ -305,6 +305,8 @@ TEST_CASE("double functions of our own keep their stated bounds", "[core]") {
   HERO_RANGE(exp_in_vectors, std::exp, -708, 709.7, 0.7);
   HERO_RANGE(exp_in_vectors, std::exp, -1, 1, 0.7);
   HERO_RANGE(exp_in_vectors, std::exp, -750, -708, 1.0);
+  HERO_RANGE(tanh, std::tanh, -25, 25, 1.5);
+  HERO_RANGE(tanh, std::tanh, -1, 1, 1.5);
   HERO_RANGE(exp2, std::exp2, -1080, 1030, 1.0);
   HERO_RANGE(erf, std::erf, -7, 7, 1.5);
   HERO_RANGE(erfc, std::erfc, -7, 28, 4.0);
