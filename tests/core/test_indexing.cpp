@@ -119,6 +119,37 @@ TEST_CASE("index_add adds scaled slices in index order", "[core]") {
   }
 }
 
+TEST_CASE("index_add of halves adds up in float32, whether it names few slices or many", "[core]") {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    for (const int64_t width : {3, 40}) {
+      for (const Ints& list : {Ints{5, 1, 5, 5}, Ints{0, 6, 3, 3, 2, 3, 1, 1, 0}}) {
+        const auto n = static_cast<int64_t>(list.size());
+        const Array index = Array::from(list, {n}), x = noise({2, 7, width}, dtype, 5);
+        const Array src = noise({2, n, width}, dtype, 6);
+        const Array wide = index_add(x.to(kFloat32), 1, index, src.to(kFloat32), 0.3);
+        REQUIRE(same(index_add(x, 1, index, src, 0.3), wide.to(dtype)));
+        const Array turned = x.transpose(1, 2).contiguous(), other = src.transpose(1, 2);
+        REQUIRE(same(index_add(turned, 2, index, other, 0.3).transpose(1, 2).contiguous(),
+                     wide.to(dtype)));
+      }
+    }
+  }
+}
+
+TEST_CASE("of several slices that are put at one place the last one stays", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kBool}) {
+    const Array x = noise({2, 5, 40}, kFloat32, 1).to(dtype);
+    const Array src = noise({2, 3, 40}, kFloat32, 2).to(dtype);
+    const Array index = Array::from(Ints{4, 1, 4}, {1, 3, 1}).expand({2, 3, 40});
+    const Array out = scatter(ScatterMode::assign, x, 1, index, src);
+    REQUIRE(same(out.select(1, 4).contiguous(), src.select(1, 2).contiguous()));
+    REQUIRE(same(out.select(1, 1).contiguous(), src.select(1, 1).contiguous()));
+    for (const int64_t kept : {0, 2, 3}) {
+      REQUIRE(same(out.select(1, kept).contiguous(), x.select(1, kept).contiguous()));
+    }
+  }
+}
+
 TEST_CASE("nonzero lists positions in row-major order", "[core]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Array x = Array::from(std::vector<float>{0, 1, 0, nan, -0.0f, 2}, {2, 3});
@@ -133,6 +164,22 @@ TEST_CASE("nonzero lists positions in row-major order", "[core]") {
   const auto found = nonzero(make({n}, [](int64_t i) { return i % 3 == 0; })).to_vector<int64_t>();
   REQUIRE(found.size() == static_cast<size_t>((n + 2) / 3));
   for (size_t i = 0; i < found.size(); ++i) REQUIRE(found[i] == static_cast<int64_t>(3 * i));
+  // Lines that blocks and chunks cut, with none, some and all of them found.
+  for (const Shape& shape : {Shape{2, 3, 1, 40'001}, Shape{300, 7, 50}, Shape{70'000, 1}}) {
+    const Array flags = make(shape, [](int64_t i) { return i / 1000 % 3 < i % 3; });
+    const auto values = flags.to_vector<float>();
+    Ints expected;
+    for (int64_t i = 0; i < shape.numel(); ++i) {
+      if (values[static_cast<size_t>(i)] == 0.0f) continue;
+      for (int d = 0, last = shape.size(); d < last; ++d) {
+        int64_t after = 1;
+        for (int e = d + 1; e < last; ++e) after *= shape[e];
+        expected.push_back(i / after % shape[d]);
+      }
+    }
+    REQUIRE(nonzero(flags).to_vector<int64_t>() == expected);
+    REQUIRE(nonzero(awkward(flags)).to_vector<int64_t>() == expected);
+  }
 }
 
 TEST_CASE("numbers have one position to index", "[core]") {

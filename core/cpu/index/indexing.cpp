@@ -1,5 +1,6 @@
 // Reading and writing through indices. Writers go line by line along the indexed dimension, each
 // line in index order on one thread: no atomics, and the same bits for any number of threads.
+#include <algorithm>
 #include <atomic>
 #include <type_traits>
 #include <vector>
@@ -171,6 +172,21 @@ void select_slabs(const Array& x, int dim, const Array& index, const Array& out)
   });
 }
 
+// The reverse, where the last one of several slices for one place stays.
+void put_slabs(const Array& src, int dim, const Array& index, const Array& out) {
+  const Slabs parts = slabs(src, dim);
+  const int64_t n = src.shape()[dim], size = out.shape()[dim];
+  const int64_t bytes = parts.inner * item_size(src.dtype());
+  const int64_t* to = index.data<int64_t>();
+  parallel_for(parts.outer, std::max<int64_t>(1, kGrain / (n * parts.inner)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin * n; i < end * n; ++i) {
+                   std::memcpy(out.bytes() + (i / n * size + to[i % n]) * bytes,
+                               src.bytes() + i * bytes, static_cast<size_t>(bytes));
+                 }
+               });
+}
+
 // Whole slices, cut into pieces of columns that threads work on alone.
 template <class T, ScatterMode kMode>
 void scatter_slabs(const Array& src, int dim, const Array& index, Scalar alpha, const Array& out) {
@@ -238,6 +254,33 @@ int64_t first_outside(const Array& index, int64_t size) {
   return at;
 }
 
+// index_add of halves in float32: where the index is short, of the slices alone that it names.
+void add_widened(CpuBackend& cpu, const Array& src, int dim, const Array& index, Scalar alpha,
+                 const Array& out) {
+  const Array dense = index.contiguous(), terms = src.to(kFloat32);
+  const int64_t n = dense.numel();
+  const int64_t* list = dense.data<int64_t>();
+  if (out.ndim() == 0 || n >= out.shape()[dim]) {
+    const Array wide = out.to(kFloat32);
+    cpu.index_add(terms, dim, dense, alpha, wide);
+    return cpu.copy(wide, out);
+  }
+  std::vector<int64_t> named(list, list + n), places;
+  std::sort(named.begin(), named.end());
+  named.erase(std::unique(named.begin(), named.end()), named.end());
+  for (int64_t i = 0; i < n; ++i) {
+    places.push_back(std::lower_bound(named.begin(), named.end(), list[i]) - named.begin());
+  }
+  Shape shape = out.shape();
+  shape[dim] = static_cast<int64_t>(named.size());
+  const Array rows = Array::from(named, {shape[dim]}), some = Array::empty(shape, out.dtype());
+  cpu.index_select(out, dim, rows, some);
+  const Array wide = some.to(kFloat32);
+  cpu.index_add(terms, dim, Array::from(places, {n}), alpha, wide);
+  cpu.copy(wide, some);
+  cpu.scatter(ScatterMode::assign, some, dim, spread(rows, dim, shape), out);
+}
+
 }  // namespace
 
 Array CpuBackend::checked_index(const char* op, const Array& index, int64_t size) {
@@ -281,6 +324,7 @@ void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Arra
   // src may be larger than index: what lies beyond is not used.
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
   const Array list = slices_of(index, dim, out, used);
+  if (list.defined() && mode == ScatterMode::assign) return put_slabs(used, dim, list, out);
   dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
     if (list.defined() && mode == ScatterMode::add) {
       return scatter_slabs<T, ScatterMode::add>(used, dim, list, 1, out);
@@ -311,11 +355,7 @@ void CpuBackend::index_select(const Array& x, int dim, const Array& index, const
 void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar alpha,
                            const Array& out) {
   if (src.numel() == 0) return;
-  if (sums_are_rounded(out, index)) {
-    const Array wide = out.to(kFloat32);
-    index_add(src, dim, index, alpha, wide);
-    return copy(wide, out);
-  }
+  if (sums_are_rounded(out, index)) return add_widened(*this, src, dim, index, alpha, out);
   const Slabs parts = slabs(src, dim);
   const bool dense = parts.dense && out.is_contiguous() && index.is_contiguous() &&
                      src.dtype() == out.dtype() && parts.inner >= kPiece;
@@ -323,44 +363,6 @@ void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar
     if (dense) return scatter_slabs<T, ScatterMode::add>(src, dim, index, alpha, out);
     scatter_as<T>(ScatterMode::add, src, dim, spread(index, dim, src.shape()), alpha, out);
   });
-}
-
-Array CpuBackend::nonzero(const Array& x) {
-  const int64_t n = x.numel();
-  if (n == 0) return Array::empty({0, x.ndim()}, kInt64);
-  const BlockReader reader(x, x.shape(), kBool);
-  const int64_t chunks = (n + kGrain - 1) / kGrain;
-  // First how many lie in each chunk, then each chunk knows where its rows begin.
-  std::vector<int64_t> starts(static_cast<size_t>(chunks) + 1);
-  const auto scan = [&](int64_t begin, int64_t end, auto&& found) {
-    Scratch scratch;
-    for (int64_t at = begin; at < end; at += kBlock) {
-      const int64_t count = std::min(kBlock, end - at);
-      const std::byte* flags = reader.read(at, count, scratch.bytes);
-      for (int64_t i = 0; i < count; ++i) {
-        if (flags[i] != std::byte{0}) found(at + i);
-      }
-    }
-  };
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    int64_t count = 0;
-    scan(begin, end, [&](int64_t) { ++count; });
-    starts[static_cast<size_t>(begin / kGrain) + 1] = count;
-  });
-  for (size_t i = 1; i < starts.size(); ++i) starts[i] += starts[i - 1];
-  Array result = Array::empty({starts.back(), x.ndim()}, kInt64);
-  if (result.numel() == 0) return result;
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    int64_t* row = result.data<int64_t>() + starts[static_cast<size_t>(begin / kGrain)] * x.ndim();
-    scan(begin, end, [&](int64_t position) {
-      for (int d = x.ndim() - 1; d >= 0; --d) {
-        row[d] = position % x.shape()[d];
-        position /= x.shape()[d];
-      }
-      row += x.ndim();
-    });
-  });
-  return result;
 }
 
 }  // namespace hero::core::cpu
