@@ -166,6 +166,7 @@ struct Softplus : OnFloats {
 /// x, low, high; NaN stays, and a bound that is NaN gives NaN.
 struct Clamp : OnNumbers {
   static constexpr int arity = 3;
+  static constexpr bool repeats = true;
   static constexpr auto name = "clamp";
   template <class T>
   HERO_HD T operator()(T x, T low, T high) const {

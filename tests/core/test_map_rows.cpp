@@ -1,4 +1,6 @@
 // How elementwise kernels read what they are given.
+#include <cmath>
+
 #include "support/arrays.h"
 #include "support/catch.h"
 
@@ -44,4 +46,35 @@ TEST_CASE("rows that repeat or lie side by side are read in place", "[core]") {
   const Array own = a.clone();
   map_into<kernels::Sub>(own, own, row);
   REQUIRE(same(own, naive(a, row)));
+}
+
+TEST_CASE("parameters that are the same for all or along rows are read once", "[core]") {
+  const Shape shape{6, 5, 201};
+  const Array a = noise(shape, kFloat32, 1), row = noise({201}, kFloat32, 2);
+  const Array column = noise({5, 1}, kFloat32, 3), one = noise({1}, kFloat32, 4);
+  const Array nan = Array::full({5, 1}, std::nan(""));
+  for (const Array& x : {a, awkward(a), column, one}) {
+    for (const Array& low : {column, row, one, a, nan, column.to(kFloat64).to(kFloat16)}) {
+      for (const Array& high : {column, row, one, nan}) {
+        if (broadcast_shapes("clamp", broadcast_shapes("clamp", x.shape(), low.shape()),
+                             high.shape()) != shape) {
+          continue;
+        }
+        const auto whole = [&](const Array& y) {
+          return y.to(kFloat32).expand(shape).contiguous();
+        };
+        const Array l = whole(x), m = whole(low), r = whole(high);
+        Array held = Array::empty(shape), moved = Array::empty(shape);
+        for (int64_t i = 0; i < a.numel(); ++i) {
+          const float p = l.data<float>()[i], q = m.data<float>()[i], s = r.data<float>()[i];
+          held.data<float>()[i] = kernels::Clamp{}(p, q, s);
+          moved.data<float>()[i] = p * q + s;
+        }
+        REQUIRE(same(map<kernels::Clamp>(x, low, high), held));
+        REQUIRE(same(map<kernels::Affine>(x, low, high), moved));
+      }
+    }
+  }
+  REQUIRE(same(map<kernels::Clamp>(a, Scalar(-0.5), Scalar(0.25)),
+               map<kernels::Clamp>(a, Array::full(shape, -0.5), Array::full(shape, 0.25))));
 }

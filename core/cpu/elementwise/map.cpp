@@ -53,23 +53,30 @@ struct MapJob {
   unsigned repeated = 0;  // inputs of which the kernel gets one element for all, or for a row
   bool in_place = true;   // what is read and written needs no block of scratch
 
-  void add(size_t i, uint16_t op, const Shape& shape) {
-    const auto repeats = [&] {
-      if (!kernel_repeats(op, compute, repeated | 1u << i)) return false;
-      repeated |= 1u << i;
-      return true;
-    };
-    if (inputs[i].array) readers[i].emplace(*inputs[i].array, shape, compute);
-    if (!readers[i] || readers[i]->constant()) {
-      access[i] = Access::constant;
-      if (!repeats()) in_place = false;
-    } else if (readers[i]->direct() || readers[i]->has_rows(1) ||
-               (readers[i]->has_rows(0) && repeats())) {
-      access[i] = Access::row;
-    } else {
-      in_place = false;
+  void add_inputs(uint16_t op, const Shape& shape) {
+    unsigned wanted = 0;  // inputs that are the same for all, or along a row
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].array) readers[i].emplace(*inputs[i].array, shape, compute);
+      if (is_constant(i) || (!lies_in_rows(i) && readers[i]->has_rows(0))) wanted |= 1u << i;
+    }
+    // Those for which there is a loop: all of them or, else, the first one that has its own.
+    if (kernel_repeats(op, compute, wanted)) repeated = wanted;
+    for (size_t i = 0; i < inputs.size() && repeated == 0; ++i) {
+      const unsigned alone = wanted & 1u << i;
+      if (alone != 0 && kernel_repeats(op, compute, alone)) repeated = alone;
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool repeats = (repeated >> i & 1u) != 0;
+      if (is_constant(i)) {
+        access[i] = Access::constant;
+      } else if (repeats || lies_in_rows(i)) {
+        access[i] = Access::row;
+      }
+      if (!repeats && access[i] != Access::row) in_place = false;
     }
   }
+  bool is_constant(size_t i) const { return !readers[i] || readers[i]->constant(); }
+  bool lies_in_rows(size_t i) const { return readers[i]->direct() || readers[i]->has_rows(1); }
 
   void run(int64_t begin, int64_t end) const {
     Scratch scratch[kMaxArity + 1];
@@ -163,7 +170,7 @@ void CpuBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, c
   MapJob job{kernel, inputs, compute};
   job.writer.emplace(out, stored);
   job.in_place = job.writer->has_rows();
-  for (size_t i = 0; i < inputs.size(); ++i) job.add(i, op.index, out.shape());
+  job.add_inputs(op.index, out.shape());
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { job.run(begin, end); });
 }
 
