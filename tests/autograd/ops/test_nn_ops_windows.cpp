@@ -222,6 +222,7 @@ TEST_CASE("one number stands for all dimensions of a window") {
   CHECK(equal(avg_pool2d(x, 3, {.stride = 1, .padding = 1}),
               avg_pool2d(x, {3, 3}, {.stride = Pair{1, 1}, .padding = {1, 1}})));
   CHECK(equal(adaptive_avg_pool2d(x, 4), adaptive_avg_pool2d(x, {4, 4})));
+  CHECK(equal(adaptive_avg_pool2d(x, 1), mean(x, {2, 3}, true)));
   CHECK(equal(adaptive_max_pool2d(x, -1), x));
   CHECK(equal(lp_pool2d(x, 1.0, 2), lp_pool2d(x, 1.0, {2, 2})));
   CHECK(equal(upsample_nearest2d(x, 12), upsample_nearest2d(x, {12, 12})));
