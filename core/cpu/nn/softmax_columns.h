@@ -42,13 +42,17 @@ class SoftmaxColumns {
   [[gnu::noinline]] void softmax_backward(const RowsOf<const T>& g, const RowsOf<const T>& y,
                                           int64_t width, const RowsOf<T>& out) {
     start(width);
-    add_up([&](int64_t i) {
+    const auto take = [&](int64_t i, bool is_first, T* to) {
       const T *gradient = g[i], *from = y[i];
       fetch_row(g, i + 1);
       fetch_row(y, i + 1);
-      each([&](int64_t c) { terms_[c] = gradient[c] * from[c]; });
-      return terms_;
-    });
+      if (is_first) {
+        each([&](int64_t c) { to[c] = gradient[c] * from[c]; });
+      } else {
+        each([&](int64_t c) { to[c] += gradient[c] * from[c]; });
+      }
+    };
+    sums_.add_up_terms(n_, width_, take, sum_);
     for (int64_t i = 0; i < n_; ++i) {
       const T *gradient = g[i], *from = y[i];
       T* to = out[i];

@@ -16,13 +16,19 @@ class ColumnSums {
   // The sums of `width` columns of n rows; row(i) gives where row i is, and is called in order.
   template <class Row>
   void add_up(int64_t n, int64_t width, Row&& row, T* sums) {
+    const auto take = [&](int64_t i, bool is_first, T* to) {
+      const T* x = row(i);
+      is_first ? void(std::copy_n(x, width, to)) : add(x, to);
+    };
+    add_up_terms(n, width, take, sums);
+  }
+  // The same of terms that take(i, is_first, to) makes of row i: it sets `to` or adds to it.
+  template <class Take>
+  void add_up_terms(int64_t n, int64_t width, Take&& take, T* sums) {
     width_ = width;
     for (int64_t at = 0; at < n; at += kBlock) {
       const int64_t count = std::min(kBlock, n - at), whole = count - count % kStep;
-      for (int64_t i = 0; i < whole; ++i) {
-        const T* x = row(at + i);
-        i < kStep ? void(std::copy_n(x, width, lane(i))) : add(x, lane(i % kStep));
-      }
+      for (int64_t i = 0; i < whole; ++i) take(at + i, i < kStep, lane(i % kStep));
       for (int64_t step = whole > 0 ? kStep / 2 : 0; step > 0; step /= 2) {
         for (int64_t j = 0; j < step; ++j) add(lane(j + step), lane(j));
       }
@@ -31,7 +37,7 @@ class ColumnSums {
       } else {
         std::fill_n(sums, width, T(0));
       }
-      for (int64_t i = whole; i < count; ++i) add(row(at + i), sums);
+      for (int64_t i = whole; i < count; ++i) take(at + i, false, sums);
       if (n > kBlock) join(static_cast<uint64_t>(at / kBlock), at + count == n, sums);
     }
   }
