@@ -66,42 +66,34 @@ void forward_row(const RowNorm& norm, const T* x, int64_t n, T* out, T& mean, T&
   }
 }
 
-// `scaled` has room for a row; `g_sum` (may be null) is added.
+// One row's gradient of x, to which `g_sum` (may be null) is added, and its share of the gradients
+// of weight and bias: g and x are read from memory once. `scaled` and `terms` are rooms for a row.
 template <class T>
-void backward_row(const RowNorm& norm, const T* g, const T* x, const T* g_sum, int64_t n, T mean,
-                  T scale, T* g_x, T* scaled) {
-  const T share = T(1) / static_cast<T>(n);
-  const T* w = data_or_null<T>(norm.weight);
-  if (w != nullptr) {
+void backward_row(const RowNorm& norm, const T* g, const T* x, const T* w, const T* g_sum,
+                  int64_t n, T mean, T scale, T* g_x, T* scaled, T* terms, T* g_weight, T* g_bias) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) scaled[i] = g[i] * w[i];
-    g = scaled;
+  for (int64_t i = 0; i < n; ++i) {
+    const T normal = (x[i] - mean) * scale, product = g[i] * w[i];
+    scaled[i] = product;
+    terms[i] = product * normal;
+    g_weight[i] += g[i] * normal;
+    g_bias[i] += g[i];
   }
-  const T along_x = sum_of<T>(n, [&](int64_t i) { return g[i] * ((x[i] - mean) * scale); }) * share;
-  const T along_one = norm.centered ? sum_of<T>(n, [&](int64_t i) { return g[i]; }) * share : T(0);
+  const auto sum = [n](const T* of) {
+    return sum_blocks<T>(n, [&](int64_t at, int64_t count) { return block_sum(of + at, count); });
+  };
+  const T share = T(1) / static_cast<T>(n);
+  const T along_x = sum(terms) * share, along_one = norm.centered ? sum(scaled) * share : T(0);
   if (g_sum != nullptr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      g_x[i] = g_sum[i] + (g[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
+      g_x[i] = g_sum[i] + (scaled[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
     }
     return;
   }
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    g_x[i] = (g[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
-  }
-}
-
-// Adds one row's share of the gradients of weight and bias.
-template <class T>
-void add_row(const T* g, const T* x, int64_t n, T mean, T scale, T* g_weight, T* g_bias) {
-  if (g_weight != nullptr) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) g_weight[i] += g[i] * ((x[i] - mean) * scale);
-  }
-  if (g_bias != nullptr) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) g_bias[i] += g[i];
+    g_x[i] = (scaled[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
   }
 }
 
@@ -155,20 +147,24 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
       norm.g_residual != nullptr ? converter(g_x.dtype(), norm.g_residual->dtype()) : nullptr;
   const Workspace<T> sums(strips * 2 * n);
   parallel_for(strips, 1, [&](int64_t begin, int64_t end) {
-    const Workspace<T> scaled(n), wide(g.dtype() != kDTypeOf<T> ? n : 0);
+    const Workspace<T> scaled(n), terms(n), wide(g.dtype() != kDTypeOf<T> ? n : 0);
+    const T* w = data_or_null<T>(norm.weight);
+    const Workspace<T> ones(w == nullptr ? n : 0);
+    if (w == nullptr) {
+      std::fill_n(ones.data(), n, T(1));
+      w = ones.data();
+    }
     for (int64_t s = begin; s < end; ++s) {
       T* of_weight = sums.data() + s * 2 * n;
       T* of_bias = of_weight + n;
       std::fill_n(of_weight, 2 * n, T(0));
       for (int64_t r = s * height; r < std::min(rows, (s + 1) * height); ++r) {
         const T *row_g = row_of(g, r, n, wide.data()), *row_x = from + r * n;
-        backward_row(norm, row_g, row_x, g_sum != nullptr ? g_sum + r * n : nullptr, n, means[r],
-                     scales[r], to + r * n, scaled.data());
+        backward_row(norm, row_g, row_x, w, g_sum != nullptr ? g_sum + r * n : nullptr, n, means[r],
+                     scales[r], to + r * n, scaled.data(), terms.data(), of_weight, of_bias);
         if (norm.g_residual != nullptr) {
           narrow(n, row_bytes(g_x, r, n), 1, row_bytes(*norm.g_residual, r, n), 1);
         }
-        add_row(row_g, row_x, n, means[r], scales[r], g_weight != nullptr ? of_weight : nullptr,
-                g_bias != nullptr ? of_bias : nullptr);
       }
     }
   });
