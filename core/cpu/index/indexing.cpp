@@ -7,6 +7,7 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/kernels/scattered.h>
 #include <hero/core/kernels/wrapping.h>
@@ -117,8 +118,8 @@ void scatter_as(ScatterMode mode, const Array& src, int dim, const Array& index,
   const int64_t jump = stride_of(out, dim), n = values.length();
   const C factor = alpha.to<C>();
   parallel_for(values.count(), values.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<C> value_buffer(values.buffer_size());
-    std::vector<int64_t> index_buffer(indices.buffer_size());
+    const Workspace<C> value_buffer(values.buffer_size());
+    const Workspace<int64_t> index_buffer(indices.buffer_size());
     for (int64_t at = begin; at < end; at += values.group()) {
       const int64_t count = std::min(values.group(), end - at);
       const C* value = values.read(at, count, value_buffer.data());

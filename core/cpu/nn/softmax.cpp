@@ -1,11 +1,10 @@
 // Softmax along a dimension, a row at a time, or a piece of many columns side by side: it stays in
 // the cache while it is read for its largest element, its sum of exponentials and its result.
-#include <vector>
-
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/cpu/nn/softmax_columns.h>
 #include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/kernels/math.h>
 #include <hero/core/thread_pool.h>
 
@@ -70,7 +69,7 @@ void softmax_columns(SoftmaxKind kind, const Array& x, const ColumnLayout& layou
   const ColumnPieces<T> reader(x, layout), writer(out, layout);
   layout.share([&](int64_t begin, int64_t end) {
     SoftmaxColumns<T> columns(layout.n, layout.width);
-    std::vector<T> in(reader.room()), result(writer.room());
+    const Workspace<T> in(reader.room()), result(writer.room());
     for (int64_t piece = begin; piece < end; ++piece) {
       const int64_t width = layout.columns_of(piece);
       const RowsOf<const T> rows = reader.read(piece, in.data());
@@ -91,7 +90,7 @@ void softmax_columns_backward(SoftmaxKind kind, const Array& g, const Array& y,
   const ColumnPieces<T> gradients(g, layout), outputs(y, layout), writer(out, layout);
   layout.share([&](int64_t begin, int64_t end) {
     SoftmaxColumns<T> columns(layout.n, layout.width);
-    std::vector<T> in_g(gradients.room()), in_y(outputs.room()), result(writer.room());
+    const Workspace<T> in_g(gradients.room()), in_y(outputs.room()), result(writer.room());
     for (int64_t piece = begin; piece < end; ++piece) {
       const int64_t width = layout.columns_of(piece);
       const RowsOf<const T> rows_g = gradients.read(piece, in_g.data());
@@ -116,7 +115,7 @@ void softmax_as(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
   const RowWriter<T> writer(out, dim);
   const int64_t n = reader.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> in(reader.buffer_size()), result(writer.buffer_size());
+    const Workspace<T> in(reader.buffer_size()), result(writer.buffer_size());
     for (int64_t at = begin; at < end; at += reader.group()) {
       const int64_t count = std::min(reader.group(), end - at);
       const T* rows = reader.read(at, count, in.data());
@@ -145,8 +144,8 @@ void softmax_backward_as(SoftmaxKind kind, const Array& g, const Array& y, int d
   const RowWriter<T> writer(out, dim);
   const int64_t n = outputs.length();
   parallel_for(outputs.count(), outputs.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> in_g(gradients.buffer_size()), in_y(outputs.buffer_size());
-    std::vector<T> result(writer.buffer_size());
+    const Workspace<T> in_g(gradients.buffer_size()), in_y(outputs.buffer_size());
+    const Workspace<T> result(writer.buffer_size());
     for (int64_t at = begin; at < end; at += outputs.group()) {
       const int64_t count = std::min(outputs.group(), end - at);
       const T* rows_g = gradients.read(at, count, in_g.data());

@@ -1,5 +1,7 @@
 #pragma once
 // Softmaxes of columns side by side, with the bits of those of rows.
+#include <vector>
+
 #include <hero/core/cpu/reduce/column_sums.h>
 #include <hero/core/cpu/side_by_side.h>
 #include <hero/core/kernels/math.h>

@@ -5,6 +5,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/cpu/side_by_side.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -104,7 +105,7 @@ void arg_reduce_as(ArgOp op, const Array& x, int dim, const Array& values, const
   const BlockWriter value_writer(values, kDTypeOf<T>), index_writer(indices, kInt64);
   const int64_t n = reader.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> buffer(reader.buffer_size());
+    const Workspace<T> buffer(reader.buffer_size());
     for (int64_t at = begin; at < end; at += reader.group()) {
       const int64_t count = std::min(reader.group(), end - at);
       const T* rows = reader.read(at, count, buffer.data());

@@ -1,9 +1,9 @@
 #pragma once
 // Sums of columns in the order of row_sums.h.
 #include <bit>
-#include <vector>
 
 #include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/cpu/workspace.h>
 
 namespace hero::core::cpu {
 
@@ -11,8 +11,7 @@ template <class T>
 class ColumnSums {
  public:
   ColumnSums(int64_t n, int64_t width)
-      : lanes_(static_cast<size_t>((kStep + std::bit_width(static_cast<uint64_t>(n / kBlock)) + 1) *
-                                   width)) {}
+      : lanes_((kStep + std::bit_width(static_cast<uint64_t>(n / kBlock)) + 1) * width) {}
   // The sums of `width` columns of n rows; row(i) gives where row i is, and is called in order.
   template <class Row>
   void add_up(int64_t n, int64_t width, Row&& row, T* sums) {
@@ -63,7 +62,7 @@ class ColumnSums {
   }
   T* lane(int64_t i) { return lanes_.data() + i * width_; }
 
-  std::vector<T> lanes_;  // and sums of blocks, one for each level of the tree
+  Workspace<T> lanes_;  // and sums of blocks, one for each level of the tree
   int64_t width_ = 0;
 };
 

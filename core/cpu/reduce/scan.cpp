@@ -7,6 +7,7 @@
 #include <hero/core/cpu/lines.h>
 #include <hero/core/cpu/reduce/positions.h>
 #include <hero/core/cpu/side_by_side.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>
 
@@ -59,7 +60,7 @@ void scan_rows(Direction direction, const Array& x, int dim, const Array& out) {
   const RowWriter<T> writer(out, dim);
   const int64_t n = reader.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> in(reader.buffer_size()), result(writer.buffer_size());
+    const Workspace<T> in(reader.buffer_size()), result(writer.buffer_size());
     for (int64_t at = begin; at < end; at += reader.group()) {
       const int64_t count = std::min(reader.group(), end - at);
       const T* rows = reader.read(at, count, in.data());
@@ -146,8 +147,8 @@ void running_rows(const Array& x, int dim, const Array& values, const Array& pos
   const RowWriter<int64_t> writer(positions, dim);
   const int64_t n = reader.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> in(reader.buffer_size()), value_buffer(value_writer.buffer_size());
-    std::vector<int64_t> buffer(writer.buffer_size());
+    const Workspace<T> in(reader.buffer_size()), value_buffer(value_writer.buffer_size());
+    const Workspace<int64_t> buffer(writer.buffer_size());
     for (int64_t at = begin; at < end; at += reader.group()) {
       const int64_t count = std::min(reader.group(), end - at);
       const T* rows = reader.read(at, count, in.data());

@@ -11,6 +11,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/cpu/reduce/positions.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/kernels/sort_keys.h>
 #include <hero/core/thread_pool.h>
 
@@ -156,8 +157,8 @@ void sort_as(const Array& x, int dim, bool descending, const Array& values, cons
   const RowWriter<int64_t> index_writer(indices, dim);
   const int64_t n = reader.length(), k = value_writer.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> in(reader.buffer_size()), value_buffer(value_writer.buffer_size());
-    std::vector<int64_t> index_buffer(index_writer.buffer_size());
+    const Workspace<T> in(reader.buffer_size()), value_buffer(value_writer.buffer_size());
+    const Workspace<int64_t> index_buffer(index_writer.buffer_size());
     Pairs<uint64_t> pairs;
     Pairs<LongKey> long_pairs;
     for (int64_t at = begin; at < end; at += reader.group()) {
@@ -208,7 +209,7 @@ void find_kth_as(const Array& x, int dim, int64_t k, int64_t* positions) {
   const RowReader<T> reader(x, dim);
   const int64_t n = reader.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> in(reader.buffer_size());
+    const Workspace<T> in(reader.buffer_size());
     std::vector<uint64_t> pairs;
     std::vector<LongKey> long_pairs;
     for (int64_t at = begin; at < end; at += reader.group()) {
