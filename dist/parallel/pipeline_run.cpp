@@ -199,6 +199,8 @@ void PipelineRun::release_sent() {
     if (!sent.work.test()) return false;
     sent.array = {};
     if (!sent.output.defined() || !sent.output.requires_grad()) return true;
+    // If the output is a view, it need not know its base any more: it is not written to.
+    sent.output.impl()->base = {};
     core::Storage& storage = sent.output.array().storage();
     if (storage.unique()) storage.release();
     return true;
