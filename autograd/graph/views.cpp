@@ -88,12 +88,10 @@ struct TakePart : Op {
  private:
   // Elements that the part has several times get the sum of their gradients.
   Tensor add_up(const Tensor& g) const {
-    const int64_t count = window.whole.numel();
+    const Array all = detail::positions(window.whole.numel(), g.device());
     const Window::Copy copy(window, kInt64, g.device());
-    core::backend(g.device())
-        .copy(detail::positions(count, g.device()).reshape(window.whole), copy.whole);
-    const Tensor index(copy.part.reshape({g.numel()}));
-    return reshape(detail::index_zeros(reshape(g, {g.numel()}), {count}, 0, index), window.whole);
+    core::backend(g.device()).copy(all.reshape(window.whole), copy.whole);
+    return detail::place_zeros(g, window.whole, copy.part);
   }
 };
 

@@ -13,6 +13,10 @@ Tensor scatter_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor&
 /// index_select.
 Tensor index_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& index);
 
+/// Zeros of `shape` with each element of g added at its place, int64 of g's shape, among all
+/// elements row by row: the derivative of a view that may show an element several times.
+Tensor place_zeros(const Tensor& g, const Shape& shape, const Array& places);
+
 /// A view from the last element of each of these dimensions to the first, for copies to read: no
 /// other kernel takes strides below 0.
 Array backwards(const Array& x, const Dims& dims);

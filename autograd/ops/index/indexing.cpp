@@ -246,6 +246,11 @@ Tensor index_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& i
   return record(IndexZeros(shape, dim), g, index);
 }
 
+Tensor place_zeros(const Tensor& g, const Shape& shape, const Array& places) {
+  const Tensor index(places.reshape({g.numel()}));
+  return reshape(index_zeros(reshape(g, {g.numel()}), {shape.numel()}, 0, index), shape);
+}
+
 Array positions(int64_t count, Device device) {
   if (device.type == DeviceType::cuda) {
     // Made there: a copy would have to wait for the host's bytes to be read.

@@ -65,11 +65,8 @@ struct AsStrided : Op {
   // Elements may appear more than once: their gradients are added up.
   Grads backward(const Tensor& g) override {
     const Shape& whole = input_shape(0);
-    const Array from =
-        detail::positions(whole.numel(), g.device()).as_strided(shape, strides, offset);
-    const Tensor flat = reshape(g, {g.numel()});
-    const Tensor index(from.reshape({g.numel()}));
-    return {reshape(detail::index_zeros(flat, {whole.numel()}, 0, index), whole)};
+    const Array all = detail::positions(whole.numel(), g.device());
+    return {detail::place_zeros(g, whole, all.as_strided(shape, strides, offset))};
   }
 };
 
