@@ -1,5 +1,6 @@
 #include <limits>
 
+#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/norm.h>
@@ -41,7 +42,8 @@ void StatisticsNorm::reset_running_stats() {
 double BatchNorm::next_momentum() {
   const NoGrad no_grad;
   const detail::LeafTurn turn(num_batches_tracked.impl()->lock);
-  num_batches_tracked.add_(1);
+  // The statistics have this batch already where a checkpoint runs it again.
+  if (!recomputing()) num_batches_tracked.add_(1);
   if (options().momentum) return *options().momentum;
   if (num_batches_tracked.device() == kMeta) return 0.0;
   return 1.0 / static_cast<double>(num_batches_tracked.item<int64_t>());

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ostream>
+#include <sstream>
 #include <typeinfo>
 
 #include <cxxabi.h>
@@ -285,11 +286,21 @@ std::string Module::type_name() const {
 // Prints the tree; a friend, as names of children are enough for nobody else.
 class ModuleWriter {
  public:
+  static bool is_parametrized(const Module& module) {
+    return std::any_of(module.children_.begin(), module.children_.end(),
+                       [](const auto& child) { return child->name_ == "parametrizations"; });
+  }
   static std::string text(const Module& given, int depth) {
     const Module& module = given.current();
-    std::string out = module.type_name() + "(" + module.extra_repr();
-    if (module.children_.empty()) return out + ")";
     const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
+    const std::string options = module.extra_repr();
+    std::string out = (is_parametrized(module) ? "Parametrized" : "") + module.type_name() + "(";
+    if (module.children_.empty() && options.find('\n') == std::string::npos) {
+      return out + options + ")";
+    }
+    // Options beside children, or of several lines, have lines of their own.
+    std::istringstream lines(options);
+    for (std::string line; std::getline(lines, line);) out += "\n" + indent + line;
     // In a list, neighbours with the same text are one line.
     const bool folds = module.type_name() == "ModuleList";
     const size_t count = module.children_.size();

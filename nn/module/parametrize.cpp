@@ -1,6 +1,7 @@
 #include <memory>
 #include <vector>
 
+#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/ops.h>
@@ -131,13 +132,13 @@ void add_spectral_norm(Module& module, const SpectralNormOptions& options) {
   const double eps = options.eps;
   Holder& list = add_list(module, options.name);
   const Slot& original = move_parameter(weight, list, "original");
+  Holder& norm = add_holder(list, "0", "_SpectralNorm");
   if (weight.tensor.ndim() == 1) {
     return compute_before_calls(module, weight, [&original, eps](Module&) {
       return normalize(original.tensor, 2.0, 0, eps);
     });
   }
   const auto as_matrix = [dim](const Tensor& x) { return x.movedim(dim, 0).flatten(1); };
-  Holder& norm = add_holder(list, "0", "_SpectralNorm");
   {
     const NoGrad no_grad;
     const Tensor matrix = as_matrix(original.tensor);
@@ -149,7 +150,8 @@ void add_spectral_norm(Module& module, const SpectralNormOptions& options) {
   const Slot &u = slot_of(norm, "_u"), &v = slot_of(norm, "_v");
   compute_before_calls(module, weight, [=, &original, &u, &v](Module& called) {
     const Tensor matrix = as_matrix(original.tensor);
-    if (called.training()) iterate(matrix, u.tensor, v.tensor, iterations, eps);
+    // What a checkpoint runs again is computed with the vectors of the first run.
+    if (called.training() && !recomputing()) iterate(matrix, u.tensor, v.tensor, iterations, eps);
     return original.tensor / dot(u.tensor.clone(), mv(matrix, v.tensor.clone()));
   });
 }
@@ -169,6 +171,7 @@ void add_weight_norm(Module& module, const WeightNormOptions& options) {
     return per_slice ? norm(v, 2.0, others, true) : norm(v);
   };
   Holder& list = add_list(module, options.name);
+  add_holder(list, "0", "_WeightNorm");
   Tensor lengths;
   {
     const NoGrad no_grad;

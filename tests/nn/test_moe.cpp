@@ -383,7 +383,8 @@ TEST_CASE("what a mixture of experts refuses and how it prints", "[moe]") {
   nn::Linear other(2, 2);
   CHECK_THROWS_WITH(nn::moe_aux_loss(other), ContainsSubstring("Linear has no MoE layer"));
   CHECK(to_string(moe) ==
-        "MoE(top_k=2, capacity_factor=0.0, normalize_gates=True, load_balance_coef=0.01, "
+        "MoE(\n"
+        "  top_k=2, capacity_factor=0.0, normalize_gates=True, load_balance_coef=0.01, "
         "router_z_coef=0.0\n"
         "  (router): Linear(in_features=4, out_features=2, bias=False)\n"
         "  (experts): GroupedExperts(width=4, hidden=8, experts=2, activation=swiglu, "

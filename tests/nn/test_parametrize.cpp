@@ -103,6 +103,41 @@ TEST_CASE("weight norm changes nothing at first, and frozen parameters stay froz
   CHECK(layer.parameters().size() == 3);
 }
 
+// The text is that of PyTorch 2.15.
+TEST_CASE("a layer with a computed weight is printed with its options on a line of their own") {
+  nn::Sequential net{nn::weight_norm(nn::Linear(3, 4)), nn::Tanh()};
+  CHECK(to_string(net) == R"(Sequential(
+  (0): ParametrizedLinear(
+    in_features=3, out_features=4, bias=True
+    (parametrizations): ModuleDict(
+      (weight): ParametrizationList(
+        (0): _WeightNorm()
+      )
+    )
+  )
+  (1): Tanh()
+))");
+}
+
+TEST_CASE("a checkpoint runs spectral norm and batch norm again without moving their states") {
+  const auto run = [](bool again) {
+    manual_seed(6);
+    nn::Sequential net{nn::spectral_norm(nn::Linear(3, 4)), nn::BatchNorm1d(4, {.momentum = {}})};
+    const Tensor x = randn({5, 3}), y = randn({5, 4});
+    for (int i = 0; i < 3; ++i) {
+      const Tensor out = again ? checkpoint([&](const Tensor& in) { return net(in); }, x) : net(x);
+      mse_loss(out, y).backward();
+    }
+    std::vector<Tensor> all;
+    for (const Tensor& p : net.parameters()) all.push_back(p.grad());
+    for (const auto& [name, array] : net.state_dict()) all.emplace_back(array);
+    return all;
+  };
+  const std::vector<Tensor> plain = run(false), again = run(true);
+  REQUIRE(plain.size() == again.size());
+  for (size_t i = 0; i < plain.size(); ++i) CHECK(equal(plain[i], again[i]));
+}
+
 TEST_CASE("an error in a layer leaves its computed weight as values") {
   nn::Linear layer = nn::weight_norm(nn::Linear(3, 4));
   CHECK_THROWS(layer(zeros({2, 5})));
