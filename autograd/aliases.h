@@ -9,7 +9,7 @@
 
 namespace hero {
 
-/// \name Arithmetic: add, sub, mul, div, neg, abs, clamp
+/// \name Arithmetic: add, sub, mul, div, neg, abs, clamp, maximum, minimum
 /// \{
 inline Tensor subtract(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor subtract(const Tensor& a, Scalar b) { return sub(a, b); }
@@ -26,9 +26,11 @@ inline Tensor true_divide(const Tensor& a, const Tensor& b) { return div(a, b); 
 inline Tensor true_divide(const Tensor& a, Scalar b) { return div(a, b); }
 inline Tensor negative(const Tensor& x) { return neg(x); }
 inline Tensor absolute(const Tensor& x) { return abs(x); }
-inline Tensor clip(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+inline Tensor clip(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high = {}) {
   return clamp(x, low, high);
 }
+inline Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
+inline Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 /// \}
 
 /// \name Comparisons: lt, le, gt, ge, ne

@@ -57,7 +57,7 @@ Tensor softplus(const Tensor& x, double beta = 1.0, double threshold = 20.0);
 /// Limits x to [low, high]; either bound may be absent, and a bound of NaN gives NaN. For an
 /// integer dtype, a bound outside its range has no effect, or is an Error if no number could lie
 /// within the bounds. The gradient is 0 on the bounds.
-Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high = {});
 /// \}
 
 /// \name Elementwise, two inputs
@@ -260,8 +260,9 @@ Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 /// the first of x. x must be contiguous. Where elements overlap, gradients are added up.
 Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int64_t offset = 0);
 Tensor flip(const Tensor& x, const Dims& dims);
-/// Moves elements by `shifts` along `dims`; those that leave return at the other end.
-Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims);
+/// Moves elements by `shifts` along `dims`, or in row-major order if there are none; those that
+/// leave return at the other end.
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {});
 Tensor repeat(const Tensor& x, const Dims& repeats);
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);

@@ -1,6 +1,6 @@
 #pragma once
-// Other ways to call the functions of ops.h, which includes this file: with one dimension instead
-// of a list, and with lists instead of options.
+// Other ways to call functions of ops.h, which includes this file: var and std with dimensions
+// instead of options, grad() of one output.
 #include <hero/autograd/ops.h>
 
 namespace hero {
@@ -13,46 +13,6 @@ Dims dims_of(std::initializer_list<I> list) {
   return dims;
 }
 }  // namespace detail
-
-/// \name Reductions over one dimension: mean(x, -1), sum(x, 1, true)
-/// \{
-template <DimNumber I>
-Tensor sum(const Tensor& x, I dim, bool keepdim = false) {
-  return x.sum(dim, keepdim);
-}
-template <DimNumber I>
-Tensor mean(const Tensor& x, I dim, bool keepdim = false) {
-  return x.mean(dim, keepdim);
-}
-template <DimNumber I>
-Tensor prod(const Tensor& x, I dim, bool keepdim = false) {
-  return x.prod(dim, keepdim);
-}
-template <DimNumber I>
-Tensor amax(const Tensor& x, I dim, bool keepdim = false) {
-  return x.amax(dim, keepdim);
-}
-template <DimNumber I>
-Tensor amin(const Tensor& x, I dim, bool keepdim = false) {
-  return x.amin(dim, keepdim);
-}
-template <DimNumber I>
-Tensor any(const Tensor& x, I dim, bool keepdim = false) {
-  return x.any(dim, keepdim);
-}
-template <DimNumber I>
-Tensor all(const Tensor& x, I dim, bool keepdim = false) {
-  return x.all(dim, keepdim);
-}
-template <DimNumber I>
-Tensor logsumexp(const Tensor& x, I dim, bool keepdim = false) {
-  return x.logsumexp(dim, keepdim);
-}
-template <DimNumber I>
-Tensor norm(const Tensor& x, double p, I dim, bool keepdim = false) {
-  return x.norm(p, dim, keepdim);
-}
-/// \}
 
 /// \name var and std, called like the other reductions: var(x, -1), std(x, {0, 1}, true)
 /// The lists are templates, so that {} still means the options.
@@ -97,5 +57,12 @@ Tensor stddev(const Tensor& x, std::initializer_list<I> dims, bool keepdim = fal
   return x.std(detail::dims_of(dims), keepdim);
 }
 /// \}
+
+/// The gradients of one output with respect to several inputs, as grad({output}, inputs).
+template <std::same_as<Tensor> T>
+std::vector<Tensor> grad(const T& output, const std::vector<Tensor>& inputs,
+                         const GradOptions& options = {}) {
+  return grad(std::vector<Tensor>{output}, inputs, options);
+}
 
 }  // namespace hero

@@ -9,8 +9,8 @@ namespace hero {
 /// \name Dimensions
 /// \{
 /// Moves each dimension in `source` to the position in `destination`; the others keep their order.
-Tensor movedim(const Tensor& x, const DimList& source, const DimList& destination);
-Tensor moveaxis(const Tensor& x, const DimList& source, const DimList& destination);
+Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination);
+Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination);
 /// NumPy's name of transpose().
 Tensor swapaxes(const Tensor& x, int64_t axis0, int64_t axis1);
 Tensor swapdims(const Tensor& x, int64_t dim0, int64_t dim1);

@@ -103,6 +103,11 @@ class Tensor : public TensorMembers {
   std::vector<T> to_vector() const {
     return array().to_vector<T>();
   }
+  /// The address of the first element, for the host; T must match the dtype.
+  template <class T>
+  T* data_ptr() const {
+    return array().data<T>();
+  }
 
   /// \name Gradients
   /// \{
@@ -181,7 +186,7 @@ class Tensor : public TensorMembers {
   Tensor leaky_relu(double negative_slope = 0.01) const;
   Tensor elu(double alpha = 1.0) const;
   Tensor softplus(double beta = 1.0, double threshold = 20.0) const;
-  Tensor clamp(std::optional<Scalar> low, std::optional<Scalar> high) const;
+  Tensor clamp(std::optional<Scalar> low, std::optional<Scalar> high = {}) const;
   Tensor add(const Tensor& other) const;
   Tensor add(Scalar other) const;
   Tensor sub(const Tensor& other) const;
@@ -227,21 +232,21 @@ class Tensor : public TensorMembers {
 
   /// \name Reductions: functions of <hero/autograd/ops.h> as members
   /// \{
-  Tensor sum(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor mean(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor prod(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor amax(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor amin(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor any(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor all(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor logsumexp(const DimList& dims, bool keepdim = false) const;
-  Tensor norm(double p = 2.0, const DimList& dims = {}, bool keepdim = false) const;
+  Tensor sum(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor mean(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor prod(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor amax(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor amin(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor any(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor all(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
+  Tensor norm(double p = 2.0, const Dims& dims = {}, bool keepdim = false) const;
   Tensor var() const;
   Tensor var(const VarOptions& options) const;
-  Tensor var(const DimList& dims, bool keepdim = false) const;
+  Tensor var(const Dims& dims, bool keepdim = false) const;
   Tensor std() const;
   Tensor std(const VarOptions& options) const;
-  Tensor std(const DimList& dims, bool keepdim = false) const;
+  Tensor std(const Dims& dims, bool keepdim = false) const;
   Tensor max() const;
   ValuesIndices max(int64_t dim, bool keepdim = false) const;
   Tensor min() const;
@@ -280,8 +285,8 @@ class Tensor : public TensorMembers {
   Tensor operator[](const Tensor& positions_or_mask) const;
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
   Tensor unfold(int64_t dim, int64_t size, int64_t step) const;
-  Tensor flip(const DimList& dims) const;
-  Tensor roll(const Dims& shifts, const Dims& dims) const;
+  Tensor flip(const Dims& dims) const;
+  Tensor roll(const Dims& shifts, const Dims& dims = {}) const;
   Tensor repeat(const Dims& repeats) const;
   Tensor repeat_interleave(int64_t repeats, int64_t dim) const;
   Tensor tril(int64_t diagonal = 0) const;
@@ -327,7 +332,7 @@ class Tensor : public TensorMembers {
   const Tensor& mul_(Scalar value) const;
   const Tensor& div_(const Tensor& other) const;
   const Tensor& div_(Scalar value) const;
-  const Tensor& clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const;
+  const Tensor& clamp_(std::optional<Scalar> low, std::optional<Scalar> high = {}) const;
   const Tensor& copy_(const Tensor& source) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;
@@ -335,10 +340,11 @@ class Tensor : public TensorMembers {
 
   using TensorMembers::clamp, TensorMembers::clamp_, TensorMembers::cumprod, TensorMembers::cumsum,
       TensorMembers::div, TensorMembers::div_, TensorMembers::fill_, TensorMembers::index_put,
-      TensorMembers::log_softmax, TensorMembers::masked_fill, TensorMembers::mean,
-      TensorMembers::prod, TensorMembers::repeat_interleave, TensorMembers::round,
-      TensorMembers::scatter, TensorMembers::softmax, TensorMembers::squeeze, TensorMembers::sub_,
-      TensorMembers::sum;
+      TensorMembers::log_softmax, TensorMembers::masked_fill, TensorMembers::max,
+      TensorMembers::mean, TensorMembers::min, TensorMembers::prod,
+      TensorMembers::repeat_interleave, TensorMembers::round, TensorMembers::scatter,
+      TensorMembers::softmax, TensorMembers::squeeze, TensorMembers::std, TensorMembers::sub_,
+      TensorMembers::sum, TensorMembers::var;
 
   friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
   detail::TensorImpl* impl() const { return impl_.get(); }

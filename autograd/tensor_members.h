@@ -21,21 +21,6 @@ struct UniqueOptions;
 struct Unique;
 struct ValuesIndices;
 
-/// The number of a dimension, instead of a list of them.
-template <class T>
-concept DimNumber = std::integral<T> && !std::same_as<T, bool>;
-
-/// Dimensions as a list or as one number: x.sum({0, 1}), x.sum(-1).
-class DimList : public Dims {
- public:
-  DimList() = default;
-  DimList(std::initializer_list<int64_t> dims) : Dims(dims) {}
-  DimList(const Dims& dims) : Dims(dims) {}
-  DimList(const std::vector<int64_t>& dims) : Dims(dims) {}
-  template <DimNumber I>
-  DimList(I dim) : Dims{static_cast<int64_t>(dim)} {}
-};
-
 /// The base of Tensor, with more of its members.
 class TensorMembers : public InPlaceMembers {
  public:
@@ -102,6 +87,8 @@ class TensorMembers : public InPlaceMembers {
   Tensor clamp_max(Scalar high) const;
   Tensor fmax(const Tensor& other) const;
   Tensor fmin(const Tensor& other) const;
+  Tensor max(const Tensor& other) const;
+  Tensor min(const Tensor& other) const;
   Tensor heaviside(const Tensor& values) const;
   Tensor signbit() const;
   Tensor isposinf() const;
@@ -141,8 +128,8 @@ class TensorMembers : public InPlaceMembers {
   /// \{
   /// The matrices in the last two dimensions transposed; an Error if there are fewer.
   Tensor mT() const;  // NOLINT(readability-identifier-naming): PyTorch's name
-  Tensor movedim(const DimList& source, const DimList& destination) const;
-  Tensor moveaxis(const DimList& source, const DimList& destination) const;
+  Tensor movedim(const Dims& source, const Dims& destination) const;
+  Tensor moveaxis(const Dims& source, const Dims& destination) const;
   Tensor swapaxes(int64_t axis0, int64_t axis1) const;
   Tensor swapdims(int64_t dim0, int64_t dim1) const;
   Tensor squeeze(const std::vector<int64_t>& dims) const;
@@ -175,16 +162,18 @@ class TensorMembers : public InPlaceMembers {
 
   /// \name Order, reductions and running functions: those of <hero/autograd/reduce_ops.h>
   /// \{
-  Tensor sum(const DimList& dims, bool keepdim, DType dtype) const;
-  Tensor mean(const DimList& dims, bool keepdim, DType dtype) const;
-  Tensor prod(const DimList& dims, bool keepdim, DType dtype) const;
+  Tensor sum(const Dims& dims, bool keepdim, DType dtype) const;
+  Tensor mean(const Dims& dims, bool keepdim, DType dtype) const;
+  Tensor prod(const Dims& dims, bool keepdim, DType dtype) const;
   Tensor cumsum(int64_t dim, DType dtype) const;
   Tensor cumprod(int64_t dim, DType dtype) const;
   Tensor softmax(int64_t dim, DType dtype) const;
   Tensor log_softmax(int64_t dim, DType dtype) const;
-  Tensor nansum(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor nanmean(const DimList& dims = {}, bool keepdim = false) const;
-  Tensor count_nonzero(const DimList& dims = {}) const;
+  Tensor var(std::initializer_list<int64_t> dims, bool keepdim = false) const;
+  Tensor std(std::initializer_list<int64_t> dims, bool keepdim = false) const;
+  Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor nanmean(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor count_nonzero(const Dims& dims = {}) const;
   MinMax aminmax(std::optional<int64_t> dim = {}, bool keepdim = false) const;
   /// norm(x - other, p). It is a member only, since its name is that of a namespace.
   Tensor dist(const Tensor& other, double p = 2.0) const;

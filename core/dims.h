@@ -15,21 +15,27 @@ namespace hero {
 
 inline constexpr int kMaxDims = 8;
 
+/// A number that stands for a list of one.
+template <class T>
+concept DimNumber = std::integral<T> && !std::same_as<T, bool>;
+
 /// Up to kMaxDims int64 values, used for shapes (elements in each dimension), strides (in elements)
-/// and lists of dimensions.
+/// and lists of dimensions. A number is a list of one: zeros(3), x.view(-1), x.sum(1).
 class Dims {
  public:
   Dims() = default;
   Dims(std::initializer_list<int64_t> values) {
     for (int64_t value : values) push_back(value);
   }
+  template <DimNumber I>
+  Dims(I value) : Dims{static_cast<int64_t>(value)} {}
   explicit Dims(std::span<const int64_t> values) {
     for (int64_t value : values) push_back(value);
   }
   Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
   /// Converts a vector of another integer type.
-  template <std::integral T>
-  requires(!std::same_as<T, bool>) Dims(const std::vector<T>& values) {
+  template <DimNumber T>
+  Dims(const std::vector<T>& values) {
     for (T value : values) push_back(static_cast<int64_t>(value));
   }
   /// `count` copies of `value`.

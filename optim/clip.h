@@ -30,6 +30,17 @@ Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
 /// Limits every element of every gradient to [-limit, limit].
 void clip_grad_value(const std::vector<Tensor>& params, double limit);
 
+/// \name PyTorch's names of clip_grad_norm() and clip_grad_value()
+/// \{
+inline Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
+                              const ClipOptions& options = {}) {
+  return clip_grad_norm(params, max_norm, options);
+}
+inline void clip_grad_value_(const std::vector<Tensor>& params, double limit) {
+  clip_grad_value(params, limit);
+}
+/// \}
+
 /// \name The parts of clip_grad_norm
 /// \{
 /// Returns (sum of |g|^p)^(1/p) over the gradients of `params`, or the largest |g| if p is

@@ -10,10 +10,10 @@ Tensor Tensor::view(const Shape& shape) const {
         strides(), " cannot be seen as ", shape, "; use reshape()");
   return hero::reshape(*this, shape);
 }
-Tensor Tensor::var(const DimList& dims, bool keepdim) const {
+Tensor Tensor::var(const Dims& dims, bool keepdim) const {
   return hero::var(*this, VarOptions{.dims = dims, .keepdim = keepdim});
 }
-Tensor Tensor::std(const DimList& dims, bool keepdim) const {
+Tensor Tensor::std(const Dims& dims, bool keepdim) const {
   return hero::std(*this, VarOptions{.dims = dims, .keepdim = keepdim});
 }
 
@@ -116,31 +116,25 @@ bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_
   return hero::allclose(*this, other, rtol, atol, equal_nan);
 }
 bool Tensor::equal(const Tensor& other) const { return hero::equal(*this, other); }
-Tensor Tensor::sum(const DimList& dims, bool keepdim) const {
-  return hero::sum(*this, dims, keepdim);
-}
-Tensor Tensor::mean(const DimList& dims, bool keepdim) const {
+Tensor Tensor::sum(const Dims& dims, bool keepdim) const { return hero::sum(*this, dims, keepdim); }
+Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
   return hero::mean(*this, dims, keepdim);
 }
-Tensor Tensor::prod(const DimList& dims, bool keepdim) const {
+Tensor Tensor::prod(const Dims& dims, bool keepdim) const {
   return hero::prod(*this, dims, keepdim);
 }
-Tensor Tensor::amax(const DimList& dims, bool keepdim) const {
+Tensor Tensor::amax(const Dims& dims, bool keepdim) const {
   return hero::amax(*this, dims, keepdim);
 }
-Tensor Tensor::amin(const DimList& dims, bool keepdim) const {
+Tensor Tensor::amin(const Dims& dims, bool keepdim) const {
   return hero::amin(*this, dims, keepdim);
 }
-Tensor Tensor::any(const DimList& dims, bool keepdim) const {
-  return hero::any(*this, dims, keepdim);
-}
-Tensor Tensor::all(const DimList& dims, bool keepdim) const {
-  return hero::all(*this, dims, keepdim);
-}
-Tensor Tensor::logsumexp(const DimList& dims, bool keepdim) const {
+Tensor Tensor::any(const Dims& dims, bool keepdim) const { return hero::any(*this, dims, keepdim); }
+Tensor Tensor::all(const Dims& dims, bool keepdim) const { return hero::all(*this, dims, keepdim); }
+Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
   return hero::logsumexp(*this, dims, keepdim);
 }
-Tensor Tensor::norm(double p, const DimList& dims, bool keepdim) const {
+Tensor Tensor::norm(double p, const Dims& dims, bool keepdim) const {
   return hero::norm(*this, p, dims, keepdim);
 }
 Tensor Tensor::var() const { return hero::var(*this); }
@@ -203,7 +197,7 @@ Tensor Tensor::diagonal(int64_t offset, int64_t dim1, int64_t dim2) const {
 Tensor Tensor::unfold(int64_t dim, int64_t size, int64_t step) const {
   return hero::unfold(*this, dim, size, step);
 }
-Tensor Tensor::flip(const DimList& dims) const { return hero::flip(*this, dims); }
+Tensor Tensor::flip(const Dims& dims) const { return hero::flip(*this, dims); }
 Tensor Tensor::roll(const Dims& shifts, const Dims& dims) const {
   return hero::roll(*this, shifts, dims);
 }

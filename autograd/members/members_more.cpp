@@ -99,6 +99,14 @@ Tensor TensorMembers::clamp_min(const Tensor& low) const { return hero::clamp_mi
 Tensor TensorMembers::clamp_min(Scalar low) const { return hero::clamp_min(self(), low); }
 Tensor TensorMembers::clamp_max(const Tensor& high) const { return hero::clamp_max(self(), high); }
 Tensor TensorMembers::clamp_max(Scalar high) const { return hero::clamp_max(self(), high); }
+Tensor TensorMembers::max(const Tensor& other) const { return hero::maximum(self(), other); }
+Tensor TensorMembers::min(const Tensor& other) const { return hero::minimum(self(), other); }
+Tensor TensorMembers::var(std::initializer_list<int64_t> dims, bool keepdim) const {
+  return self().var(Dims(dims), keepdim);
+}
+Tensor TensorMembers::std(std::initializer_list<int64_t> dims, bool keepdim) const {
+  return self().std(Dims(dims), keepdim);
+}
 Tensor TensorMembers::fmax(const Tensor& other) const { return hero::fmax(self(), other); }
 Tensor TensorMembers::fmin(const Tensor& other) const { return hero::fmin(self(), other); }
 Tensor TensorMembers::heaviside(const Tensor& values) const {
@@ -110,10 +118,10 @@ Tensor TensorMembers::isneginf() const { return hero::isneginf(self()); }
 Tensor TensorMembers::masked_fill(const Tensor& mask, const Tensor& value) const {
   return hero::masked_fill(self(), mask, value);
 }
-Tensor TensorMembers::movedim(const DimList& source, const DimList& destination) const {
+Tensor TensorMembers::movedim(const Dims& source, const Dims& destination) const {
   return hero::movedim(self(), source, destination);
 }
-Tensor TensorMembers::moveaxis(const DimList& source, const DimList& destination) const {
+Tensor TensorMembers::moveaxis(const Dims& source, const Dims& destination) const {
   return hero::moveaxis(self(), source, destination);
 }
 Tensor TensorMembers::swapaxes(int64_t axis0, int64_t axis1) const {

@@ -5,13 +5,13 @@
 
 namespace hero {
 
-Tensor TensorMembers::sum(const DimList& dims, bool keepdim, DType dtype) const {
+Tensor TensorMembers::sum(const Dims& dims, bool keepdim, DType dtype) const {
   return hero::sum(self(), dims, keepdim, dtype);
 }
-Tensor TensorMembers::mean(const DimList& dims, bool keepdim, DType dtype) const {
+Tensor TensorMembers::mean(const Dims& dims, bool keepdim, DType dtype) const {
   return hero::mean(self(), dims, keepdim, dtype);
 }
-Tensor TensorMembers::prod(const DimList& dims, bool keepdim, DType dtype) const {
+Tensor TensorMembers::prod(const Dims& dims, bool keepdim, DType dtype) const {
   return hero::prod(self(), dims, keepdim, dtype);
 }
 Tensor TensorMembers::cumsum(int64_t dim, DType dtype) const {
@@ -26,13 +26,13 @@ Tensor TensorMembers::softmax(int64_t dim, DType dtype) const {
 Tensor TensorMembers::log_softmax(int64_t dim, DType dtype) const {
   return hero::log_softmax(self(), dim, dtype);
 }
-Tensor TensorMembers::nansum(const DimList& dims, bool keepdim) const {
+Tensor TensorMembers::nansum(const Dims& dims, bool keepdim) const {
   return hero::nansum(self(), dims, keepdim);
 }
-Tensor TensorMembers::nanmean(const DimList& dims, bool keepdim) const {
+Tensor TensorMembers::nanmean(const Dims& dims, bool keepdim) const {
   return hero::nanmean(self(), dims, keepdim);
 }
-Tensor TensorMembers::count_nonzero(const DimList& dims) const {
+Tensor TensorMembers::count_nonzero(const Dims& dims) const {
   return hero::count_nonzero(self(), dims);
 }
 MinMax TensorMembers::aminmax(std::optional<int64_t> dim, bool keepdim) const {

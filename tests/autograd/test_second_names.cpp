@@ -23,6 +23,12 @@ TEST_CASE("second names do what the first ones do") {
   CHECK(same(negative(a), -a));
   CHECK(same(absolute(a), abs(a)));
   CHECK(same(clip(a, 0.0, {}), clamp(a, 0.0, {})));
+  CHECK(same(clip(a, 0), clamp(a, 0.0, {})));
+  CHECK(same(a.clamp(0), clamp(a, 0.0, {})));
+  CHECK(same(max(a, b), maximum(a, b)));
+  CHECK(same(min(a, b), minimum(a, b)));
+  CHECK(same(a.max(b), maximum(a, b)));
+  CHECK(same(a.min(b), minimum(a, b)));
   CHECK(same(less(a, b), a < b));
   CHECK(same(less_equal(a, b), a <= b));
   CHECK(same(greater(a, b), a > b));
@@ -103,4 +109,35 @@ TEST_CASE("gumbel_softmax draws each class as often as its probability, with a g
   CHECK(equal(again.grad(), logits.grad()));
   CHECK_THROWS_WITH(gumbel_softmax(logits, {.tau = 0.0}),
                     Equals("gumbel_softmax: tau must be positive: 0"));
+}
+
+TEST_CASE("one number is a shape, or a list of one dimension, without braces") {
+  const Tensor x = arange(6).to(kFloat32).view({2, 3});
+  CHECK(zeros(3).shape() == Shape{3});
+  CHECK(randint(0, 10, 4).shape() == Shape{4});
+  CHECK(equal(x.view(-1), x.flatten()));
+  CHECK(equal(x.reshape(size_t{6}), x.flatten()));
+  CHECK(equal(x[0].expand(3).repeat(2), cat({x[0], x[0]})));
+  CHECK(equal(x.roll(1, 0), x.flip(0)));
+  CHECK(equal(x.roll(2), tensor({{4.0F, 5.0F, 0.0F}, {1.0F, 2.0F, 3.0F}})));
+  CHECK(equal(sum(x, 1), tensor({3.0F, 12.0F})));
+  CHECK(equal(flip(x, 0), x.flip({0})));
+  // Both options and dimensions are lists in braces.
+  CHECK(equal(x.var({0, 1}), x.var()));
+  CHECK(equal(x.std({1}, true), stddev(x, {.dims = 1, .keepdim = true})));
+}
+
+TEST_CASE("grad takes one output with one input or with a vector of inputs") {
+  const Tensor a = tensor({1.0, 2.0}, {.requires_grad = true});
+  const Tensor b = tensor({3.0, 4.0}, {.requires_grad = true});
+  const Tensor y = (a * b).sum();
+  const std::vector<Tensor> inputs = {a, b};
+  const auto all = grad(y, inputs, {.retain_graph = true});
+  REQUIRE(all.size() == 2);
+  CHECK(equal(all[0], b));
+  CHECK(equal(all[1], a));
+  CHECK(grad(y, {a, b}, {.retain_graph = true}).size() == 2);
+  static_assert(std::is_same_v<decltype(grad(y, a)), Tensor>);
+  static_assert(std::is_same_v<decltype(grad(y, {a})), Tensor>);
+  static_assert(std::is_same_v<decltype(grad({y}, {a})), std::vector<Tensor>>);
 }

@@ -31,7 +31,7 @@ Dims detail::counted_dims(const char* op, const Dims& dims, int ndim) {
   return counted;
 }
 
-Tensor movedim(const Tensor& x, const DimList& source, const DimList& destination) {
+Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination) {
   detail::check_defined("movedim", {{"x", x}});
   check(source.size() == destination.size(), "movedim: source ", source, " and destination ",
         destination, " differ in length");
@@ -48,7 +48,7 @@ Tensor movedim(const Tensor& x, const DimList& source, const DimList& destinatio
   }
   return permute(x, order);
 }
-Tensor moveaxis(const Tensor& x, const DimList& source, const DimList& destination) {
+Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination) {
   const detail::Named named("moveaxis", {"x", x});
   return movedim(x, source, destination);
 }
