@@ -1,6 +1,8 @@
 #pragma once
 // Making tensors. Random tensors are drawn from this thread's generator (manual_seed() in
 // core/random.h).
+#include <functional>
+
 #include <hero/autograd/tensor.h>
 #include <hero/core/random.h>
 
@@ -37,6 +39,20 @@ Tensor tensor(const std::vector<float>& values, const TensorOptions& options = {
 Tensor tensor(const std::vector<int>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<int64_t>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<bool>& values, const TensorOptions& options = {});
+/// \}
+
+/// \name Over memory of the program's own, which is not copied
+/// A tensor of this shape whose elements lie from `data` on in row-major order, float32 unless a
+/// dtype is given, on options.device. What either side writes, the other one sees; backward does
+/// not notice what the program writes itself. The memory has to stay until the last tensor over it
+/// is gone, graphs that saved it included: `deleter` is called then, with `data`, on the thread
+/// that dropped it, and must not throw; on a GPU, work that reads the memory may still be queued.
+/// Throws an Error if data is null though there are elements, or not aligned for the dtype.
+/// \{
+/// \snippet test_examples_tensors.cpp from_blob
+Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
+Tensor from_blob(void* data, const Shape& shape, const std::function<void(void*)>& deleter,
+                 const TensorOptions& options = {});
 /// \}
 
 Tensor empty(const Shape& shape, const TensorOptions& options = {});

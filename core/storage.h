@@ -2,6 +2,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include <hero/core/device.h>
 #include <hero/core/ledger.h>
@@ -19,6 +21,9 @@ class Storage : public Counted {
   static Ref<Storage> create(int64_t bytes, Device device);
   /// Like create(), but without bytes until refill().
   static Ref<Storage> create_released(int64_t bytes, Device device);
+  /// Memory of the program's own, which no ledger counts. `done`, if any, is called once, when the
+  /// storage ends or releases it; refill() then allocates bytes as for any other storage.
+  static Ref<Storage> borrow(void* data, int64_t bytes, Device device, std::function<void()> done);
   static void destroy(Storage* storage);
 
   /// The address of the first byte; on cuda, an address of the device.
@@ -52,8 +57,11 @@ class Storage : public Counted {
  private:
   Storage(int64_t bytes, Device device);
   ~Storage();
+  int64_t charged() const { return lender_ ? 0 : bytes_; }
 
   std::byte* data_ = nullptr;
+  std::unique_ptr<std::function<void()>>
+      lender_;  // of borrowed bytes: who hears that they are free
   int64_t bytes_;
   Ledger* ledger_;
   // Counted without loss when threads write to different parts of one storage.

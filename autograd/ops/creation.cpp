@@ -102,6 +102,27 @@ Tensor tensor(const std::vector<bool>& values, const TensorOptions& options) {
   return from_vector(values, options);
 }
 
+Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options) {
+  return from_blob(data, shape, std::function<void(void*)>(), options);
+}
+Tensor from_blob(void* data, const Shape& shape, const std::function<void(void*)>& deleter,
+                 const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(kFloat32);
+  const int64_t numel = shape.numel("from_blob"), item = item_size(dtype);
+  check(options.device != kMeta, "from_blob: there is no memory on meta");
+  check(data || numel == 0, "from_blob: data is null, and shape ", shape, " has ", numel,
+        " elements");
+  check(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item) == 0,
+        "from_blob: data is not aligned for ", dtype, ", whose elements take ", item,
+        " bytes; copy it to memory that is");
+  std::function<void()> done;
+  if (deleter) done = [deleter, data] { deleter(data); };
+  auto storage = core::Storage::borrow(data, (core::Checked{"from_blob", numel} * item).value,
+                                       options.device, std::move(done));
+  return make("from_blob", Array(std::move(storage), shape, contiguous_strides(shape), 0, dtype),
+              options);
+}
+
 Tensor empty(const Shape& shape, const TensorOptions& options) {
   return make("empty", Array::empty(shape, options.dtype.value_or(kFloat32), options.device),
               options);

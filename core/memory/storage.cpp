@@ -33,6 +33,14 @@ Ref<Storage> Storage::create_released(int64_t bytes, Device device) {
   return Ref<Storage>::adopt(new (allocate(sizeof(Storage))) Storage(bytes, device));
 }
 
+Ref<Storage> Storage::borrow(void* data, int64_t bytes, Device device, std::function<void()> done) {
+  Ref<Storage> storage = create_released(bytes, device);
+  storage->lender_ = std::make_unique<std::function<void()>>(std::move(done));
+  storage->data_ = static_cast<std::byte*>(data);
+  storage->released_ = false;
+  return storage;
+}
+
 void Storage::destroy(Storage* storage) {
   if (Fetcher* const fetcher = fetcher_of(*storage)) {
     set_fetcher(*storage, nullptr);
@@ -44,8 +52,8 @@ void Storage::destroy(Storage* storage) {
 
 void Storage::retag(MemoryTag tag) {
   if (!released_) {
-    ledger_->discharge(account_of(device_), tag_, bytes_);
-    ledger_->charge(account_of(device_), tag, bytes_);
+    ledger_->discharge(account_of(device_), tag_, charged());
+    ledger_->charge(account_of(device_), tag, charged());
   }
   tag_ = tag;
 }
@@ -53,14 +61,21 @@ void Storage::retag(MemoryTag tag) {
 void Storage::charge_to(Ledger& ledger) {
   if (&ledger == ledger_) return;
   if (!released_) {
-    ledger_->discharge(account_of(device_), tag_, bytes_);
-    ledger.charge(account_of(device_), tag_, bytes_);
+    ledger_->discharge(account_of(device_), tag_, charged());
+    ledger.charge(account_of(device_), tag_, charged());
   }
   ledger_ = &ledger;
 }
 
 void Storage::release() {
   if (released_) return;
+  if (lender_) {
+    data_ = nullptr;
+    released_ = true;
+    const std::unique_ptr<std::function<void()>> lender = std::move(lender_);
+    if (*lender) (*lender)();
+    return;
+  }
   if (bytes_ > 0) {
     if (device_.type == DeviceType::cpu) deallocate(data_, bytes_);
     if (device_.type == DeviceType::cuda) {

@@ -95,3 +95,39 @@ TEST_CASE("cross entropy of a product by chunks holds a twentieth of what all sc
   CHECK(whole >= 2 * kRows * kClasses * 4);  // scores and their gradient
   CHECK(chunks * 20 <= whole);
 }
+
+TEST_CASE("memory of the program's own is used in place, until graphs that saved it are gone") {
+  std::vector<float> memory = {1, 2, 3, 4};
+  void* freed = nullptr;
+  const auto note = [&freed](void* data) { freed = data; };
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  Tensor w = tensor({1.0, 1.0}, {.requires_grad = true});
+  Tensor loss;
+  {
+    const Tensor x = from_blob(memory.data(), {2, 2}, note);
+    CHECK(ledger.live() == w.array().nbytes());
+    x.mul_(10.0);
+    loss = (x * w).sum();
+  }
+  CHECK(memory == std::vector<float>{10, 20, 30, 40});
+  CHECK(freed == nullptr);
+  loss.backward();
+  loss = Tensor();
+  CHECK(freed == memory.data());
+  CHECK(equal(w.grad(), tensor({40.0, 60.0})));
+
+  std::vector<int64_t> numbers = {5, 6};
+  CHECK(equal(from_blob(numbers.data(), 2, {.dtype = kInt64}), tensor({5, 6})));
+  CHECK(from_blob(nullptr, {0, 3}).numel() == 0);
+  CHECK(from_blob(memory.data(), {4}, {.requires_grad = true}).requires_grad());
+  using Catch::Matchers::Equals;
+  CHECK_THROWS_WITH(from_blob(nullptr, {2, 3}),
+                    Equals("from_blob: data is null, and shape [2, 3] has 6 elements"));
+  CHECK_THROWS_WITH(from_blob(reinterpret_cast<char*>(memory.data()) + 1, {2}),
+                    Equals("from_blob: data is not aligned for float32, whose elements take 4 "
+                           "bytes; copy it to memory that is"));
+  CHECK_THROWS_WITH(from_blob(memory.data(), {-1}), Catch::Matchers::StartsWith("from_blob:"));
+  CHECK_THROWS_WITH(from_blob(numbers.data(), {2}, {.dtype = kInt64, .requires_grad = true}),
+                    Catch::Matchers::StartsWith("from_blob: requires_grad"));
+}

@@ -175,6 +175,35 @@ TEST_CASE("freed blocks are handed out again and can be returned to the system",
   REQUIRE(cached_bytes() == 0);
 }
 
+TEST_CASE("borrowed bytes are not charged, and whoever lent them hears once that they are free",
+          "[core]") {
+  std::vector<float> memory = {1, 2, 3};
+  int ends = 0;
+  Ledger first, second;
+  {
+    const LedgerScope scope(first);
+    Array x(Storage::borrow(memory.data(), 12, kCpu, [&ends] { ++ends; }), {3}, {1}, 0, kFloat32);
+    const Array view = x.slice(0, 1);
+    REQUIRE(first.live() == 0);
+    x.storage().retag(MemoryTag::parameter);
+    x.storage().charge_to(second);
+    x = Array();
+    REQUIRE(ends == 0);
+    REQUIRE(view.to_vector<float>() == std::vector<float>{2, 3});
+  }
+  REQUIRE(ends == 1);
+  // Released bytes are not taken back: a refill allocates.
+  const Array y(Storage::borrow(memory.data(), 12, kCpu, [&ends] { ++ends; }), {3}, {1}, 0,
+                kFloat32);
+  y.storage().charge_to(second);
+  y.storage().release();
+  REQUIRE(ends == 2);
+  y.storage().refill();
+  REQUIRE(y.data<float>() != memory.data());
+  REQUIRE(first.peak() == 0);
+  REQUIRE(second.live() == 12);
+}
+
 TEST_CASE("writes are counted so that saved values can be checked", "[core]") {
   const Array x = Array::zeros({2});
   const uint32_t before = x.storage().version();

@@ -24,6 +24,19 @@ TEST_CASE("example: tensor") {
   CHECK(exact.ndim() == 0);
 }
 
+TEST_CASE("example: from_blob") {
+  //! [from_blob]
+  std::vector<float> rows = {1, 2, 3, 4, 5, 6};
+  const Tensor x = from_blob(rows.data(), {2, 3});  // reads and writes `rows`
+  const Tensor kept = x.clone();                    // has memory of its own
+  rows[0] = 7;
+  float* const first = x.data_ptr<float>();  // rows.data()
+  //! [from_blob]
+  CHECK(first == rows.data());
+  CHECK(values(x) == Values{7, 2, 3, 4, 5, 6});
+  CHECK(values(kept) == Values{1, 2, 3, 4, 5, 6});
+}
+
 TEST_CASE("example: zeros") {
   //! [zeros]
   const Tensor x = zeros({2, 3});            // float32
