@@ -101,7 +101,7 @@ show_progress() {
 # build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log, whose
 # last line a terminal shows meanwhile. What want() went without is written down there: it is looked for
 # again once it is installed. HERO_WERROR and HERO_ARCH are taken from the environment where they are set
-# there.
+# there. A folder that was configured without tests or tutorials, as for an installation, gets them.
 build() {
   local preset=$1 dir=$root/build/$1 name options="" lacked progress="" good=yes
   shift
@@ -109,6 +109,9 @@ build() {
     if [ -n "${!name:-}" ] && ! grep -qs "^$name:[A-Z]*=${!name}\$" "$dir/CMakeCache.txt"; then
       options+=" -D$name=${!name}"
     fi
+  done
+  for name in HERO_TESTS HERO_TUTORIALS; do
+    if grep -qs "^$name:BOOL=OFF\$" "$dir/CMakeCache.txt"; then options+=" -D$name=ON"; fi
   done
   mkdir -p "$dir"
   lacked=$(cat "$dir/without_packages" 2>/dev/null || true)
