@@ -55,6 +55,7 @@ void plan_gpt3(const std::string& folder) {
   const dist::Plan plan = dist::plan(request);
   std::fputs(table(plan).c_str(), stdout);
   // [end]
+  tutorial::draw_groups(plan, folder);
   // [snippet: timeline]
   const dist::Strategy& best = plan.best.front().strategy;
   const dist::Rehearsal step = dist::strategy_timeline(request, best);

@@ -1,6 +1,7 @@
 #include "support/lessons/planned.h"
 
 #include <cmath>
+#include <utility>
 
 #include "support/pictures/plot.h"
 
@@ -82,7 +83,44 @@ void draw_memory(const dist::Rehearsal& step, const dist::Cluster& cluster,
   figure.save(folder, "21_plan_memory");
 }
 
+// One bar of draw_groups(), in the cell whose lower left corner is (x, y).
+void draw_group(Figure& figure, const dist::PlanGroup& group, double x, double y) {
+  const std::pair<int64_t, const char*> parts[] = {
+      {group.too_large + group.host_too_large, "#cccccc"},
+      {group.slower, "#7db7e0"},
+      {group.not_rehearsed, "#f0a860"},
+      {group.rehearsed, "#9fca8f"}};
+  constexpr double kWide = 0.92;
+  figure.label(std::to_string(group.strategies) + " ways", x + 0.5, y + 0.78, "#333333");
+  for (const auto& [count, colour] : parts) {
+    if (count == 0) continue;
+    const double width = kWide * static_cast<double>(count) / static_cast<double>(group.strategies);
+    figure.box(x + 0.04, y + 0.15, width, 0.5, colour, width < 0.1 ? "" : std::to_string(count));
+    x += width;
+  }
+}
+
 }  // namespace
+
+void draw_groups(const dist::Plan& plan, const std::string& folder) {
+  Figure figure(
+      "Ways to divide GPT-3: too large grey, slower blue, not tried orange, rehearsed green", "",
+      "");
+  std::vector<Tick> columns, rows;
+  for (const dist::PlanGroup& group : plan.groups) {
+    const double x = std::log2(group.pipe), y = std::log2(group.tensor);
+    draw_group(figure, group, x, y);
+    if (columns.size() <= static_cast<size_t>(x)) columns.resize(static_cast<size_t>(x) + 1);
+    if (rows.size() <= static_cast<size_t>(y)) rows.resize(static_cast<size_t>(y) + 1);
+    columns[static_cast<size_t>(x)] = {x + 0.5, "p " + std::to_string(group.pipe)};
+    rows[static_cast<size_t>(y)] = {y + 0.4, "t " + std::to_string(group.tensor)};
+  }
+  figure.x_range(0, static_cast<double>(columns.size()))
+      .y_range(0, static_cast<double>(rows.size()))
+      .x_ticks(columns)
+      .y_ticks(rows)
+      .save(folder, "21_plan_groups");
+}
 
 void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder) {
   Figure figure("A step of GPT-3 under FSDP, rehearsed", "ranks", "seconds");

@@ -3,9 +3,14 @@
 #include <string>
 #include <vector>
 
+#include <hero/dist/plan.h>
 #include <hero/dist/rehearsal.h>
 
 namespace tutorial {
+
+/// What became of all strategies: a bar for each number of tensor ranks and stages, whose parts are
+/// as wide as their shares. Into folder/21_plan_groups.
+void draw_groups(const hero::dist::Plan& plan, const std::string& folder);
 
 /// Draws what each rank computes on a time axis, parts of one name in one box, into
 /// folder/21_plan_timeline, and the bytes it holds below the device's memory into
