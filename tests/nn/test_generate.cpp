@@ -62,13 +62,22 @@ struct OneLayer : nn::Module, nn::Decoder {
   nn::RotaryEmbedding& rotary = add<nn::RotaryEmbedding>("rotary", 8);
   nn::Linear& head = add<nn::Linear>("head", 8, 11);
 
-  int64_t context_length() const override { return 32; }
-  // The scores of the token after the new ones, of which there are several at the beginning.
-  Tensor next_scores(const Tensor& tokens, nn::KeyValueCache& cache) override {
+  // In training there is no cache, and the tokens [B, T] are whole sequences.
+  Tensor features(const Tensor& tokens, nn::KeyValueCache* cache) {
     const auto parts = split(unsqueeze(qkv(embed(tokens)), 1), {8, 8, 8}, -1);  // [B, 1, T, 8]
-    const Tensor q = rotary(parts[0], cache.first()), k = rotary(parts[1], cache.first());
-    const Tensor y = cache.attend(0, q, k, parts[2]);  // to all that layer 0 has seen
-    return head(cache.last(y.squeeze(1)));
+    const auto turn = [&](const Tensor& x) {
+      return cache ? rotary(x, cache->first()) : rotary(x);
+    };
+    const Tensor q = turn(parts[0]), k = turn(parts[1]);
+    const Tensor y = cache ? cache->attend(0, q, k, parts[2])  // to all that layer 0 has read
+                           : scaled_dot_product_attention(q, k, parts[2], {.is_causal = true});
+    return y.squeeze(1);  // [B, T, 8]
+  }
+  Tensor forward(const Tensor& tokens) override { return head(features(tokens, nullptr)); }
+
+  int64_t context_length() const override { return 32; }
+  Tensor next_scores(const Tensor& tokens, nn::KeyValueCache& cache) override {
+    return head(cache.last(features(tokens, &cache)));
   }
 };
 // [end]
@@ -83,6 +92,9 @@ TEST_CASE("a model of one's own draws text, each row as if it were alone") {
   const auto texts = model.generate(prompts, options);
   for (size_t b = 0; b < 3; ++b) CHECK(equal(texts[b], model.generate(prompts[b], options)));
   CHECK(texts[1].shape() == Shape{7});
+  const NoGrad no_grad;  // and as forward() scores the whole text, without a cache
+  const Tensor likeliest = argmax(model(texts[0].unsqueeze(0)), -1)[0];
+  CHECK(equal(likeliest.slice(0, 2, -1), texts[0].slice(0, 3)));
 }
 
 TEST_CASE("the likeliest tokens are those of transformers, also of prompts of different lengths") {

@@ -49,6 +49,19 @@ TEST_CASE("the code on the page of data runs", "[nn][data]") {
   // [end]
   CHECK(parts[0].size() == 900);
 
+  // [snippet: augment]
+  const MapDataset augmented(train, [](const Example& sample) {
+    const auto at = randint(0, 5, {2}).to_vector<int64_t>();  // up to two pixels in any direction
+    const Tensor padded = pad(sample[0], {2, 2, 2, 2});       // [1, 32, 32]
+    const Tensor moved = padded.slice(1, at[0], at[0] + 28).slice(2, at[1], at[1] + 28);
+    return Example{rand({}).item() < 0.5 ? flip(moved, {2}) : moved, sample[1]};
+  });
+  // [end]
+  CHECK(augmented.get(0)[0].shape() == Shape{1, 28, 28});
+  manual_seed(1);  // a draw that neither moves nor mirrors is one in fifty
+  CHECK_FALSE(equal(augmented.get(0)[0], train.get(0)[0]));
+  CHECK(equal(augmented.get(0)[1], train.get(0)[1]));
+
   // [snippet: resume]
   DataLoader sines(parts[0], {.batch_size = 32, .shuffle = true});
   auto batch = sines.begin();
