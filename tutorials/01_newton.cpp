@@ -105,7 +105,8 @@ int main(int argc, char** argv) {
     check_by_hand(path);
     print(path, "[%2d/%2d] x = %.8f, f(x) = %.5f, f'(x) = %.5f, f''(x) = %.5f\n");
     if (momentum == 0.0) {
-      std::printf("\n");
+      std::printf(
+          "\n# by the library's optim::Newton, in the format of the series' earlier version\n");
       print(library_newton(start, steps, lr),
             "[%d/%d] x = %.8g, f(x) = %.5g, f'(x) = %.5g, f''(x) = %.5g\n");
     }
