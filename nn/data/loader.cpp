@@ -165,7 +165,10 @@ void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
   for (const auto& [name, value] : state_->identity()) {
     const int64_t saved = number(name);
     check(saved == value, "data_loader: the state is of a loader with ", name, " ", saved,
-          ", this one has ", value);
+          ", this one has ", value,
+          name == "samples" ? "; another number of ranks resumes it if they take turns (.turn of "
+                              "DistributedSampler)"
+                            : "");
   }
   const int64_t taken = number("batch"), ranks = state_->turns().ranks;
   check(

@@ -161,6 +161,11 @@ TEST_CASE("a state of another loader is refused and changes nothing", "[nn][data
                     ContainsSubstring("batch_size 3, this one has 4"));
   DataLoader larger(Numbers(32), {.batch_size = 3});
   CHECK_THROWS_WITH(larger.load_state_dict(state), ContainsSubstring("dataset_size 31"));
+  DistributedSampler half(Numbers(31), {.num_replicas = 2, .rank = 0});
+  DataLoader share(Numbers(31), {.batch_size = 3, .sampler = &half});
+  CHECK_THROWS_WITH(share.load_state_dict(state),
+                    ContainsSubstring("samples 31, this one has 16; another number of ranks "
+                                      "resumes it if they take turns"));
   CHECK_THROWS_WITH(loader.load_state_dict({}), ContainsSubstring("has no 'dataset_size'"));
   CHECK(loader.epoch() == 0);
   CHECK(pass(loader).size() == 11);
