@@ -97,21 +97,25 @@ Tensor eye(int64_t n, int64_t m, const TensorOptions& options = {});
 /// int64 [.., num_classes] with a 1 at each index in `x`; if num_classes is -1, there is one class
 /// more than the largest index.
 Tensor one_hot(const Tensor& x, int64_t num_classes = -1);
-/// Uniform random numbers in [0, 1).
+/// Uniform random numbers in [0, 1), float32 unless another floating dtype is given.
 Tensor rand(const Shape& shape, const TensorOptions& options = {});
-/// Random numbers from the standard normal distribution.
+/// Random numbers from the standard normal distribution, float32 unless another floating dtype is
+/// given.
 /// \snippet test_examples_tensors.cpp randn
 Tensor randn(const Shape& shape, const TensorOptions& options = {});
-/// Random integers in [low, high), int64.
+/// Random integers in [low, high), int64 unless a dtype is given. Throws an Error unless low <
+/// high.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options = {});
-/// A random permutation of 0 to n - 1, int64.
+/// A random permutation [n] of 0 to n - 1, int64 unless a dtype is given; n is not negative.
 Tensor randperm(int64_t n, const TensorOptions& options = {});
-/// 1 with the probability given by each element of p, else 0.
+/// 1 with the probability given by each element of p, else 0: of p's shape and dtype, which is
+/// floating, without gradient. Throws an Error unless the probabilities lie in [0, 1].
 Tensor bernoulli(const Tensor& p);
 /// Draws num_samples positions (int64) in p [C], or in each row of p [N, C], each with a
-/// probability proportional to its element of p, which is not negative. Without replacement no
-/// position is drawn twice: those with the largest p / E are drawn, where E is exponentially
-/// distributed. Efraimidis and Spirakis, Information Processing Letters 97, 2006.
+/// probability proportional to its element of p, which is not negative; the result is [num_samples]
+/// or [N, num_samples]. Without replacement no position is drawn twice, so that more than C samples
+/// are an Error: those with the largest p / E are drawn, where E is exponentially distributed.
+/// Efraimidis and Spirakis, Information Processing Letters 97, 2006.
 Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement = false);
 /// Options of gumbel_softmax().
 struct GumbelSoftmaxOptions {
@@ -120,8 +124,8 @@ struct GumbelSoftmaxOptions {
   int64_t dim = -1;   ///< the dimension along which the result sums to 1
 };
 /// Draws from categorical distributions, softened so that they have a gradient: the softmax of
-/// (logits + G) / tau, where G is drawn from the standard Gumbel distribution. Jang et al., arXiv
-/// 1611.01144.
+/// (logits + G) / tau, of the shape and floating dtype of logits, where G is drawn from the
+/// standard Gumbel distribution. Jang et al., arXiv 1611.01144.
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options = {});
 /// Random numbers from normal distributions with these means and standard deviations, which are not
 /// negative; tensors broadcast, and get no gradient.

@@ -29,9 +29,9 @@ struct SignLogDet {
 /// Sign and logarithm of the determinant of a [.., N, N].
 SignLogDet slogdet(const Tensor& a);
 
-/// The lower triangular L with a = L L^T, for symmetric a, of which only the lower triangle is
-/// read; the gradient is symmetric. Throws an Error that names the first matrix that is not
-/// positive definite. Derivative: Murray, arXiv 1602.07527.
+/// The lower triangular L [.., N, N] with a = L L^T, for symmetric a [.., N, N], of which only the
+/// lower triangle is read; the gradient is symmetric. Throws an Error that names the first matrix
+/// that is not positive definite. Derivative: Murray, arXiv 1602.07527.
 Tensor cholesky(const Tensor& a);
 
 /// What qr() returns.
@@ -113,12 +113,13 @@ struct TriangularOptions {
 /// The solution X of a X = b for triangular a [.., N, N] and b [.., N, K]; batches broadcast. A 0
 /// on the diagonal gives infinities and NaN.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options = {});
-/// The factor L of a = L L^T, or for Triangle::upper the factor U of a = U^T U; only that triangle
-/// of a is read.
+/// The factor L of a [.., N, N] = L L^T, or for Triangle::upper the factor U of a = U^T U; only
+/// that triangle of a is read.
 Tensor cholesky(const Tensor& a, Triangle triangle);
-/// The solution X of a X = b, given the factor of a that cholesky() returns.
+/// The solution X [.., N, K] of a X = b [.., N, K], given the factor [.., N, N] of a that
+/// cholesky() returns; batches broadcast. The factor's zeros are not read.
 Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle = Triangle::lower);
-/// The inverse of a matrix, given the factor that cholesky() returns.
+/// The inverse [.., N, N] of a matrix, given the factor [.., N, N] that cholesky() returns.
 Tensor cholesky_inverse(const Tensor& factor, Triangle triangle = Triangle::lower);
 /// The inverse with respect to tensordot over `ind` dimensions: the product of the first `ind`
 /// sizes of a is that of the others, and the result has the others first.
@@ -179,16 +180,18 @@ struct OrmqrOptions {
   bool left = true;        ///< true: Q other; false: other Q
   bool transpose = false;  ///< true: Q counts as transposed
 };
-/// The product of all of Q [.., M, M], which is that of the reflections, and another matrix.
+/// The product of all of Q [.., M, M], which is that of the reflections, and another matrix: Q
+/// other for other [.., M, K], or on the right other Q for other [.., K, M].
 Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other,
              const OrmqrOptions& options = {});
 /// \}
 
 /// \name Numbers that describe a matrix
 /// \{
-/// log(det(a)); NaN if the determinant is negative.
+/// log(det(a)) [..] of a [.., N, N]; NaN if the determinant is negative, -inf if it is 0.
 Tensor logdet(const Tensor& a);
-/// The number of singular values that count, int64; rtol and atol are as in pinv().
+/// The number [..] of singular values of a [.., M, N] that count, int64; rtol and atol are as in
+/// pinv().
 Tensor matrix_rank(const Tensor& a, std::optional<double> rtol = {}, double atol = 0.0);
 /// The p-norm of all elements, or of vectors along dims: norm().
 Tensor vector_norm(const Tensor& x, double p = 2.0, const Dims& dims = {}, bool keepdim = false);
@@ -196,7 +199,7 @@ Tensor vector_norm(const Tensor& x, double p = 2.0, const Dims& dims = {}, bool 
 /// singular values, inf the largest sum of magnitudes in a row, one that in a column, and two the
 /// largest singular value; minus_inf, minus_one and minus_two are the smallest of each.
 enum class MatrixNorm { fro, nuc, inf, one, two, minus_inf, minus_one, minus_two };
-/// A norm of the matrices in the last two dimensions; 0 for one without elements.
+/// A norm [..] of each matrix of a [.., M, N]; 0 for one without elements.
 Tensor matrix_norm(const Tensor& a, MatrixNorm which = MatrixNorm::fro);
 /// The same of the matrices whose rows are counted along dims[0] and columns along dims[1]; with
 /// keepdim, both stay, with size 1.

@@ -15,6 +15,7 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
 Tensor softmin(const Tensor& x, int64_t dim);
 
 /// \name Activations, beside those in <hero/autograd/ops.h>
+/// They compute each element by itself, so the result has x's shape; glu() halves dim.
 /// \{
 /// elu() with fixed constants, scaled. Klambauer et al., arXiv 1706.02515.
 Tensor selu(const Tensor& x);
@@ -39,8 +40,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight);
 Tensor glu(const Tensor& x, int64_t dim = -1);
 /// \}
 
-/// relu(linear(x, weight, bias)) in one operation, which saves only its input and output for
-/// backward.
+/// relu(linear(x, weight, bias)) in one operation, which keeps only its input and output.
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// gelu(linear(x, weight, bias)) in one operation.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
@@ -56,6 +56,8 @@ Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const Linear
                           Gelu approximate = Gelu::erf);
 
 /// \name Losses
+/// Unless a loss says otherwise, x and y are floating and of one shape: shapes that would broadcast
+/// are an Error. The result is [], or for Reduction::none a loss for each element or row.
 /// \{
 /// What a loss returns: the losses of all elements or rows, their mean, or their sum.
 enum class Reduction { none, mean, sum };
@@ -193,7 +195,7 @@ struct GaussianNllOptions {
 /// lacks the last one (one variance for each sample), or is [].
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options = {});
-/// The p-norm of a - b + eps over the last dimension.
+/// The p-norm of a - b + eps over the last dimension; a and b broadcast.
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2.0, double eps = 1e-6,
                          bool keepdim = false);
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
@@ -268,8 +270,7 @@ struct Conv2dOptions {
 /// \snippet test_examples_tensors.cpp conv2d
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
-/// relu(conv2d(x, weight, bias, options)) in one operation, which saves only its input and output
-/// for backward.
+/// relu(conv2d(x, weight, bias, options)) in one operation, which keeps only its input and output.
 Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    const Conv2dOptions& options = {});
 /// Options of conv_transpose2d().
@@ -385,8 +386,7 @@ LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weig
                 TimeOrder order = TimeOrder::forward);
 RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights,
               TimeOrder order = TimeOrder::forward);
-/// Zeroes elements with probability p and scales the others by 1 / (1 - p); returns x unless
-/// training.
+/// Zeroes elements with probability p, scales the rest by 1 / (1 - p); returns x unless training.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 /// Does the same with whole channels of x [N, C, L] or [C, L]. Tompson et al., arXiv 1411.4280.
 Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);

@@ -23,7 +23,7 @@ class Exponential : public Distribution {
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
 
-  const Tensor rate;
+  const Tensor rate;  ///< of the batch shape
 };
 
 /// The Laplace distribution, of density exp(-|x - loc| / scale) / (2 scale).
@@ -109,7 +109,7 @@ class HalfNormal : public Distribution {
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
 
-  const Tensor scale;
+  const Tensor scale;  ///< of the batch shape
 };
 
 /// The gamma distribution, of density rate^a x^(a - 1) exp(-rate x) / Gamma(a), where a is the
@@ -141,7 +141,7 @@ class Chi2 : public Gamma {
   explicit Chi2(const Tensor& df);
   const char* name() const override { return "Chi2"; }
 
-  const Tensor df;
+  const Tensor df;  ///< of the batch shape
 };
 
 /// Student's t-distribution with df degrees of freedom, moved by loc and stretched by scale.
@@ -266,7 +266,7 @@ class HalfCauchy : public Distribution {
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
 
-  const Tensor scale;
+  const Tensor scale;  ///< of the batch shape
 };
 
 /// Kumaraswamy's distribution on [0, 1], of cdf 1 - (1 - x^concentration1)^concentration0.

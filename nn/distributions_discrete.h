@@ -1,12 +1,14 @@
 #pragma once
 // Discrete distributions beside Bernoulli and Categorical, as PyTorch has them, and continuous ones
 // that take their place because their draws have gradients. The host makes the draws of Poisson,
-// Binomial, NegativeBinomial and Multinomial, for tensors of any device.
+// Binomial, NegativeBinomial and Multinomial, for tensors of any device. Draws have the floating
+// dtype of the parameters, counts too, and log_prob() is -inf for values that cannot be drawn.
 #include <hero/nn/distributions_composed.h>
 
 namespace hero::distributions {
 
-/// The geometric distribution: how often a trial of this probability fails before it succeeds.
+/// The geometric distribution: how often a trial of this probability fails before it succeeds. The
+/// probability of k = 0, 1, .. is (1 - p)^k p.
 class Geometric : public Distribution {
  public:
   /// Throws an Error unless exactly one of the two is given, and probabilities lie in (0, 1].
@@ -24,23 +26,24 @@ class Geometric : public Distribution {
   Tensor draw(const Shape& shape) const override;
 };
 
-/// The Poisson distribution, of probability rate^k exp(-rate) / k!.
+/// The Poisson distribution: k = 0, 1, .. has the probability rate^k exp(-rate) / k!.
 class Poisson : public Distribution {
  public:
-  /// Throws an Error if rate is negative.
+  /// Throws an Error if rate, which is floating, is negative.
   explicit Poisson(const Tensor& rate);
   const char* name() const override { return "Poisson"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor mean() const override { return rate; }
   Tensor variance() const override { return rate; }
 
-  const Tensor rate;
+  const Tensor rate;  ///< of the batch shape
 
  private:
   Tensor draw(const Shape& shape) const override;
 };
 
-/// The binomial distribution: how many of total_count trials of this probability succeed.
+/// The binomial distribution: how many of total_count trials n of this probability succeed. The
+/// probability of k = 0 .. n is n! / (k! (n - k)!) p^k (1 - p)^(n - k).
 class Binomial : public Distribution {
  public:
   /// total_count, whole numbers of any dtype, broadcasts with the probabilities. Throws an Error if
@@ -65,7 +68,8 @@ class Binomial : public Distribution {
 };
 
 /// The negative binomial distribution: how often a trial of this probability succeeds before it
-/// has failed total_count times.
+/// has failed total_count times, r. The probability of k = 0, 1, .. is Gamma(k + r) / (k! Gamma(r))
+/// p^k (1 - p)^r.
 class NegativeBinomial : public Distribution {
  public:
   /// total_count, any positive number, broadcasts with the probabilities. Throws an Error unless it
@@ -86,8 +90,8 @@ class NegativeBinomial : public Distribution {
   Tensor draw(const Shape& shape) const override;
 };
 
-/// The multinomial distribution: how often each of K categories comes in total_count draws, [..,
-/// K].
+/// The multinomial distribution: how often each of K categories comes in total_count draws n, [..,
+/// K]. The probability of counts k with the sum n is n! times the product of p_i^k_i / k_i!.
 class Multinomial : public Distribution {
  public:
   /// Throws an Error if total_count is negative, and as Categorical does.
