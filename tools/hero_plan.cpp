@@ -74,10 +74,10 @@ int main(int argc, char** argv) {
   Options options;
   app.add_option("--config", options.config, "what is to be planned, as JSON");
   auto* best =
-      app.add_option("--best", options.best, "strategies to show")->check(CLI::Range(1, 1000));
-  auto* most =
-      app.add_option("--rehearsals", options.rehearsals, "at most so many strategies are rehearsed")
-          ->check(CLI::Range(1, 100000));
+      app.add_option("--best", options.best, "strategies to show: 10")->check(CLI::Range(1, 1000));
+  auto* most = app.add_option("--rehearsals", options.rehearsals,
+                              "at most so many strategies are rehearsed: 64")
+                   ->check(CLI::Range(1, 100000));
   auto* trace = app.add_option("--trace", options.trace, "writes the best one's step for Perfetto");
   app.add_option("--write", options.write, "writes the best one's configuration");
   auto* calibrates =

@@ -1,4 +1,4 @@
-// Plans: GPT-3 on 1024 GPUs, by rehearsals on none.
+// Plans: GPT-3 on 1024 GPUs, by rehearsals on none
 #include <algorithm>
 #include <chrono>
 #include <cmath>

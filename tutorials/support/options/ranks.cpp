@@ -29,7 +29,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
   command.count("--ranks", ranks, "ranks, as threads: " + std::to_string(program.ranks))
       .flag("--prefix", prefix, "every rank prints, its lines begin with its number")
       .text("--timeout", timeout, "seconds that a rank waits for the others")
-      .text("--engine", engine, "what carries the messages")
+      .text("--engine", engine, "what carries the messages: local (threads), mpi or nccl")
       .number("--link", link, "bytes per second that leave a rank, for ranks that are threads")
       .device(device)
       .out(options.out);
