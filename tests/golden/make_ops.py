@@ -8,11 +8,11 @@ The form of the files is that of ops/README.md. Cases have second derivatives wh
 import sys
 
 import op_cases
-from op_cases_math import binary, unary
-from op_cases_nn import attention, losses, norms
-from op_cases_shape import indexing, shapes
-from op_cases_sums import products, reductions
-from op_cases_windows import windows
+from op_cases.math import binary, unary
+from op_cases.nn import attention, losses, norms
+from op_cases.shape import indexing, shapes
+from op_cases.sums import products, reductions
+from op_cases.windows import windows
 
 parts = [unary, binary, reductions, products, losses, norms, windows, indexing, shapes, attention]
 for part in parts:

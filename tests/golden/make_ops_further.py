@@ -9,11 +9,10 @@ result depends on values.
 import sys
 
 import op_cases
-import op_cases_images as images
-import op_cases_options as options
-from op_cases_order import matrices, order, running, sums, without_nan
-from op_cases_places import dimensions, places, searches
-from op_cases_special import bits, pairs, special
+from op_cases import images, options
+from op_cases.order import matrices, order, running, sums, without_nan
+from op_cases.places import dimensions, places, searches
+from op_cases.special import bits, pairs, special
 
 parts = [special, pairs, bits, dimensions, places, searches]
 parts += [images.resampling, images.sampling, images.folds, images.volumes]
