@@ -1,11 +1,10 @@
 """MLX's side of train_hero.cpp: the MLP and the GPT with the same sizes, optimizers and losses, and
 the same two ways to be run. MLX chooses its own number of threads, so THREADS is not used.
 """
-import sys
-import time
-
 import mlx.core as mx
 from mlx import nn, optimizers
+
+import train_loop
 
 
 def train(model, optimizer, loss, clip=None):
@@ -74,29 +73,5 @@ def gpt():
 NETWORKS = {"mlp": mlp, "gpt_128": gpt}
 
 
-def serve():
-    for line in sys.stdin:
-        name, _, seconds = line.split()
-        step = NETWORKS[name]()
-        budget = float(seconds)
-        times, spent = [], -0.2 * budget  # the first fifth warms up
-        while spent < budget or not times:
-            start = time.perf_counter()
-            step()
-            once = time.perf_counter() - start
-            if spent >= 0.0:
-                times.append(1e9 * once)
-            spent += once
-        times.sort()
-        print(f"{times[len(times) // 2]:.3f} {times[0]:.3f}", flush=True)
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        run = NETWORKS[sys.argv[1]]()
-        for i in range(int(sys.argv[3])):
-            run()
-            if i == 0:
-                print("first", flush=True)
-    else:
-        serve()
+    train_loop.run(lambda case, _: NETWORKS[case]())

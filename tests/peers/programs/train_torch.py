@@ -2,12 +2,11 @@
 two ways to be run: lines "CASE THREADS SECONDS" on standard input, or arguments CASE THREADS STEPS.
 A case is a network's name and, where wanted, "+bf16" (the loss under autocast) and "+compile".
 """
-import sys
-import time
-
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import train_loop
 
 
 SETUP = {"bf16": False, "compile": False}  # of what is made next
@@ -182,38 +181,13 @@ NETWORKS = {"mlp": mlp, "gpt_128": lambda: gpt(4, 4, 128, 64, 12), "gpt_384": la
             "lstm": lstm, "cnn": cnn, "resnet18": resnet18}
 
 
-def step_of(case):
+def step_of(case, threads):
+    torch.set_num_threads(threads)
     network, *words = case.split("+")
     for word in SETUP:
         SETUP[word] = word in words
     return NETWORKS[network]()
 
 
-def serve():
-    for line in sys.stdin:
-        name, threads, seconds = line.split()
-        torch.set_num_threads(int(threads))
-        step = step_of(name)
-        budget = float(seconds)
-        times, spent = [], -0.2 * budget  # the first fifth warms up
-        while spent < budget or not times:
-            start = time.perf_counter()
-            step()
-            once = time.perf_counter() - start
-            if spent >= 0.0:
-                times.append(1e9 * once)
-            spent += once
-        times.sort()
-        print(f"{times[len(times) // 2]:.3f} {times[0]:.3f}", flush=True)
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        torch.set_num_threads(int(sys.argv[2]))
-        run = step_of(sys.argv[1])
-        for i in range(int(sys.argv[3])):
-            run()
-            if i == 0:
-                print("first", flush=True)
-    else:
-        serve()
+    train_loop.run(step_of)
