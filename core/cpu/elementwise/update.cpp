@@ -35,67 +35,57 @@ typename F::template Step<T> step_of(const UpdateItem& chunk,
 
 // Values are copied out, stepped and copied back: the compiler cannot know that the arrays differ,
 // and would otherwise store and load each again. ivdep promises it that elements do not meet.
-template <class F, class P, size_t... I>
+template <class F, class T, size_t... I>
 void run_loop(const UpdateItem& chunk, std::span<const double> coefficients,
               std::index_sequence<I...>) {
-  using T = ComputeOf<P>;  // the states have it, too
   const auto step = step_of<F, T>(chunk, coefficients);
-  auto* param = reinterpret_cast<P*>(chunk.param);
-  const auto* grad = reinterpret_cast<const P*>(chunk.grad);
+  auto* param = reinterpret_cast<T*>(chunk.param);
+  const auto* grad = reinterpret_cast<const T*>(chunk.grad);
   T* const states[] = {reinterpret_cast<T*>(chunk.states[I])..., nullptr};
   const int64_t n = chunk.n;
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    T p = convert<T>(param[i]);
+    T p = param[i];
     T s[] = {states[I][i]..., T(0)};
-    step(p, convert<T>(grad[i]), s[I]...);
-    param[i] = convert<P>(p);
+    step(p, grad[i], s[I]...);
+    param[i] = p;
     ((states[I][i] = s[I]), ...);
   }
 }
 
-template <class F, class P>
+template <class F, class T>
 void run_update(const UpdateItem& chunk, std::span<const double> coefficients) {
-  run_loop<F, P>(chunk, coefficients, std::make_index_sequence<F::states>{});
+  run_loop<F, T>(chunk, coefficients, std::make_index_sequence<F::states>{});
 }
 
-template <class P, class... Fs>
+template <class T, class... Fs>
 UpdateKernel kernel_of(uint16_t index, TypeList<Fs...>) {
-  static constexpr UpdateKernel table[] = {&run_update<Fs, P>...};
+  static constexpr UpdateKernel table[] = {&run_update<Fs, T>...};
   return table[index];
 }
 
-UpdateKernel update_kernel(uint16_t index, DType dtype) {
-  const kernels::UpdateList all;
-  switch (dtype) {
-    case DType::float64:
-      return kernel_of<double>(index, all);
-    case DType::float16:
-      return kernel_of<Float16>(index, all);
-    case DType::bfloat16:
-      return kernel_of<BFloat16>(index, all);
-    default:
-      return kernel_of<float>(index, all);
-  }
-}
+// Where numbers have 16 bits: they are widened, the kernel for float32 run and the parameter
+// rounded for so many elements at a time, which stay in the nearest cache.
+constexpr int64_t kHalfElements = 1024;
 
-// Where the gradient and a copy of the parameter have 16 bits: the gradient is widened, the kernel
-// run and the parameter rounded for so many elements at a time, which stay in the nearest cache.
-constexpr int64_t kLowElements = 1024;
-
+// The gradient is of type H, and either the parameter or the copy of it.
 template <class H>
-void run_low(UpdateKernel kernel, const UpdateItem& chunk, std::span<const double> coefficients) {
-  alignas(64) float wide[kLowElements];
+void run_half(UpdateKernel kernel, const UpdateItem& chunk, std::span<const double> coefficients) {
+  alignas(64) float params[kHalfElements], grads[kHalfElements];
   UpdateItem part = chunk;
-  part.grad = reinterpret_cast<const std::byte*>(wide);
+  part.grad = reinterpret_cast<const std::byte*>(grads);
   const auto* grad = reinterpret_cast<const H*>(chunk.grad);
-  auto* low = reinterpret_cast<H*>(chunk.low);
-  for (int64_t begin = 0; begin < chunk.n; begin += kLowElements) {
-    part.n = std::min(kLowElements, chunk.n - begin);
-    for (int64_t i = 0; i < part.n; ++i) wide[i] = convert<float>(grad[begin + i]);
+  auto* half = reinterpret_cast<H*>(chunk.low ? chunk.low : chunk.param);
+  for (int64_t begin = 0; begin < chunk.n; begin += kHalfElements) {
+    part.n = std::min(kHalfElements, chunk.n - begin);
+    for (int64_t i = 0; i < part.n; ++i) grads[i] = convert<float>(grad[begin + i]);
+    if (!chunk.low) {
+      for (int64_t i = 0; i < part.n; ++i) params[i] = convert<float>(half[begin + i]);
+      part.param = reinterpret_cast<std::byte*>(params);
+    }
     kernel(part, coefficients);
     const auto* param = reinterpret_cast<const float*>(part.param);
-    for (int64_t i = 0; i < part.n; ++i) low[begin + i] = convert<H>(param[i]);
+    for (int64_t i = 0; i < part.n; ++i) half[begin + i] = convert<H>(param[i]);
     part.param += part.n * item_size(kFloat32);
     for (std::byte*& state : part.states) {
       if (state) state += part.n * item_size(kFloat32);
@@ -103,10 +93,19 @@ void run_low(UpdateKernel kernel, const UpdateItem& chunk, std::span<const doubl
   }
 }
 
-void run_chunk(UpdateKernel kernel, const UpdateItem& chunk, std::span<const double> coefficients) {
-  if (chunk.low == nullptr) return kernel(chunk, coefficients);
-  chunk.low_dtype == DType::float16 ? run_low<Float16>(kernel, chunk, coefficients)
-                                    : run_low<BFloat16>(kernel, chunk, coefficients);
+void run_chunk(UpdateOp op, DType dtype, const UpdateItem& chunk,
+               std::span<const double> coefficients) {
+  const kernels::UpdateList all;
+  if (dtype == kFloat64) return kernel_of<double>(op.index, all)(chunk, coefficients);
+  const UpdateKernel kernel = kernel_of<float>(op.index, all);
+  switch (chunk.low ? chunk.low_dtype : dtype) {
+    case DType::float16:
+      return run_half<Float16>(kernel, chunk, coefficients);
+    case DType::bfloat16:
+      return run_half<BFloat16>(kernel, chunk, coefficients);
+    default:
+      return kernel(chunk, coefficients);
+  }
 }
 
 // Elements [begin, end) of an item whose parameter has this dtype.
@@ -126,12 +125,11 @@ UpdateItem chunk_of(const UpdateItem& item, DType dtype, int64_t begin, int64_t 
 
 void CpuBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
                         std::span<const double> coefficients) {
-  const UpdateKernel kernel = update_kernel(op.index, dtype);
   Pieces pieces;
   for (const UpdateItem& item : items) pieces.append(item.n);
   parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {
     pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
-      run_chunk(kernel, chunk_of(items[i], dtype, from, to), coefficients);
+      run_chunk(op, dtype, chunk_of(items[i], dtype, from, to), coefficients);
     });
   });
 }
