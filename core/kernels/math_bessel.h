@@ -162,6 +162,12 @@ HERO_HD inline double wave(double x, double p, double q) {
   const double s = std::sin(x), c = std::cos(x);
   return (p * (c + s) - q * (s - c)) / std::sqrt(3.14159265358979323846 * x);
 }
+inline constexpr double kTwoOverPi = 0.63661977236758134308;
+/// Y of an x that is not positive: -inf at 0, NaN below.
+HERO_HD inline double y_at_most_0(double x) {
+  return x == 0.0 ? -std::numeric_limits<double>::infinity()
+                  : std::numeric_limits<double>::quiet_NaN();
+}
 
 }  // namespace detail
 
@@ -207,31 +213,22 @@ HERO_HD inline double bessel_j1(double x) {
   const double value = detail::wave(a, r * detail::q1_far(t), -detail::p1_far(t));
   return x < 0.0 ? -value : value;
 }
-/// -inf at 0, NaN below.
 HERO_HD inline double bessel_y0(double x) {
-  if (!(x > 0.0)) {
-    return x == 0.0 ? -std::numeric_limits<double>::infinity()
-                    : std::numeric_limits<double>::quiet_NaN();
-  }
-  constexpr double kTwoOverPi = 0.63661977236758134308;
+  if (!(x > 0.0)) return detail::y_at_most_0(x);
   if (x <= 8.0) {
     const double t = x * x / 32.0 - 1.0;
-    return detail::y0_near(t) + kTwoOverPi * std::log(x) * detail::j0_near(t);
+    return detail::y0_near(t) + detail::kTwoOverPi * std::log(x) * detail::j0_near(t);
   }
   if (x == std::numeric_limits<double>::infinity()) return 0.0;
   const double r = 8.0 / x, t = 2.0 * r * r - 1.0;
   return detail::wave(x, r * detail::q0_far(t), -detail::p0_far(t));
 }
-/// -inf at 0, NaN below.
 HERO_HD inline double bessel_y1(double x) {
-  if (!(x > 0.0)) {
-    return x == 0.0 ? -std::numeric_limits<double>::infinity()
-                    : std::numeric_limits<double>::quiet_NaN();
-  }
-  constexpr double kTwoOverPi = 0.63661977236758134308;
+  if (!(x > 0.0)) return detail::y_at_most_0(x);
   if (x <= 8.0) {
     const double t = x * x / 32.0 - 1.0;
-    return x * detail::y1_near(t) + kTwoOverPi * (std::log(x) * x * detail::j1_near(t) - 1.0 / x);
+    return x * detail::y1_near(t) +
+           detail::kTwoOverPi * (std::log(x) * x * detail::j1_near(t) - 1.0 / x);
   }
   if (x == std::numeric_limits<double>::infinity()) return 0.0;
   const double r = 8.0 / x, t = 2.0 * r * r - 1.0;
