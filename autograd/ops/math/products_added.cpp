@@ -72,6 +72,7 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   check(floating || fits(value, kInt64), "addcmul: ", value, " does not fit int64");
   return record(Addcmul(floating ? value : Scalar(value.to<int64_t>())), x, a, b);
 }
+
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
   const detail::Named named("addcdiv", {"x", x}, {"a", a}, {"b", b});
   detail::check_defined("addcdiv", {{"x", x}, {"a", a}, {"b", b}});
