@@ -1,7 +1,6 @@
 // Reductions in one fixed order: the pairwise tree that NumPy uses (halves down to 128 elements,
 // eight running lanes in a leaf), for any layout and any number of threads. See Higham, "The
 // accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993).
-#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -90,7 +89,7 @@ void reduce_rows(const Terms<T>& terms, int64_t rows, int64_t n, const T* center
                });
   for (int64_t r = 0; r < rows && !whole; ++r) {
     T* next = parts.data() + r * node_count;
-    results[r] = *join_rows<Op>(n, most, 1, next);
+    results[r] = *join_rows(n, most, 1, next, join_neighbours<Op, T>);
   }
 }
 
@@ -210,9 +209,9 @@ void Reduction<T>::run() const {
   const T* center = centers_.empty() ? nullptr : centers_.data();
   if (layout_.columns > 0) {
     const RowStarts starts(starts_of(x_, layout_.columns));
-    const auto reduce = [&](const auto* memory) {
-      reduce_columns<Op>(terms_, memory, starts, count_ / layout_.inner, layout_.n, layout_.inner,
-                         center, results_);
+    const auto reduce = [&]<class E>(const E* memory) {
+      reduce_columns(kColumnKernels<Op, T, E>, terms_, memory, starts, count_ / layout_.inner,
+                     layout_.n, layout_.inner, center, results_);
     };
     const BFloat16* halves = nullptr;
     // Sums of halves are gradients of biases.

@@ -48,14 +48,69 @@ inline bool are_dense(const int64_t* starts, int64_t n, int64_t width) {
   return dense;
 }
 
+// What a reduction does to neighbours in memory: columns of elements E. How rows are walked does
+// not depend on it, so that is compiled once for a type and not for every reduction.
+template <class T, class E>
+struct ColumnKernels {
+  // Takes n columns of one or four rows; `first`: into what is nothing yet.
+  void (*take)(const E* const* x, int rows, const T* center, int64_t n, bool first, T* into);
+  void (*join_lanes)(const T* lanes, int64_t n, T* out);
+  JoinFn<T> join;
+};
+
+template <class Op, bool kFirst, int kRows, class T, class E>
+[[gnu::noinline]] void take_columns(const E* const* rows, const T* center, int64_t n, T* into) {
+  const E* x[kRows];
+  std::copy_n(rows, kRows, x);
+#pragma GCC ivdep
+  for (int64_t c = 0; c < n; ++c) {
+    const auto term = [&](int k) __attribute__((always_inline)) {
+      T next = T(x[k][c]);
+      Op::prepare(next, Op::kCentered ? center[c] : T(0));
+      return next;
+    };
+    T value = kFirst ? term(0) : into[c];
+#pragma GCC unroll 4
+    for (int k = kFirst ? 1 : 0; k < kRows; ++k) Op::join(value, term(k));
+    into[c] = value;
+  }
+}
+template <class Op, class T, class E>
+void take_rows(const E* const* x, int rows, const T* center, int64_t n, bool first, T* into) {
+  if (rows == 4) {
+    first ? take_columns<Op, true, 4>(x, center, n, into)
+          : take_columns<Op, false, 4>(x, center, n, into);
+  } else {
+    first ? take_columns<Op, true, 1>(x, center, n, into)
+          : take_columns<Op, false, 1>(x, center, n, into);
+  }
+}
+template <class Op, class T>
+void join_lanes_of_columns(const T* x, int64_t n, T* out) {
+  const auto join = [](T a, T b) __attribute__((always_inline)) {
+    Op::join(a, b);
+    return a;
+  };
+#pragma GCC ivdep
+  for (int64_t c = 0; c < n; ++c) {
+    const T* at = x + c;
+    out[c] = join(join(join(at[0], at[n]), join(at[2 * n], at[3 * n])),
+                  join(join(at[4 * n], at[5 * n]), join(at[6 * n], at[7 * n])));
+  }
+}
+template <class Op, class T, class E>
+inline constexpr ColumnKernels<T, E> kColumnKernels = {
+    take_rows<Op, T, E>, join_lanes_of_columns<Op, T>, join_neighbours<Op, T>};
+
 // Reduces pieces of up to `width` columns of rows, whose first elements `rows` walks: elements E
 // where `memory` is not null, else the terms.
-template <class Op, class T, class E>
+template <class T, class E>
 class Columns {
  public:
-  [[gnu::noinline]] Columns(const Terms<T>& terms, const E* memory, const RowStarts& rows,
-                            int64_t width, int64_t n)
-      : terms_(terms),
+  Columns(const ColumnKernels<T, E>& kernels, const Terms<T>& terms, const E* memory,
+          const RowStarts& rows, int64_t width, int64_t n)
+      : kernels_(kernels),
+        terms_(terms),
         memory_(memory),
         rows_(rows),
         lanes_(static_cast<size_t>(kLanes * width)),
@@ -65,8 +120,7 @@ class Columns {
     right_.resize(static_cast<size_t>(levels * width));
   }
   // n rows from `row` on; of each the columns from `column` on, `width` into out.
-  [[gnu::noinline]] void run(int64_t row, int64_t n, int64_t column, int64_t width, const T* center,
-                             T* out) {
+  void run(int64_t row, int64_t n, int64_t column, int64_t width, const T* center, T* out) {
     column_ = column;
     width_ = width;
     center_ = center;
@@ -82,13 +136,12 @@ class Columns {
     const int64_t left = left_part(n);
     tree(row, left, out, right + width_);
     tree(row + left, n - left, right, right + width_);
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width_; ++c) Op::join(out[c], right[c]);
+    kernels_.join(out, right, width_);
   }
   // Four rounds at a time: running values are written once for four rows, the first four without
   // having been there, and rows are read nearly in the order of memory. Where the rows of a round
   // are short and lie one behind the other, they are taken as one.
-  [[gnu::noinline]] void leaf(int64_t row, int64_t n, T* out) {
+  void leaf(int64_t row, int64_t n, T* out) {
     rows_.find(row, n, column_, starts_);
     const int64_t rounds = n / kLanes, fours = rounds - rounds % 4;
     const bool together = kLanes * width_ <= kBlock && are_dense(starts_, n, width_);
@@ -96,39 +149,23 @@ class Columns {
     const T* centers = together && center_ ? centers_.data() : center_;
     for (int64_t i = 0; i < fours * kLanes; i += 4 * kLanes) {
       for (int64_t j = 0; j < kLanes; j += step) {
-        take_rows<4>(i + j, step * width_, centers, i == 0, lane(j));
+        take(i + j, 4, step * width_, centers, i == 0, lane(j));
       }
     }
     for (int64_t i = fours * kLanes; i < rounds * kLanes; i += step) {
-      take_rows<1>(i, step * width_, centers, i < kLanes, lane(i % kLanes));
+      take(i, 1, step * width_, centers, i < kLanes, lane(i % kLanes));
     }
-    if (rounds > 0) join_lanes(out);
-    for (int64_t i = rounds * kLanes; i < n; ++i) take_rows<1>(i, width_, center_, i == 0, out);
+    if (rounds > 0) kernels_.join_lanes(lanes_.data(), width_, out);
+    for (int64_t i = rounds * kLanes; i < n; ++i) take(i, 1, width_, center_, i == 0, out);
   }
-  void join_lanes(T* out) const {
-    const auto join = [](T a, T b) __attribute__((always_inline)) {
-      Op::join(a, b);
-      return a;
-    };
-    const T* x = lanes_.data();
-    const int64_t n = width_;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < n; ++c) {
-      const T* at = x + c;
-      out[c] = join(join(join(at[0], at[n]), join(at[2 * n], at[3 * n])),
-                    join(join(at[4 * n], at[5 * n]), join(at[6 * n], at[7 * n])));
-    }
-  }
-  // n columns of rows i, i + 8, .. of the leaf one after the other; `first`: into what is nothing
-  // yet.
-  template <int kRows>
-  [[gnu::noinline]] void take_rows(int64_t i, int64_t n, const T* center, bool first, T* into) {
+  // n columns of rows i, i + 8, .. of the leaf one after the other.
+  void take(int64_t i, int rows, int64_t n, const T* center, bool first, T* into) {
     const int64_t step = memory_ ? n : kBlock;
     for (int64_t c = 0; c < n; c += step) {
       const int64_t some = std::min(step, n - c);
       const T* center_of = center ? center + c : nullptr;
-      const E* x[kRows];
-      for (int k = 0; k < kRows; ++k) {
+      const E* x[4];
+      for (int k = 0; k < rows; ++k) {
         const int64_t element = starts_[i + k * kLanes] + c;
         if constexpr (std::is_same_v<E, T>) {
           x[k] = memory_ ? memory_ + element : terms_.read_run(element, some, center_of, room_[k]);
@@ -136,27 +173,12 @@ class Columns {
           x[k] = memory_ + element;
         }
       }
-      first ? take<true>(x, center_of, some, into + c) : take<false>(x, center_of, some, into + c);
-    }
-  }
-  template <bool kFirst, int kRows>
-  [[gnu::noinline]] static void take(const E* const (&x)[kRows], const T* center, int64_t n,
-                                     T* into) {
-#pragma GCC ivdep
-    for (int64_t c = 0; c < n; ++c) {
-      const auto term = [&](int k) __attribute__((always_inline)) {
-        T next = T(x[k][c]);
-        Op::prepare(next, Op::kCentered ? center[c] : T(0));
-        return next;
-      };
-      T value = kFirst ? term(0) : into[c];
-#pragma GCC unroll 4
-      for (int k = kFirst ? 1 : 0; k < kRows; ++k) Op::join(value, term(k));
-      into[c] = value;
+      kernels_.take(x, rows, center_of, some, first, into + c);
     }
   }
   T* lane(int64_t i) { return lanes_.data() + i * width_; }
 
+  const ColumnKernels<T, E>& kernels_;
   const Terms<T>& terms_;
   const E* memory_;
   const RowStarts& rows_;
@@ -170,9 +192,10 @@ class Columns {
 // n rows of `inner` columns each are reduced into results, `outer` times; `center` is of the shape
 // [outer, inner] of these or null. Threads share pieces of columns and, where these are few, nodes
 // of the tree.
-template <class Op, class T, class E>
-void reduce_columns(const Terms<T>& terms, const E* memory, const RowStarts& rows, int64_t outer,
-                    int64_t n, int64_t inner, const T* center, T* results) {
+template <class T, class E>
+[[gnu::noinline]] void reduce_columns(const ColumnKernels<T, E>& kernels, const Terms<T>& terms,
+                                      const E* memory, const RowStarts& rows, int64_t outer,
+                                      int64_t n, int64_t inner, const T* center, T* results) {
   const int64_t width = std::min(inner, kColumns);
   const int64_t pieces = (inner + width - 1) / width;
   constexpr int64_t kTasks = 16;  // enough to share; a fixed number, as bits must not ask threads
@@ -185,7 +208,7 @@ void reduce_columns(const Terms<T>& terms, const E* memory, const RowStarts& row
   const int64_t work = nodes[0].second * width;
   parallel_for(outer * pieces * node_count, std::max<int64_t>(1, kGrain / work),
                [&](int64_t begin, int64_t end) {
-                 Columns<Op, T, E> columns(terms, memory, rows, width, n);
+                 Columns<T, E> columns(kernels, terms, memory, rows, width, n);
                  for (int64_t task = begin; task < end; ++task) {
                    const int64_t piece = whole ? task : task / node_count;
                    const int64_t o = pieces == 1 ? piece : piece / pieces;
@@ -200,7 +223,7 @@ void reduce_columns(const Terms<T>& terms, const E* memory, const RowStarts& row
   if (whole) return;
   for (int64_t piece = 0; piece < outer * pieces; ++piece) {
     T* next = parts.data() + piece * node_count * width;
-    const T* sums = join_rows<Op>(n, most, width, next);
+    const T* sums = join_rows(n, most, width, next, kernels.join);
     const int64_t c = piece % pieces * width;
     std::copy_n(sums, std::min(width, inner - c), results + piece / pieces * inner + c);
   }

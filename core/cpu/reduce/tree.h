@@ -247,15 +247,23 @@ inline void split_rows(int64_t first, int64_t n, int64_t most,
   split_rows(first + left, n - left, most, nodes);
 }
 
-// Joins the values of such nodes, `width` each, into those of the first.
+// Joins n values with as many others.
+template <class T>
+using JoinFn = void (*)(T* to, const T* x, int64_t n);
+
 template <class Op, class T>
-T* join_rows(int64_t n, int64_t most, int64_t width, T*& next) {
+void join_neighbours(T* to, const T* x, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) Op::join(to[i], x[i]);
+}
+
+// Joins the values of such nodes, `width` each, into those of the first.
+template <class T>
+T* join_rows(int64_t n, int64_t most, int64_t width, T*& next, JoinFn<T> join) {
   if (n <= most) return std::exchange(next, next + width);
   const int64_t left = left_part(n);
-  T* into = join_rows<Op>(left, most, width, next);
-  const T* right = join_rows<Op>(n - left, most, width, next);
-#pragma GCC ivdep
-  for (int64_t c = 0; c < width; ++c) Op::join(into[c], right[c]);
+  T* into = join_rows(left, most, width, next, join);
+  join(into, join_rows(n - left, most, width, next, join), width);
   return into;
 }
 
