@@ -3,6 +3,7 @@
 #include <hero/autograd/grad_mode.h>
 #include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/iterable.h>
+#include <hero/nn/data/state_number.h>
 
 namespace hero::nn::data {
 
@@ -47,16 +48,10 @@ std::vector<core::NamedArray> IterableLoader::state_dict() const {
 }
 
 void IterableLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
-  const auto number = [&](const std::string& name) {
-    for (const core::NamedArray& one : state) {
-      if (one.name != name || one.array.dtype() != kInt64 || one.array.numel() != 1) continue;
-      const auto value = one.array.item<int64_t>();
-      check(value >= 0, "iterable_loader: '", name, "' of the state is negative: ", value);
-      return value;
-    }
-    fail("iterable_loader: the state has no number '", name, "'");
-  };
-  const int64_t epoch = number("epoch"), batch = number("batch");
+  const int64_t epoch = state_number("iterable_loader", state, "epoch");
+  const int64_t batch = state_number("iterable_loader", state, "batch");
+  check(epoch >= 0 && batch >= 0, "iterable_loader: the state stands at batch ", batch,
+        " in epoch ", epoch);
   state_->epoch = epoch;
   state_->batch = batch;
   state_->begun = false;

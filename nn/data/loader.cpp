@@ -7,6 +7,7 @@
 #include <hero/core/profile/observer.h>
 #include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/loader.h>
+#include <hero/nn/data/state_number.h>
 
 namespace hero::nn::data {
 
@@ -154,13 +155,7 @@ std::vector<core::NamedArray> DataLoader::state_dict() const {
 
 void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
   const auto number = [&](const std::string& name) {
-    for (const core::NamedArray& one : state) {
-      if (one.name != name) continue;
-      check(one.array.dtype() == kInt64 && one.array.numel() == 1, "data_loader: '", name,
-            "' of the state is not one int64 number");
-      return one.array.item<int64_t>();
-    }
-    fail("data_loader: the state has no '", name, "'");
+    return state_number("data_loader", state, name);
   };
   for (const auto& [name, value] : state_->identity()) {
     const int64_t saved = number(name);

@@ -81,4 +81,9 @@ TEST_CASE("random numbers of a stream depend on seed, epoch and batch, also when
     CHECK(batches_of(next, 1) == batches_of(loader, 1));
   }
   CHECK_THROWS_WITH(stopped.load_state_dict({}), ContainsSubstring("no number 'epoch'"));
+  CHECK_THROWS_WITH(stopped.load_state_dict({{"epoch", Array::zeros({2})}}),
+                    ContainsSubstring("not one int64 number, but float32 of shape [2]"));
+  const auto number = [](int64_t value) { return Array::full({}, value, kInt64); };
+  CHECK_THROWS_WITH(stopped.load_state_dict({{"epoch", number(0)}, {"batch", number(-1)}}),
+                    ContainsSubstring("the state stands at batch -1 in epoch 0"));
 }

@@ -166,7 +166,7 @@ TEST_CASE("a state of another loader is refused and changes nothing", "[nn][data
   CHECK_THROWS_WITH(share.load_state_dict(state),
                     ContainsSubstring("samples 31, this one has 16; another number of ranks "
                                       "resumes it if they take turns"));
-  CHECK_THROWS_WITH(loader.load_state_dict({}), ContainsSubstring("has no 'dataset_size'"));
+  CHECK_THROWS_WITH(loader.load_state_dict({}), ContainsSubstring("has no number 'dataset_size'"));
   CHECK(loader.epoch() == 0);
   CHECK(pass(loader).size() == 11);
 }
