@@ -76,7 +76,7 @@ Binomial::Binomial(const std::vector<Tensor>& all)
 Tensor Binomial::log_prob(const Tensor& value) const {
   const Tensor& n = total_count;
   const Tensor given = value.to(probs.dtype());
-  const Tensor outside = logical_or(logical_or(given<0, given> n), not_whole(given));
+  const Tensor outside = logical_or(beyond(given, n), not_whole(given));
   const Tensor k = where(outside, 0, given);
   return nothing(outside, log_factorial(n) - log_factorial(k) - log_factorial(n - k) + k * logits -
                               n * softplus_of(logits));

@@ -181,7 +181,7 @@ Beta::Beta(const std::vector<Tensor>& both)
 Tensor Beta::log_prob(const Tensor& value) const {
   const Tensor& a = concentration1;
   const Tensor& b = concentration0;
-  const Tensor outside = logical_or(value<0, value> 1), x = where(outside, 0.5, value);
+  const Tensor outside = beyond(value, 1), x = where(outside, 0.5, value);
   return nothing(outside,
                  xlogy(a - 1, x) + xlogy(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b));
 }

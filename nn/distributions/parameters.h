@@ -37,6 +37,13 @@ double epsilon_of(DType dtype);
 /// Numbers of [0, 1] that are moved inside by the rounding error of 1.
 Tensor within_unit(const Tensor& x);
 
+/// Where x is below 0 or above `most`; NaN is neither.
+template <class T>
+Tensor beyond(const Tensor& x, const T& most) {
+  const Tensor above = x > most;
+  return logical_or(x < 0, above);
+}
+
 /// log(1 + exp(x)), exact for large x too.
 inline Tensor softplus_of(const Tensor& x) { return -logsigmoid(-x); }
 

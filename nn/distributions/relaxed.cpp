@@ -59,7 +59,7 @@ Tensor ContinuousBernoulli::log_normalizer() const {
 }
 
 Tensor ContinuousBernoulli::log_prob(const Tensor& value) const {
-  const Tensor outside = logical_or(value<0, value> 1);
+  const Tensor outside = beyond(value, 1);
   return nothing(outside, logits * where(outside, 0.5, value) - log_normalizer());
 }
 

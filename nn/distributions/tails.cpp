@@ -12,9 +12,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Probabilities of [0, 1), as icdf() takes them, and each as likely.
-Tensor uniform_draws(const Shape& shape, const Tensor& like) { return rand(shape, beside(like)); }
-
 }  // namespace
 
 Weibull::Weibull(const Tensor& s, const Tensor& c) : Weibull(broadcast("Weibull", {s, c})) {}
@@ -162,7 +159,7 @@ Tensor HalfCauchy::icdf(const Tensor& probability) const {
 }
 
 Tensor HalfCauchy::rsample(const Shape& shape) const {
-  return icdf(uniform_draws(extended(shape), scale));
+  return icdf(rand(extended(shape), beside(scale)));
 }
 
 Kumaraswamy::Kumaraswamy(const Tensor& ones, const Tensor& zeros)
@@ -177,7 +174,7 @@ Kumaraswamy::Kumaraswamy(const std::vector<Tensor>& both)
 Tensor Kumaraswamy::log_prob(const Tensor& value) const {
   const Tensor& a = concentration1;
   const Tensor& b = concentration0;
-  const Tensor outside = logical_or(value<0, value> 1), x = where(outside, 0.5, value);
+  const Tensor outside = beyond(value, 1), x = where(outside, 0.5, value);
   return nothing(outside, log(a) + log(b) + xlogy(a - 1, x) + xlogy(b - 1, -expm1(xlogy(a, x))));
 }
 
@@ -206,7 +203,7 @@ Tensor Kumaraswamy::icdf(const Tensor& probability) const {
 }
 
 Tensor Kumaraswamy::rsample(const Shape& shape) const {
-  return within_unit(icdf(uniform_draws(extended(shape), concentration1)));
+  return within_unit(icdf(rand(extended(shape), beside(concentration1))));
 }
 
 }  // namespace hero::distributions
