@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <thread>
-#include <utility>
 
 #include <signal.h>
 
@@ -25,18 +24,6 @@ void on_stop(int) { stopped = 1; }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void put_failure(Packet& packet, const Failure& failure) {
-  packet.put(failure.rank).put(failure.line);
-}
-
-Packet& put_blocked(Packet& packet, const Blocked& state) {
-  return packet.put(state.blocked)
-      .put(state.ended)
-      .put(state.told)
-      .put(state.heard)
-      .put(state.text);
 }
 
 }  // namespace

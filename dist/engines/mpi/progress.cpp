@@ -107,19 +107,6 @@ bool MpiProgress::hear_all() {
 }
 
 void MpiProgress::hear(int from, Note kind, Packet& packet) {
-  const auto failure = [&packet] {
-    const int rank = packet.take<int>();
-    return Failure{rank, packet.take<std::string>()};
-  };
-  const auto blocked = [&packet] {
-    Blocked state;
-    state.blocked = packet.take<bool>();
-    state.ended = packet.take<bool>();
-    state.told = packet.take<uint64_t>();
-    state.heard = packet.take<uint64_t>();
-    state.text = packet.take<std::string>();
-    return state;
-  };
   switch (kind) {
     case Note::ballot:
       return hear_ballot(packet);
@@ -146,25 +133,24 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
       any_finished_ = true;
       return;
     case Note::fail: {
-      const Failure failed = failure();
+      const Failure failed = take_failure(packet);
       const auto missing = packet.take_list<int>();
       return hear_failure(failed, missing, packet.take<std::string>());
     }
     case Note::verdict:
-      return adopt(failure());
+      return adopt(take_failure(packet));
     case Note::final:
       finals_[index_of(from)] = take_told(packet);
       ++heard_finals_;
       return;
     case Note::status:
-      return watch_.report(from, blocked());
+      return watch_.report(from, take_blocked(packet));
     case Note::query:
       return answer(packet.take<uint64_t>());
     case Note::answer: {
       const auto number = packet.take<uint64_t>();
-      if (watch_.answer(from, number, blocked()))
-        hear_failure({-1, watch_.deadlock_text()}, {}, {});
-      return;
+      if (!watch_.answer(from, number, take_blocked(packet))) return;
+      return hear_failure({-1, watch_.deadlock_text()}, {}, {});
     }
     case Note::end: {
       const bool threw = packet.take<bool>();
@@ -173,7 +159,7 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
     }
     case Note::result: {
       const bool failed = packet.take<bool>();
-      const Failure outcome = failure();
+      const Failure outcome = take_failure(packet);
       return finish(failed ? std::optional<Failure>(outcome) : std::nullopt);
     }
     case Note::ready:

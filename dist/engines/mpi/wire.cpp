@@ -1,6 +1,8 @@
 #include <algorithm>
 
+#include <hero/dist/engines/mpi/watch.h>
 #include <hero/dist/engines/mpi/wire.h>
+#include <hero/dist/engines/mpi/world.h>
 
 namespace hero::dist {
 namespace {
@@ -99,6 +101,33 @@ Told take_told(Packet& packet) {
   }
   told.never = packet.take_list<CallKey>();
   return told;
+}
+
+void put_failure(Packet& packet, const Failure& failure) {
+  packet.put(failure.rank).put(failure.line);
+}
+
+Failure take_failure(Packet& packet) {
+  const int rank = packet.take<int>();
+  return {rank, packet.take<std::string>()};
+}
+
+Packet& put_blocked(Packet& packet, const Blocked& state) {
+  return packet.put(state.blocked)
+      .put(state.ended)
+      .put(state.told)
+      .put(state.heard)
+      .put(state.text);
+}
+
+Blocked take_blocked(Packet& packet) {
+  Blocked state;
+  state.blocked = packet.take<bool>();
+  state.ended = packet.take<bool>();
+  state.told = packet.take<uint64_t>();
+  state.heard = packet.take<uint64_t>();
+  state.text = packet.take<std::string>();
+  return state;
 }
 
 }  // namespace hero::dist

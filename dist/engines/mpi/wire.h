@@ -120,9 +120,15 @@ struct Told {
   bool has(const CallKey& key) const;
 };
 
+struct Blocked;
+struct Failure;
 void put_ballot(Packet& packet, const Ballot& ballot);
 Ballot take_ballot(Packet& packet);
 void put_told(Packet& packet, const Told& told);
 Told take_told(Packet& packet);
+void put_failure(Packet& packet, const Failure& failure);
+Failure take_failure(Packet& packet);
+Packet& put_blocked(Packet& packet, const Blocked& state);
+Blocked take_blocked(Packet& packet);
 
 }  // namespace hero::dist

@@ -59,7 +59,7 @@ struct Failure {
 
 class MpiProgress;
 
-/// [note: failure between processes] in progress.cpp says how a failure becomes everybody's.
+/// [note: failure between processes] in failure.cpp says how a failure becomes everybody's.
 class MpiWorld {
  public:
   /// `report` prints a failure on rank 0 (elsewhere only when rank 0 is lost).
