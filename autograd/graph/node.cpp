@@ -5,6 +5,7 @@
 #include <hero/autograd/node.h>
 #include <hero/autograd/offload/offload_blocks.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/partition.h>
 #include <hero/core/allocator.h>
 #include <hero/core/places.h>
@@ -94,7 +95,7 @@ detail::Edge detail::gradient_edge(const Tensor& tensor) {
 
 bool detail::Recorder::wants_grad(const char* op, const Tensor& tensor) {
   TensorImpl* impl = tensor.impl();
-  check(impl != nullptr, op, ": an input tensor is undefined");
+  check(impl != nullptr, op, ": an input", kUndefined);
   check(impl->history == impl->data.storage().history() || follow_base(*impl), op,
         ": input of shape ", impl->data.shape(),
         " shares memory with a tensor that a recorded in-place operation changed; take the view "

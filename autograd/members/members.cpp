@@ -1,10 +1,12 @@
 // Tensor's members and operators that only forward to the functions of ops.h and nn_ops.h.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 
 namespace hero {
 
 Tensor Tensor::view(const Shape& shape) const {
+  const detail::Named named("view", {"x", *this});
   const Array viewed = array().reshape(shape);
   check(viewed.storage_ref() == array().storage_ref(), "view: ", this->shape(), " with strides ",
         strides(), " cannot be seen as ", shape, "; use reshape()");

@@ -82,7 +82,10 @@ bool Tensor::requires_grad() const {
 const Tensor& Tensor::requires_grad_(bool value) const {
   check(defined(), "requires_grad_: the tensor is undefined");
   if (value && !is_leaf()) return *this;  // it does already
-  check(is_leaf(), "requires_grad_: only leaves can be changed; use detach()");
+  if (!is_leaf()) {
+    fail("requires_grad_: only leaves can be changed, and this is a result of ", grad_fn()->name(),
+         "; use detach()");
+  }
   check(!value || is_floating(dtype()), "requires_grad_: tensor is ", dtype(),
         "; only floating dtypes have gradients");
   impl_->requires_grad = value;

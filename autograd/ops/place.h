@@ -21,6 +21,12 @@ Tensor place_zeros(const Tensor& g, const Shape& shape, const Array& places);
 /// other kernel takes strides below 0.
 Array backwards(const Array& x, const Dims& dims);
 
+/// Refuses tensors of another number of dimensions.
+inline void check_ndim(const char* op, const Tensor& x, int ndim) {
+  check(x.ndim() == ndim, op, ": needs ", ndim, ndim == 1 ? " dimension" : " dimensions",
+        ": got shape ", x.shape());
+}
+
 /// `shape` with size 1 in `dims`, which are normalized.
 Shape kept_shape(const Shape& shape, const Dims& dims);
 

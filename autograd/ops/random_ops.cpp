@@ -1,5 +1,7 @@
 // Random tensors: each call takes the next stream of this thread's generator, on every device, so
 // that a program draws the same numbers whether or not some of its tensors are only planned.
+#include <cmath>
+
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/nn_ops.h>
@@ -92,8 +94,10 @@ namespace {
 // One number a row, or an Error: every element finite and not negative, and enough above 0.
 void check_weights(const Tensor& p, int64_t num_samples, bool replacement) {
   if (p.device().type == DeviceType::meta) return;
-  check(all(isfinite(p)).item<bool>() && min(p).item() >= 0.0,
-        "multinomial: probabilities must be finite and not negative");
+  const double least = min(p).item(), most = max(p).item();  // NaN where there is one
+  check(least >= 0.0 && std::isfinite(most),
+        "multinomial: probabilities must be finite and not negative: they go from ", least, " to ",
+        most);
   const int64_t fewest = min(sum(p > 0, {-1})).item<int64_t>();
   check(fewest >= 1, "multinomial: the probabilities of a row are all 0");
   check(replacement || fewest >= num_samples, "multinomial: ", num_samples,
@@ -139,8 +143,9 @@ Tensor normal(const Tensor& mean, const Tensor& std) {
   const detail::Named named("normal", {"mean", mean}, {"std", std});
   const NoGrad no_grad;
   const Shape shape = broadcast_shapes("normal", mean.shape(), std.shape());
-  check(std.device().type == DeviceType::meta || std.numel() == 0 || !any(std < 0).item<bool>(),
-        "normal: a standard deviation is negative");
+  if (std.device().type != DeviceType::meta && any(std < 0).item<bool>()) {
+    fail("normal: a standard deviation is negative: ", min(std).item());
+  }
   const DType dtype = is_floating(mean.dtype()) ? mean.dtype() : kFloat32;
   return mean + std * randn(shape, {.dtype = dtype, .device = mean.device()});
 }

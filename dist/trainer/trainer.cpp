@@ -297,7 +297,9 @@ Tensor Trainer::forward(const std::function<Tensor()>& run) {
 void Trainer::backward(const Tensor& loss) {
   State& s = *state_;
   check(!s.pipe, "trainer: a pipeline has no backward of its own; call train_batch()");
-  check(loss.defined() && loss.numel() == 1, "trainer: backward takes a loss of one element");
+  check(loss.defined(), "trainer: backward: the loss is undefined");
+  check(loss.numel() == 1, "trainer: backward takes a loss of one element: got shape ",
+        loss.shape());
   check(!s.has_gradients,
         "trainer: backward was called twice; call step() after each one, which "
         "steps at the end of ",

@@ -327,8 +327,9 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& varianc
   constexpr auto kName = "gaussian_nll_loss";
   detail::check_pair(kName, x, y);
   check_variance(kName, variance, x.shape());
-  check(variance.device() == kMeta || !any(variance.detach() < 0).item<bool>(), kName,
-        ": a variance is negative");
+  if (variance.device() != kMeta && any(variance.detach() < 0).item<bool>()) {
+    fail(kName, ": a variance is negative: ", min(variance.detach()).item());
+  }
   if (any_half(x, y, variance)) {
     return in_float32(kName, {x, y, variance}, [=](const auto& in) {
       return gaussian_nll_loss(in[0], in[1], in[2], options);

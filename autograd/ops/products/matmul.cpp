@@ -3,6 +3,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/place.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/functions/matmul.h>
 
@@ -24,10 +25,6 @@ struct MatMul : Op, TwoPartBackward {
 };
 // [end]
 
-void check_dims(const char* op, const Tensor& x, int ndim) {
-  check(x.ndim() == ndim, op, ": needs ", ndim, " dimensions: got shape ", x.shape());
-}
-
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -43,16 +40,16 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 Tensor mm(const Tensor& a, const Tensor& b) {
   const detail::Named named("mm", {"a", a}, {"b", b});
   detail::check_defined("mm", {{"a", a}, {"b", b}});
-  check_dims("mm", a, 2);
-  check_dims("mm", b, 2);
+  detail::check_ndim("mm", a, 2);
+  detail::check_ndim("mm", b, 2);
   return matmul(a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
   const detail::Named named("bmm", {"a", a}, {"b", b});
   detail::check_defined("bmm", {{"a", a}, {"b", b}});
-  check_dims("bmm", a, 3);
-  check_dims("bmm", b, 3);
+  detail::check_ndim("bmm", a, 3);
+  detail::check_ndim("bmm", b, 3);
   check(a.size(0) == b.size(0), "bmm: batches differ: ", a.shape(), " x ", b.shape());
   return matmul(a, b);
 }
@@ -60,15 +57,15 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 Tensor dot(const Tensor& a, const Tensor& b) {
   const detail::Named named("dot", {"a", a}, {"b", b});
   detail::check_defined("dot", {{"a", a}, {"b", b}});
-  check_dims("dot", a, 1);
-  check_dims("dot", b, 1);
+  detail::check_ndim("dot", a, 1);
+  detail::check_ndim("dot", b, 1);
   return matmul(a, b);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
   detail::check_defined("outer", {{"a", a}, {"b", b}});
-  check_dims("outer", a, 1);
-  check_dims("outer", b, 1);
+  detail::check_ndim("outer", a, 1);
+  detail::check_ndim("outer", b, 1);
   return unsqueeze(a, 1) * unsqueeze(b, 0);
 }
 

@@ -45,10 +45,6 @@ Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const 
   return (scaled + (beta.real() == 1.0 ? input : input * beta)).to(dtype);
 }
 
-void check_rank(const char* op, const Tensor& x, int ndim) {
-  check(x.ndim() == ndim, op, ": needs ", ndim, " dimensions: got shape ", x.shape());
-}
-
 Tensor sum_of_bmm(const Tensor& a, const Tensor& b) { return sum(bmm(a, b), {0}); }
 
 // The dimensions of x in the order `first`, `then`, as two.
@@ -131,8 +127,8 @@ Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddPr
 Tensor mv(const Tensor& a, const Tensor& v) {
   const detail::Named named("mv", {"a", a}, {"v", v});
   detail::check_defined("mv", {{"a", a}, {"v", v}});
-  check_rank("mv", a, 2);
-  check_rank("mv", v, 1);
+  detail::check_ndim("mv", a, 2);
+  detail::check_ndim("mv", v, 1);
   return matmul(a, v);
 }
 Tensor inner(const Tensor& a, const Tensor& b) {

@@ -101,9 +101,9 @@ Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const Quantile
         "; convert with to()");
   check(q.ndim() <= 1, op, ": q must be a number or a vector: got shape ", q.shape());
   check(x.numel() > 0, op, ": nothing has no quantile: shape ", x.shape());
-  check(q.device().type == DeviceType::meta || q.numel() == 0 ||
-            all(logical_and(q >= 0, q <= 1)).item<bool>(),
-        op, ": q lies outside [0, 1]");
+  if (q.device().type != DeviceType::meta && !all(logical_and(q >= 0, q <= 1)).item<bool>()) {
+    fail(op, ": q lies outside [0, 1]: ", min(q).item(), " to ", max(q).item());
+  }
   const Tensor line = options.dim ? atleast_1d(x) : ravel(x);
   const int axis = options.dim ? normalize_dim(op, *options.dim, line.ndim()) : 0;
   const Tensor rows = movedim(line, axis, -1),

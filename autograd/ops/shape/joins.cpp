@@ -47,7 +47,8 @@ Tensor repeated_positions(const Tensor& repeats, int64_t count) {
   check(repeats.ndim() <= 1 && (repeats.numel() == 1 || repeats.numel() == count),
         "repeat_interleave: repeats of shape ", repeats.shape(), " for ", count, " elements");
   const Tensor times = repeats.detach().to(kInt64).reshape({-1}).expand({count});
-  check(count == 0 || min(times).item<int64_t>() >= 0, "repeat_interleave: repeats are negative");
+  const int64_t least = count == 0 ? 0 : min(times).item<int64_t>();
+  check(least >= 0, "repeat_interleave: repeats must not be negative: got ", least);
   const int64_t total = count == 0 ? 0 : sum(times).item<int64_t>();
   // A one where an element begins, and the running sum tells which element a place belongs to.
   const Tensor ends = cumsum(times, 0);

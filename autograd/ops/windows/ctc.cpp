@@ -82,11 +82,15 @@ void check_lengths(const Tensor& log_probs, const Lengths& lengths) {
   for (const Tensor& length : {lengths.input, lengths.target}) {
     check(length.numel() == samples, "ctc_loss: ", length.numel(), " lengths for ", samples,
           " samples");
-    check(samples == 0 || min(length).item<int64_t>() >= 0, "ctc_loss: a length is negative");
+    if (samples == 0) continue;
+    const auto least = min(length).item<int64_t>();
+    check(least >= 0, "ctc_loss: a length is negative: ", least);
   }
-  check(samples == 0 || max(lengths.input).item<int64_t>() <= log_probs.size(0),
-        "ctc_loss: an input length is above the ", log_probs.size(0), " steps");
-  check(samples == 0 || min(lengths.input).item<int64_t>() >= 1,
+  if (samples == 0) return;
+  const auto longest = max(lengths.input).item<int64_t>();
+  check(longest <= log_probs.size(0), "ctc_loss: an input length is ", longest, ", more than the ",
+        log_probs.size(0), " steps");
+  check(min(lengths.input).item<int64_t>() >= 1,
         "ctc_loss: an input length is 0; there must be a step");
 }
 

@@ -50,7 +50,8 @@ TEST_CASE("what cannot be aligned is infinite, or 0 where that is asked for") {
   const Tensor labels = tensor({1, 1}).reshape({1, 2}), two = full({1}, 2);
   CHECK(std::isinf(ctc_loss(p, labels, two, two).item()));
   CHECK(ctc_loss(p, labels, two, two, {.zero_infinity = true}).item() == 0.0);
-  CHECK_THROWS_WITH(ctc_loss(p, labels, full({1}, 3), two), ContainsSubstring("above the 2 steps"));
+  CHECK_THROWS_WITH(ctc_loss(p, labels, full({1}, 3), two),
+                    ContainsSubstring("is 3, more than the 2 steps"));
   CHECK_THROWS_WITH(ctc_loss(p, labels, two, two, {.blank = 3}), ContainsSubstring("blank 3"));
 }
 
@@ -282,4 +283,18 @@ TEST_CASE("add_ with a factor takes bools and integers as add does") {
   bytes.add_(tensor({1, 3}).to(kUInt8), 2);
   CHECK(bytes.equal(tensor({3, 206}).to(kUInt8)));
   CHECK_THROWS_AS(bytes.add_(tensor({1.0, 1.0}), 2), Error);
+}
+
+TEST_CASE("errors show the numbers that are wrong") {
+  const Tensor x = tensor({0.5, -1.0, 2.0}), whole = tensor({1, -2, 0});
+  const Tensor leaf = ones({2}, {.requires_grad = true});
+  CHECK_THROWS_WITH(quantile(x, 1.5), "quantile: q lies outside [0, 1]: 1.5 to 1.5");
+  CHECK_THROWS_WITH(multinomial(x, 1), ContainsSubstring("they go from -1 to 2"));
+  CHECK_THROWS_WITH(multinomial(tensor({1.0, std::nan("")}), 1), ContainsSubstring("from nan to"));
+  CHECK_THROWS_WITH(normal(x, x), "normal: a standard deviation is negative: -1");
+  CHECK_THROWS_WITH(repeat_interleave(x, whole.to(kInt64)), ContainsSubstring("negative: got -2"));
+  CHECK_THROWS_WITH((leaf * 2.0).requires_grad_(false), ContainsSubstring("a result of mul;"));
+  CHECK_THROWS_WITH(x.view({7}), ContainsSubstring("view: [3] (3 elements) does not fill [7]"));
+  CHECK_THROWS_WITH(dot(x, ones({2, 2})), ContainsSubstring("dot: needs 1 dimension: got shape"));
+  CHECK_THROWS_WITH(reshape(Tensor(), {1}), ContainsSubstring("reshape: an input is undefined"));
 }
