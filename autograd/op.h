@@ -82,13 +82,13 @@ namespace detail {
 class Recorder {
  public:
   /// Throws when `tensor` is undefined or its history is out of date; true when it requires grad.
-  static bool wants_grad(const Node& op, const Tensor& tensor) {
-    return wants_grad(op.name(), tensor);
-  }
   static bool wants_grad(const char* op, const Tensor& tensor);
-  static void add_input(Node& node, const Tensor& tensor);
-  static void finish(Node& node);
-  static Tensor make_output(Node& node, Array array);
+  /// Whether an operation on these inputs is recorded. Throws as wants_grad() does.
+  static bool begins(const Node& op, std::span<const Tensor* const> inputs);
+  /// Gives a node its inputs and its place in the order of nodes.
+  static void connect(Node& node, std::span<const Tensor* const> inputs);
+  /// The node's next output, which backward needs if the node `saves` it.
+  static Tensor make_output(MultiOp& node, Array array, bool saves);
   static void save(MultiOp& op, const Array& array, int slot) { op.save(array, slot); }
   /// Replaces what the operation that made `result` saved of `storage` by copies: the memory is
   /// about to be overwritten in place.
@@ -141,16 +141,8 @@ void save_inputs(O& op, std::span<const Tensor* const> inputs) {
 }
 
 template <class O>
-bool begin(O& op, std::span<const Tensor* const> inputs) {
-  bool wanted = false;
-  for (const Tensor* input : inputs) wanted = Recorder::wants_grad(op, *input) || wanted;
-  return wanted && grad_enabled();
-}
-
-template <class O>
 void connect(O& node, std::span<const Tensor* const> inputs) {
-  for (const Tensor* input : inputs) Recorder::add_input(node, *input);
-  Recorder::finish(node);
+  Recorder::connect(node, inputs);
   save_inputs(node, inputs);
 }
 
@@ -164,20 +156,12 @@ auto run_forward(O& op, std::span<const Tensor* const> inputs) {
 }
 
 template <class O>
-Tensor finish_one(O& node, Array&& out) {
-  Tensor result = Recorder::make_output(node, std::move(out));
-  if constexpr ((O::kSaveOutputs & 1u) != 0) Recorder::save(node, result.array(), -1);
-  return result;
-}
-
-template <class O>
 std::vector<Tensor> finish_multi(O& node, std::vector<Array>&& arrays) {
   std::vector<Tensor> results;
   int slot = 0;
   for (Array& array : arrays) {
-    results.push_back(Recorder::make_output(node, std::move(array)));
     const bool saves = slot < 32 && ((O::kSaveOutputs >> slot) & 1u);
-    if (saves) Recorder::save(node, results.back().array(), -1 - slot);
+    results.push_back(Recorder::make_output(node, std::move(array), saves));
     ++slot;
   }
   return results;
@@ -192,7 +176,7 @@ inline std::vector<Tensor> leaves_of(std::vector<Array>&& arrays) {
 // Calls forward(op) with the operation where it is to live: here, or, moved, in the graph.
 template <class O, class Forward>
 Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forward) {
-  if (!begin(op, list)) {
+  if (!Recorder::begins(op, list)) {
     Tensor result(forward(op));
     link_views(op, list, &result, 1);
     return result;
@@ -200,14 +184,14 @@ Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forwar
   core::Ref<O> node = make_node(std::move(op));
   // Edges first: what forward keeps may depend on needs().
   connect(*node, list);
-  Tensor result = finish_one(*node, forward(*node));
+  Tensor result = Recorder::make_output(*node, forward(*node), (O::kSaveOutputs & 1u) != 0);
   link_views(*node, list, &result, 1);
   return result;
 }
 
 template <class O, class Forward>
 std::vector<Tensor> run_multi(O& op, std::span<const Tensor* const> list, const Forward& forward) {
-  if (!begin(op, list)) {
+  if (!Recorder::begins(op, list)) {
     std::vector<Tensor> results = leaves_of(forward(op));
     link_views(op, list, results.data(), static_cast<int>(results.size()));
     return results;

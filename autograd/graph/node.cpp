@@ -103,15 +103,21 @@ bool detail::Recorder::wants_grad(const char* op, const Tensor& tensor) {
   return impl->requires_grad || impl->grad_fn;
 }
 
-void detail::Recorder::add_input(Node& node, const Tensor& tensor) {
-  const Node::Input& input = node.inputs_.emplace_back(gradient_edge(tensor), tensor.array());
-  // Newer than every input, also when they were recorded on other threads.
-  if (input.edge.node && input.edge.node->sequence_ != AccumulateGrad::kFirst) {
-    thread_sequence = std::max(thread_sequence, input.edge.node->sequence_);
-  }
+bool detail::Recorder::begins(const Node& op, std::span<const Tensor* const> inputs) {
+  const char* const name = op.name();
+  bool wanted = false;
+  for (const Tensor* input : inputs) wanted = wants_grad(name, *input) || wanted;
+  return wanted && grad_enabled();
 }
 
-void detail::Recorder::finish(Node& node) {
+void detail::Recorder::connect(Node& node, std::span<const Tensor* const> inputs) {
+  for (const Tensor* tensor : inputs) {
+    const Node::Input& input = node.inputs_.emplace_back(gradient_edge(*tensor), tensor->array());
+    // Newer than every input, also when they were recorded on other threads.
+    if (input.edge.node && input.edge.node->sequence_ != AccumulateGrad::kFirst) {
+      thread_sequence = std::max(thread_sequence, input.edge.node->sequence_);
+    }
+  }
   node.sequence_ = ++thread_sequence;
   if ((watching & (kWatchAnomaly | kWatchProfile)) != 0 ||
       core::keeps_places.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -119,13 +125,15 @@ void detail::Recorder::finish(Node& node) {
   }
 }
 
-Tensor detail::Recorder::make_output(Node& node, Array array) {
+Tensor detail::Recorder::make_output(MultiOp& node, Array array, bool saves) {
+  const int index = node.output_count();
   node.outputs_.emplace_back(array);
   Tensor result(std::move(array));
   if (is_floating(result.dtype())) {
     result.impl()->grad_fn = core::Ref<Node>::share(&node);
-    result.impl()->output_index = node.output_count() - 1;
+    result.impl()->output_index = index;
   }
+  if (saves) node.save(result.array(), -1 - index);
   return result;
 }
 
