@@ -4,6 +4,7 @@
 // columns of rows, C L to a row.
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/nn/channel_columns.h>
 #include <hero/core/cpu/nn/channel_planes.h>
 #include <hero/core/cpu/nn/channel_sums.h>
 #include <hero/core/cpu/workspace.h>
@@ -12,9 +13,6 @@
 namespace hero::core::cpu {
 
 namespace {
-
-constexpr int64_t kStripOfRows = 256;  // rows that a thread takes at a time, at least
-constexpr int64_t kStripsOfRows = 64;  // and strips at most
 
 // What a channel's elements are brought together with: scale is 1 / sqrt(variance + eps), factor
 // that times the weight.
@@ -163,73 +161,6 @@ void backward_planes(const ChannelProblem<T, S>& p) {
   });
 }
 
-// Channels of short planes: rows [N, M], M = C L, whose columns belong to channel column / L.
-template <class T>
-class ChannelColumns {
- public:
-  explicit ChannelColumns(const ChannelProblem<T>& problem)
-      : p_(problem),
-        row_width_(p_.C * p_.L),
-        height_(std::max(kStripOfRows, (p_.N + kStripsOfRows - 1) / kStripsOfRows)) {}
-
-  int64_t row_width() const { return row_width_; }
-  // value(c) of each column's channel.
-  template <class Value>
-  void spread(T* columns, Value&& value) const {
-    for (int64_t c = 0; c < p_.C; ++c) std::fill_n(columns + c * p_.L, p_.L, value(c));
-  }
-  // Calls body(first, end) for parts of all rows.
-  template <class Body>
-  void each_rows(Body&& body) const {
-    parallel_for(p_.N, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_width_)), body);
-  }
-  // sums [kSums, C] over the channels; add(at, column, width, sums) adds the terms of the elements
-  // at.., which lie in columns column .. column + width of a row, to sums [kSums, width].
-  template <int kSums, class Add>
-  void sum(T* sums, Add&& add) const {
-    const int64_t pieces = (row_width_ + kBlock - 1) / kBlock,
-                  strips = (p_.N + height_ - 1) / height_;
-    const Workspace<T> parts(std::max<int64_t>(1, strips) * kSums * row_width_);
-    std::fill_n(parts.data(), kSums * row_width_, T(0));  // where there are no rows
-    const int64_t work = std::min(p_.N, height_) * std::min(row_width_, kBlock);
-    parallel_for(
-        strips * pieces, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
-        [&](int64_t begin, int64_t end) {
-          const int64_t most = kSums * std::min(row_width_, kBlock);
-          const Workspace<T> room((1 + row_levels(height_)) * most);
-          for (int64_t task = begin; task < end; ++task) {
-            const int64_t s = task / pieces, column = task % pieces * kBlock;
-            const int64_t width = std::min(kBlock, row_width_ - column), first = s * height_;
-            sum_rows(
-                first, std::min(height_, p_.N - first), kSums * width,
-                [&](int64_t row, T* into) { add(row * row_width_ + column, column, width, into); },
-                room.data(), room.data() + kSums * width);
-            for (int k = 0; k < kSums; ++k) {
-              std::copy_n(room.data() + k * width, width,
-                          parts.data() + (s * kSums + k) * row_width_ + column);
-            }
-          }
-        });
-    for (int k = 0; k < kSums; ++k) {
-      T* const total = parts.data() + k * row_width_;
-      for (int64_t s = 1; s < strips; ++s) {
-        const T* part = total + s * kSums * row_width_;
-#pragma GCC ivdep
-        for (int64_t i = 0; i < row_width_; ++i) total[i] += part[i];
-      }
-      for (int64_t c = 0; c < p_.C; ++c) {
-        T value = T(0);
-        for (int64_t i = 0; i < p_.L; ++i) value += total[c * p_.L + i];
-        sums[k * p_.C + c] = value;
-      }
-    }
-  }
-
- private:
-  const ChannelProblem<T>& p_;
-  int64_t row_width_, height_;
-};
-
 template <class T>
 void statistics_of_columns(const ChannelProblem<T>& p, const ChannelColumns<T>& columns) {
   columns.template sum<1>(p.mean, [&](int64_t at, int64_t, int64_t width, T* sums) {
@@ -250,7 +181,7 @@ void statistics_of_columns(const ChannelProblem<T>& p, const ChannelColumns<T>& 
 
 template <class T>
 void forward_columns(const ChannelProblem<T>& p) {
-  const ChannelColumns<T> columns(p);
+  const ChannelColumns<T> columns(p.N, p.C, p.L);
   const int64_t M = columns.row_width();
   if (!p.fixed) statistics_of_columns(p, columns);
   const Workspace<T> mean(M), factor(M), bias(M);
@@ -270,7 +201,7 @@ void forward_columns(const ChannelProblem<T>& p) {
 
 template <class T>
 void backward_columns(const ChannelProblem<T>& p) {
-  const ChannelColumns<T> columns(p);
+  const ChannelColumns<T> columns(p.N, p.C, p.L);
   const int64_t M = columns.row_width();
   const Workspace<T> mean(M), scale(M), factor(M), along_one(M), along_x(M), totals(2 * p.C);
   columns.spread(mean.data(), [&](int64_t c) { return p.mean[c]; });
