@@ -1,10 +1,10 @@
 #pragma once
-// Every loss of nn_ops.h, which includes this file, takes its reduction by position, as
+// Every loss of loss_ops.h, which includes this file, takes its reduction by position, as
 // mse_loss(x, y, Reduction::sum), and by name, as mse_loss(x, y, {.reduction = Reduction::sum}).
 // Reductions by position are templates where there are options, so that {} stays the options.
 #include <functional>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/loss_ops.h>
 
 namespace hero {
 
