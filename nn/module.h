@@ -16,47 +16,16 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/core/safetensors.h>
+#include <hero/nn/hooks.h>
 #include <hero/nn/init.h>
 
 namespace hero::nn {
 
-class Module;
-
 /// Named arrays, as optimizers have them too. core::save_safetensors() writes them.
 using StateDict = std::vector<core::NamedArray>;
-using Tensors = std::vector<Tensor>;
 
 template <class T>
 using Named = std::vector<std::pair<std::string, T>>;
-
-/// Called before forward() with its inputs. What it returns, unless it is empty, replaces them.
-using ForwardPreHook = std::function<Tensors(Module& module, const Tensors& inputs)>;
-/// Called after forward(). What it returns, unless it is empty, replaces the outputs.
-using ForwardHook =
-    std::function<Tensors(Module& module, const Tensors& inputs, const Tensors& outputs)>;
-/// The forward pass of a module, as a function.
-using Forward = std::function<Tensors(const Tensors& inputs)>;
-/// Called in place of forward(), with the inputs and with forward() itself, which it may call any
-/// number of times with inputs of its own. It returns the module's outputs.
-using ForwardWrapper =
-    std::function<Tensors(Module& module, const Tensors& inputs, const Forward& forward)>;
-/// Options of hooks.
-struct HookOptions {
-  /// The hook only prepares parameters, so a parent may fuse the module.
-  bool for_parameters = false;
-};
-/// Options of forward hooks.
-struct ForwardHookOptions {
-  bool always_call = false;     ///< the hook runs, without outputs, also if forward() throws
-  bool for_parameters = false;  ///< as in HookOptions
-};
-/// Called when the gradients of the outputs are known. What it returns, unless it is empty,
-/// replaces them.
-using BackwardPreHook = std::function<Tensors(Module& module, const Tensors& grad_outputs)>;
-/// Called when the gradients of the inputs are known; they are undefined for inputs that need none.
-/// What it returns, unless it is empty, replaces these.
-using BackwardHook =
-    std::function<Tensors(Module& module, const Tensors& grad_inputs, const Tensors& grad_outputs)>;
 
 /// While it lives, modules made on this thread have their parameters and buffers on the given
 /// device. On meta (as after to(kMeta)) they are only planned and in no rank's ledger, see

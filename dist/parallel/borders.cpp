@@ -5,7 +5,7 @@
 #include <hero/core/error.h>
 #include <hero/core/profile/work.h>
 #include <hero/dist/parallel/borders.h>
-#include <hero/nn/without_hooks.h>
+#include <hero/nn/hooks.h>
 
 namespace hero::dist {
 namespace {

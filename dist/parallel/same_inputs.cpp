@@ -6,7 +6,7 @@
 #include <hero/autograd/partition.h>
 #include <hero/core/io/crc32c.h>
 #include <hero/dist/parallel/same_inputs.h>
-#include <hero/nn/without_hooks.h>
+#include <hero/nn/hooks.h>
 
 namespace hero::dist {
 namespace {

@@ -6,7 +6,7 @@
 #include <hero/core/error.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/parallel/shared_sequence.h>
-#include <hero/nn/without_hooks.h>
+#include <hero/nn/hooks.h>
 
 namespace hero::dist {
 namespace {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include <hero/autograd/autocast.h>
@@ -9,9 +8,9 @@
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>
+#include <hero/nn/hooks.h>
 #include <hero/nn/models/blocks.h>
 #include <hero/nn/module/refill.h>
-#include <hero/nn/without_hooks.h>
 
 namespace hero::nn {
 

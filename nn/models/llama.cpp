@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include <hero/core/allocator.h>
+#include <hero/nn/hooks.h>
 #include <hero/nn/llama.h>
 #include <hero/nn/models/blocks.h>
 #include <hero/nn/module/refill.h>
-#include <hero/nn/without_hooks.h>
 
 namespace hero::nn {
 

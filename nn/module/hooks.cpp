@@ -4,8 +4,8 @@
 
 #include <hero/autograd/op.h>
 #include <hero/autograd/partition.h>
+#include <hero/nn/hooks.h>
 #include <hero/nn/module.h>
-#include <hero/nn/without_hooks.h>
 
 namespace hero::nn {
 
