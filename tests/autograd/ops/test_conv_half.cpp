@@ -1,5 +1,6 @@
 // Networks of convolutions in bfloat16: products of halves as they are, and norms and pooling that
-// read and write halves. core/test_convolve_bf16.cpp compares the products with sums in scalars.
+// read and write halves. core/products/test_convolve_bf16.cpp compares the products with sums in
+// scalars.
 #include "support/catch.h"
 #include "support/half_products.h"
 #include "support/work.h"

@@ -1,5 +1,6 @@
 // Products of bfloat16 by AMX, bit for bit beside their definition in scalars: by the processor's
-// tiles, or, where it has none, by its instructions done one at a time (core/trapped_tiles.h).
+// tiles, or, where it has none, by its instructions done one at a time
+// (core/products/trapped_tiles.h).
 #include <algorithm>
 #include <bit>
 #include <cmath>
