@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include <hero/autograd/ops/named.h>
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <mutex>
-#include <utility>
 
 #include <hero/core/functions/matrix_batch.h>
 #include <hero/core/thread_pool.h>

@@ -1,8 +1,6 @@
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>

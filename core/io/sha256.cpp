@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <vector>
 
 #include <hero/core/io/file.h>

@@ -1,6 +1,5 @@
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include <sched.h>
 

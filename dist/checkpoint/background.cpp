@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include <hero/core/error.h>

@@ -1,6 +1,5 @@
 #include <cstdlib>
 #include <filesystem>
-#include <new>
 
 #include <fcntl.h>
 #include <sys/mman.h>

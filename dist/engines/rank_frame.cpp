@@ -4,7 +4,6 @@
 #include <mutex>
 #include <streambuf>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <hero/core/ledger.h>

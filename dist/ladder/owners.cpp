@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include <hero/dist/ladder/owners.h>
 

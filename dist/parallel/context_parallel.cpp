@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include <hero/autograd/collectives.h>
 #include <hero/autograd/creation.h>

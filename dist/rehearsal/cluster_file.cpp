@@ -1,4 +1,3 @@
-#include <cmath>
 #include <cstdlib>
 
 #include <hero/core/json/reader.h>

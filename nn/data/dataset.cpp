@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include <hero/core/checked.h>
 #include <hero/core/random.h>

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include <hero/core/error.h>
 #include <hero/nn/data/bytes.h>

@@ -1,7 +1,6 @@
 // Recipes of two kinds: those whose element i is a function of a random number i are drawn where
 // they are wanted; the others (orthogonal, sparse) are computed whole in float64 and cut.
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include <hero/autograd/grad_mode.h>

@@ -1,5 +1,4 @@
 // How variables vary together.
-#include <algorithm>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>

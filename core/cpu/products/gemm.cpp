@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <numeric>
-#include <utility>
 
 #include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/gemm_blocks.h>

@@ -5,7 +5,6 @@
 // they are: its left vectors have `columns` elements, its right ones `rows`.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
