@@ -113,9 +113,11 @@ struct SideCases {
   static Cases operators() {
     Cases all;
     for (const auto& op : peers::operators<Side>()) {
-      const auto operands = [shapes = op.shapes] {
+      const auto operands = [shapes = op.shapes, is_half = op.is_half] {
         List list;
-        for (const Sizes& shape : shapes) list.push_back(Side::values(shape));
+        for (const Sizes& shape : shapes) {
+          list.push_back(Side::values(shape).to(is_half ? Side::kBFloat16 : Side::kFloat32));
+        }
         return list;
       };
       all[op.name] = {1, [=] { return without_grad([op, x = operands()] { op.apply(x); }); }};

@@ -8,14 +8,14 @@
 namespace peers {
 
 /// `apply` of float32 tensors of these shapes, with values between -4 and 4. `has_gradient`: its
-/// gradients are timed as well, as the case of this name with "_back".
+/// gradients are timed as well, as the case of this name with "_back". `is_half`: of bfloat16.
 template <class Side>
 struct Operator {
   using Tensor = typename Side::Tensor;
   const char* name;
   std::vector<std::vector<int64_t>> shapes;
   std::function<Tensor(const std::vector<Tensor>&)> apply;
-  bool has_gradient = true;
+  bool has_gradient = true, is_half = false;
 };
 
 template <class Side>

@@ -2,6 +2,7 @@
 // Operators that both sides of tests/peers/run time, written once: a Side names the tensor, and the
 // functions that the two libraries spell differently.
 #include "speed_maps.h"
+#include "speed_models.h"
 
 namespace peers {
 
@@ -185,7 +186,7 @@ template <class Side>
 Operators<Side> operators() {
   Operators<Side> all = moves<Side>();
   for (const auto& more : {functions<Side>(), activations<Side>(), pairs<Side>(),
-                           reductions<Side>(), algebra<Side>()}) {
+                           reductions<Side>(), algebra<Side>(), models<Side>()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

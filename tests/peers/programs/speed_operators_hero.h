@@ -113,6 +113,22 @@ struct Hero {
     return hero::cross_entropy(x, target.reshape({x.size(0), x.size(2), x.size(3)}));
   }
   static Tensor layer_norm(const Tensor& x) { return hero::layer_norm(x, {x.size(-1)}); }
+  static Tensor layer_norm(const Tensor& x, const Tensor& w, const Tensor& b) {
+    return hero::layer_norm(x, {x.size(-1)}, w, b);
+  }
+  static Tensor group_norm(const Tensor& x, const Tensor& w, const Tensor& b) {
+    return hero::group_norm(x, 32, w, b);
+  }
+  static Tensor instance_norm(const Tensor& x) { return hero::instance_norm(x); }
+  /// Of each element of x, a row that it is read from or brought to.
+  static Tensor places(const Tensor& x) {
+    static const Tensor found =
+        hero::remainder(hero::arange(0, x.numel()).to(hero::kInt64) * 7919, x.size(0));
+    return found.reshape(x.shape());
+  }
+  static Tensor index_add(const Tensor& x, const Tensor& rows) {
+    return hero::index_add(x, 0, rows_of(x, rows.size(0)), rows);
+  }
   static Tensor max_pool(const Tensor& x) { return hero::max_pool2d(x, 2); }
   static Tensor avg_pool(const Tensor& x) { return hero::avg_pool2d(x, 2); }
   static Tensor cosine(const Tensor& x, const Tensor& y) { return hero::cosine_similarity(x, y); }

@@ -100,6 +100,24 @@ struct Torch {
     return at::cross_entropy_loss(x, target.reshape({x.size(0), x.size(2), x.size(3)}));
   }
   static Tensor layer_norm(const Tensor& x) { return at::layer_norm(x, {x.size(-1)}); }
+  static Tensor layer_norm(const Tensor& x, const Tensor& w, const Tensor& b) {
+    return at::layer_norm(x, {x.size(-1)}, w, b);
+  }
+  static Tensor group_norm(const Tensor& x, const Tensor& w, const Tensor& b) {
+    return at::group_norm(x, 32, w, b);
+  }
+  static Tensor instance_norm(const Tensor& x) {
+    return at::instance_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false);
+  }
+  static Tensor places(const Tensor& x) {
+    const WithoutGrad for_both(false);  // what is made without gradients cannot be saved for one
+    static const Tensor found =
+        at::remainder(at::arange(0, x.numel(), at::kLong) * 7919, x.size(0));
+    return found.reshape(x.sizes());
+  }
+  static Tensor index_add(const Tensor& x, const Tensor& rows) {
+    return at::index_add(x, 0, rows_of(x, rows.size(0)), rows);
+  }
   static Tensor max_pool(const Tensor& x) { return at::max_pool2d(x, 2); }
   static Tensor avg_pool(const Tensor& x) { return at::avg_pool2d(x, 2); }
   static Tensor cosine(const Tensor& x, const Tensor& y) { return at::cosine_similarity(x, y); }
