@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <hero/core/backend.h>
+#include <hero/core/cpu/elementwise/philox_words.h>
 #include <hero/core/cpu/level.h>
 #include <hero/core/cpu/nn/convolve.h>
 #include <hero/core/cpu/products/factors.h>
@@ -40,6 +41,9 @@ struct Kernels {
   Backend& backend;
   /// What ExactSum calls for arrays on the cpu.
   std::add_pointer_t<decltype(add_exact_sum)> exact_sum;
+
+  /// What the numbers of random.h are made of.
+  decltype(&cpu::philox_words) philox_words;
 
   /// \name Gradients of convolutions of float.
   /// \{

@@ -16,19 +16,26 @@ struct Block {
   uint32_t word[4];
 };
 
+/// \name What a round multiplies words by, and what it adds to the halves of the key.
+/// \{
+inline constexpr uint32_t kFactor0 = 0xD2511F53, kFactor1 = 0xCD9E8D57;
+inline constexpr uint32_t kKeyStep0 = 0x9E3779B9, kKeyStep1 = 0xBB67AE85;
+inline constexpr int kRounds = 10;
+/// \}
+
 /// The four words for a 128-bit counter (block, stream) under a 64-bit key; low words first.
 HERO_HD inline Block block(uint64_t key, uint64_t stream, uint64_t index) {
   uint32_t c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32);
   uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53} * c0, p1 = uint64_t{0xCD9E8D57} * c2;
+  for (int round = 0; round < kRounds; ++round) {
+    const uint64_t p0 = uint64_t{kFactor0} * c0, p1 = uint64_t{kFactor1} * c2;
     c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
     c1 = static_cast<uint32_t>(p1);
     c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
     c3 = static_cast<uint32_t>(p0);
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
+    k0 += kKeyStep0;
+    k1 += kKeyStep1;
   }
   return {{c0, c1, c2, c3}};
 }

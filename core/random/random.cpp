@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/error.h>
 #include <hero/core/kernels/draws.h>
 #include <hero/core/random.h>
@@ -9,32 +10,15 @@
 namespace hero {
 namespace {
 
-constexpr int kBlocks = 64;  // a batch: 1 KiB of words, enough for the widest vectors to stay busy
+constexpr int kBlocks = 64;  // a batch: 1 KiB of words
+static_assert(kBlocks % core::cpu::kPhiloxGroup == 0);
 
-// The words of consecutive blocks, word by word, so that loops over blocks vectorise.
-struct Words {
-  uint32_t word[4][kBlocks];
-};
-
-// The cipher over a batch. Whole groups of 16 are computed, the tail of the last one unused.
-void generate(Words& out, Stream stream, uint64_t first_block, int blocks) {
-  constexpr int kGroup = 16;
-  for (int base = 0; base < blocks; base += kGroup) {
-    for (int i = base; i < base + kGroup; ++i) {
-      const auto b = philox::block(stream.key, stream.id, first_block + static_cast<uint64_t>(i));
-      out.word[0][i] = b.word[0];
-      out.word[1][i] = b.word[1];
-      out.word[2][i] = b.word[2];
-      out.word[3][i] = b.word[3];
-    }
-  }
-}
-
-// Fills `out` with elements of which kPerBlock share a block: `convert` turns a batch of words into
-// kBlocks * kPerBlock values, and the part that the caller asked for is kept.
+// Fills `out` with elements of which kPerBlock share a block: `convert` turns the words of some
+// blocks into their values, and the part that the caller asked for is kept.
 template <int kPerBlock, class T, class Convert>
 void fill(std::span<T> out, Stream stream, int64_t first_index, const Convert& convert) {
-  Words words;
+  const auto draw = core::cpu::kernels().philox_words;
+  uint32_t words[4 * kBlocks];
   T values[kBlocks * kPerBlock];
   const auto first = static_cast<uint64_t>(first_index);
   const uint64_t end = first + out.size();
@@ -42,12 +26,14 @@ void fill(std::span<T> out, Stream stream, int64_t first_index, const Convert& c
     const uint64_t block = at / kPerBlock;
     const uint64_t needed = (end - block * kPerBlock + kPerBlock - 1) / kPerBlock;
     const int blocks = static_cast<int>(std::min<uint64_t>(needed, kBlocks));
-    generate(words, stream, block, blocks);
-    convert(words, values, blocks);
+    draw(stream, block, blocks, words);
     const uint64_t skip = at - block * kPerBlock;
     const uint64_t count =
         std::min<uint64_t>(static_cast<uint64_t>(blocks) * kPerBlock - skip, end - at);
-    std::copy_n(values + skip, count, out.begin() + static_cast<std::ptrdiff_t>(at - first));
+    T* const to = out.data() + (at - first);
+    const bool all = count == kBlocks * kPerBlock;
+    convert(words, all ? to : values, blocks);
+    if (!all) std::copy_n(values + skip, count, to);
     at += count;
   }
 }
@@ -55,21 +41,18 @@ void fill(std::span<T> out, Stream stream, int64_t first_index, const Convert& c
 // Four elements a block, one word each.
 template <class T, class Map>
 void fill_by_word(std::span<T> out, Stream stream, int64_t first_index, const Map& map) {
-  fill<4>(out, stream, first_index, [&](const Words& words, T* values, int blocks) {
-    for (int i = 0; i < blocks; ++i) {
-      for (int k = 0; k < 4; ++k) values[4 * i + k] = map(words.word[k][i]);
-    }
+  fill<4>(out, stream, first_index, [&](const uint32_t* words, T* values, int blocks) {
+#pragma GCC ivdep
+    for (int i = 0; i < 4 * blocks; ++i) values[i] = map(words[i]);
   });
 }
 
 // Two elements a block, two words each.
 template <class T, class Map>
 void fill_by_pair(std::span<T> out, Stream stream, int64_t first_index, const Map& map) {
-  fill<2>(out, stream, first_index, [&](const Words& words, T* values, int blocks) {
-    for (int i = 0; i < blocks; ++i) {
-      values[2 * i] = map(words.word[0][i], words.word[1][i]);
-      values[2 * i + 1] = map(words.word[2][i], words.word[3][i]);
-    }
+  fill<2>(out, stream, first_index, [&](const uint32_t* words, T* values, int blocks) {
+#pragma GCC ivdep
+    for (int i = 0; i < 2 * blocks; ++i) values[i] = map(words[2 * i], words[2 * i + 1]);
   });
 }
 
@@ -119,13 +102,11 @@ void fill_normal(std::span<float> out, Stream stream, int64_t first_index, doubl
   check_first(first_index, "normal");
   check(stddev >= 0, "normal: the standard deviation is negative: ", stddev);
   const draws::Normal<float> draw{mean, stddev};
-  fill<4>(out, stream, first_index, [=](const Words& words, float* values, int blocks) {
-    for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < blocks; ++i) {
-        draw(philox::positive32(words.word[2 * half][i]),
-             philox::exact_double(words.word[2 * half + 1][i]) * 0x1p-32, values[4 * i + 2 * half],
-             values[4 * i + 2 * half + 1]);
-      }
+  fill<4>(out, stream, first_index, [=](const uint32_t* words, float* values, int blocks) {
+#pragma GCC ivdep
+    for (int i = 0; i < 4 * blocks; i += 2) {
+      draw(philox::positive32(words[i]), philox::exact_double(words[i + 1]) * 0x1p-32, values[i],
+           values[i + 1]);
     }
   });
 }
@@ -135,10 +116,12 @@ void fill_normal(std::span<double> out, Stream stream, int64_t first_index, doub
   check_first(first_index, "normal");
   check(stddev >= 0, "normal: the standard deviation is negative: ", stddev);
   const draws::Normal<double> draw{mean, stddev};
-  fill<2>(out, stream, first_index, [=](const Words& words, double* values, int blocks) {
+  fill<2>(out, stream, first_index, [=](const uint32_t* words, double* values, int blocks) {
+#pragma GCC ivdep
     for (int i = 0; i < blocks; ++i) {
-      draw(philox::positive53(words.word[0][i], words.word[1][i]),
-           philox::uniform53(words.word[2][i], words.word[3][i]), values[2 * i], values[2 * i + 1]);
+      const uint32_t* const w = words + 4 * i;
+      draw(philox::positive53(w[0], w[1]), philox::uniform53(w[2], w[3]), values[2 * i],
+           values[2 * i + 1]);
     }
   });
 }

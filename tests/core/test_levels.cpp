@@ -21,6 +21,7 @@
 #include <hero/core/functions/map.h>
 #include <hero/core/half_products.h>
 #include <hero/core/io/sha256.h>
+#include <hero/core/kernels/philox.h>
 #include <hero/core/kernels/updates.h>
 
 namespace {
@@ -271,6 +272,30 @@ TEST_CASE("levels: exact sums have the same words", "[core]") {
       std::vector<int64_t> words(exact::kWords, 0);
       cpu::kernels_of(level).exact_sum(op, dense, words.data());
       CHECK(words == expected);
+    }
+  }
+}
+
+TEST_CASE("levels: random words are those of the cipher", "[core]") {
+  constexpr uint64_t kKey = 0x0123456789ABCDEFu, kHigh = 0xFEDCBA9876543210u;
+  // counters that carry into their upper half, and the last ones
+  for (const uint64_t first : {uint64_t{0}, uint64_t{0xFFFFFFFDu}, kHigh, ~uint64_t{4}}) {
+    for (const uint64_t stream : {uint64_t{0}, uint64_t{3} << 32, kHigh}) {
+      for (const int blocks : {1, 7, 8, 19, 64}) {
+        std::vector<uint32_t> expected;
+        for (int i = 0; i < blocks; ++i) {
+          const auto block = philox::block(kKey, stream, first + static_cast<uint64_t>(i));
+          expected.insert(expected.end(), block.word, block.word + 4);
+        }
+        for (const Level level : cpu::kLevels) {
+          if (level > cpu::machine_level()) continue;
+          CAPTURE(cpu::name_of(level), first, stream, blocks);
+          std::vector<uint32_t> words(4 * 64);
+          cpu::kernels_of(level).philox_words({kKey, stream}, first, blocks, words.data());
+          words.resize(expected.size());
+          CHECK(words == expected);
+        }
+      }
     }
   }
 }

@@ -1,3 +1,6 @@
+#include <bit>
+#include <type_traits>
+
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/random.h>
@@ -54,8 +57,13 @@ void mask_as(const RandomFill& fill, double scale, const Array& x, const Array& 
                      at, fill.a);
       const auto* from = reinterpret_cast<const T*>(reader.read(at, count, read.bytes));
       auto* to = reinterpret_cast<T*>(writer.target(at, written.bytes));
+      // without branches, which nobody could foresee
+      using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+      const auto* kept = reinterpret_cast<const uint8_t*>(mask);
 #pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) to[i] = mask[i] ? from[i] * factor : T(0);
+      for (int64_t i = 0; i < count; ++i) {
+        to[i] = std::bit_cast<T>(std::bit_cast<Bits>(from[i] * factor) & (Bits(0) - Bits(kept[i])));
+      }
       writer.commit(at, count, written.bytes);
     }
   });

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "support/catch.h"
 
@@ -9,6 +10,29 @@
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("dropout sets what it drops to 0, whatever it was, and keeps all else") {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(),
+                   kInfinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kFloat16}) {
+    for (const double value : {kNaN, kInfinity, -kInfinity, -1.0}) {
+      const Tensor x = full({3, 700}, value, {.dtype = dtype}).t();
+      manual_seed(1);
+      const auto found = dropout(x, 0.25).to(kFloat64).contiguous().to_vector<double>();
+      int64_t dropped = 0;
+      for (const double each : found) {
+        if (each == 0.0) {
+          CHECK(!std::signbit(each));
+          ++dropped;
+        } else {
+          CHECK((std::isnan(value) ? std::isnan(each) : (each < 0.0) == (value < 0.0)));
+        }
+      }
+      CHECK(dropped > 400);
+      CHECK(dropped < 650);
+    }
+  }
+}
 
 TEST_CASE("dropout does nothing in evaluation and at p = 0, and takes everything at p = 1") {
   const Tensor x = rand({10});
