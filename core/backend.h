@@ -35,6 +35,11 @@ class Backend {
   /// maps, for a device that has no way with fewer passes through memory.
   virtual void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
                      DType compute, std::span<const Array> outs);
+  /// The sums of rows of the one result of a chain, whose elements have this shape: as many rows,
+  /// of neighbours, as out has elements, each in the order of reduce(). out has the dtype
+  /// `compute`. It is made here of both.
+  virtual void chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs,
+                         DType compute, const Shape& shape, const Array& out);
   /// dst = src, broadcast to dst's shape and converted to its dtype. Here src may have strides
   /// below 0. A backend with memory of its own also copies from and to the host, and between its
   /// devices; both arrays have one shape and one dtype then.

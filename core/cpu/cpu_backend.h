@@ -9,6 +9,8 @@ class CpuBackend final : public Backend {
   void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) override;
   void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
              std::span<const Array> outs) override;
+  void chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
+                 const Shape& shape, const Array& out) override;
   void copy(const Array& src, const Array& dst) override;
   void fill(const Array& out, Scalar value) override;
   void reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) override;

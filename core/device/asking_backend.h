@@ -35,6 +35,12 @@ class AskingBackend : public Backend {
     ask_for(outs);
     if (inner_ != nullptr) inner_->chain(steps, inputs, compute, outs);
   }
+  void chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
+                 const Shape& shape, const Array& out) override {
+    for (const Operand& input : inputs) ask_for(input.array);
+    ask_for(out);
+    if (inner_ != nullptr) inner_->chain_sum(steps, inputs, compute, shape, out);
+  }
   void copy(const Array& src, const Array& dst) override {
     ask_for_all(src, dst);
     if (inner_ != nullptr) inner_->copy(src, dst);

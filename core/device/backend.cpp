@@ -44,6 +44,15 @@ void Backend::chain(std::span<const ChainStep> steps, std::span<const Operand> i
   }
 }
 
+void Backend::chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs,
+                        DType compute, const Shape& shape, const Array& out) {
+  const int64_t rows = out.numel();
+  if (rows == 0) return;
+  const Array all = Array::empty(shape, compute, out.device());
+  if (all.numel() > 0) chain(steps, inputs, compute, {&all, 1});
+  reduce(ReduceKind::sum, all.reshape({rows, all.numel() / rows}), nullptr, out.reshape({rows, 1}));
+}
+
 void Backend::log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
                                       const Array& out, const Array& log_sum) {
   log_likelihood(x, classes, out, log_sum);

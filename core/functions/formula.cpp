@@ -77,15 +77,24 @@ void Formula::run_into(std::span<const Term> terms, std::span<Array> outs) const
   run(terms, outs, false);
 }
 
-void Formula::run(std::span<const Term> results, std::span<Array> outs, bool is_wide) const {
+Array Formula::sum(Term result, int dims) const {
+  const Plan made = plan({&result, 1});
+  Shape kept = made.shape;
+  for (int i = 0; i < dims; ++i) kept.pop_back();
+  const DType compute = dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const Array out = Array::empty(kept, compute, made.device);
+  backend(made.device).chain_sum(made.steps, made.operands, compute, made.shape, out);
+  return out.to(dtype());
+}
+Array Formula::sum(Term result) const { return sum(result, plan({&result, 1}).shape.size()); }
+
+Formula::Plan Formula::plan(std::span<const Term> results) const {
   const std::bitset<kMaxSteps> needed = this->needed(results);
-  std::vector<ChainStep> steps;
-  std::vector<Operand> operands;
+  Plan plan;
   std::array<int16_t, kMaxSteps> step_at{};
   InlineVector<int16_t, 8> operand_at;
   operand_at.resize(values_.size());
   const Array* first = nullptr;
-  Shape shape;
   // An input or number, of which a step is the first one that needs it.
   const auto take = [&](int i) {
     int16_t& at = operand_at[i];
@@ -93,29 +102,38 @@ void Formula::run(std::span<const Term> results, std::span<Array> outs, bool is_
     const Array& array = values_[i].array;
     if (array.defined()) {
       if (first) check_same_device(op_, *first, array);
-      shape = first ? broadcast_shapes(op_, shape, array.shape()) : array.shape();
+      plan.shape = first ? broadcast_shapes(op_, plan.shape, array.shape()) : array.shape();
       first = &array;
-      operands.push_back(array);
+      plan.operands.push_back(array);
     } else {
-      operands.push_back(values_[i].number);
+      plan.operands.push_back(values_[i].number);
     }
-    return at = static_cast<int16_t>(-static_cast<int>(operands.size()));
+    return at = static_cast<int16_t>(-static_cast<int>(plan.operands.size()));
   };
   for (int i = 0; i < steps_.size(); ++i) {
     if (!needed[static_cast<size_t>(i)]) continue;
-    step_at[static_cast<size_t>(i)] = static_cast<int16_t>(steps.size());
-    ChainStep& step = steps.emplace_back(steps_[i]);
+    step_at[static_cast<size_t>(i)] = static_cast<int16_t>(plan.steps.size());
+    ChainStep& step = plan.steps.emplace_back(steps_[i]);
     for (int k = 0; k < step.arity; ++k) {
       int16_t& from = step.from[static_cast<size_t>(k)];
       from = from < 0 ? take(~from) : step_at[static_cast<size_t>(from)];
     }
   }
-  const DType stored = dtype();
   for (size_t k = 0; k < results.size(); ++k) {
-    if (!outs[k].defined()) outs[k] = Array::empty(shape, stored, first->device());
-    int16_t& out = steps[static_cast<size_t>(step_at[static_cast<size_t>(results[k].at)])].out;
+    int16_t& out = plan.steps[static_cast<size_t>(step_at[static_cast<size_t>(results[k].at)])].out;
     check(out < 0, op_, ": a formula has one result twice");
     out = static_cast<int16_t>(k);
+  }
+  plan.device = first->device();
+  return plan;
+}
+
+void Formula::run(std::span<const Term> results, std::span<Array> outs, bool is_wide) const {
+  const Plan made = plan(results);
+  const auto& [steps, operands, shape, device] = made;
+  const DType stored = dtype();
+  for (Array& out : outs) {
+    if (!out.defined()) out = Array::empty(shape, stored, device);
   }
   const DType compute = is_wide || stored == kFloat64 ? kFloat64 : kFloat32;
   if (steps.size() == 1) {

@@ -33,6 +33,11 @@ class Formula {
   /// The term for every element of the inputs, which are broadcast to one shape and promoted to one
   /// dtype: computed in that, or halves in float32 and integers too, and rounded once.
   Array run(Term result) const;
+  /// The sums of the term over the last `dims` dimensions of the inputs' common shape, in the order
+  /// of reduce(), without an array of the terms; halves are not rounded in between.
+  Array sum(Term result, int dims) const;
+  /// The same over all dimensions.
+  Array sum(Term result) const;
   /// The same, computed in float64.
   Array run_wide(Term result) const;
   /// Several terms, no two of which are the same step, in one pass: where outs[i] is defined it is
@@ -59,6 +64,14 @@ class Formula {
   DType dtype() const;
 
  private:
+  // The steps of some terms, and what they take.
+  struct Plan {
+    std::vector<ChainStep> steps;
+    std::vector<Operand> operands;
+    Shape shape;  // of the inputs together
+    Device device;
+  };
+  Plan plan(std::span<const Term> results) const;
   void run(std::span<const Term> results, std::span<Array> outs, bool is_wide) const;
   const char* op_;
   Formula* outer_;

@@ -56,6 +56,15 @@ class MetaBackend final : public AskingBackend {
       AskingBackend::chain(steps, inputs, compute, outs);
     }
   }
+  void chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
+                 const Shape& shape, const Array& out) override {
+    if (kernels_of(out.device()) == DeviceType::cuda) {
+      Backend::chain_sum(steps, inputs, compute, shape,
+                         out);  // NOLINT(bugprone-parent-virtual-call)
+    } else {
+      AskingBackend::chain_sum(steps, inputs, compute, shape, out);
+    }
+  }
   void copy(const Array& src, const Array& dst) override {
     AskingBackend::copy(src, dst);
     const bool is_staged = src.device() == kPlannedHost && dst.device() != kPlannedHost &&

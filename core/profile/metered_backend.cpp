@@ -13,12 +13,6 @@ namespace {
 
 constexpr WorkKind kReduce = WorkKind::reduce, kCopy = WorkKind::copy, kWindow = WorkKind::window;
 
-int64_t total_bytes(std::span<const Array> xs) {
-  int64_t bytes = 0;
-  for (const Array& x : xs) bytes += stored_bytes(x);
-  return bytes;
-}
-
 int64_t total_elements(std::span<const Array> xs) {
   int64_t elements = 0;
   for (const Array& x : xs) elements += x.numel();
@@ -44,10 +38,20 @@ class MeteredBackend final : public Backend {
       return Backend::chain(steps, inputs, compute, outs);
     Work work = map_work(inputs, compute, outs[0]);
     work.flops *= static_cast<int64_t>(steps.size());
-    work.bytes += total_bytes(outs.subspan(1));
+    work.bytes += stored_bytes(outs.subspan(1));
     charge(work);
     const WorkScope inside(nullptr);
     inner_.chain(steps, inputs, compute, outs);
+  }
+  void chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
+                 const Shape& shape, const Array& out) override {
+    if (kernels_of(out.device()) == DeviceType::cuda)
+      return Backend::chain_sum(steps, inputs, compute, shape, out);
+    Work work = map_work(inputs, compute, out);
+    work.flops = shape.numel() * static_cast<int64_t>(steps.size() + 1);
+    charge(work);
+    const WorkScope inside(nullptr);
+    inner_.chain_sum(steps, inputs, compute, shape, out);
   }
   void copy(const Array& src, const Array& dst) override {
     const bool between = (src.device() == kPlannedHost) != (dst.device() == kPlannedHost);
@@ -75,7 +79,7 @@ class MeteredBackend final : public Backend {
     charge({.kind = kReduce,
             .dtype = dtype_of(xs),
             .flops = 2 * total_elements(xs),
-            .bytes = total_bytes(xs) + words.nbytes()});
+            .bytes = stored_bytes(xs) + words.nbytes()});
     const WorkScope inside(nullptr);
     inner_.exact_sum(op, xs, words);
   }
@@ -86,7 +90,7 @@ class MeteredBackend final : public Backend {
   }
   void limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) override {
     // as if they were too long
-    charge({.dtype = dtype_of(xs), .flops = total_elements(xs), .bytes = 2 * total_bytes(xs)});
+    charge({.dtype = dtype_of(xs), .flops = total_elements(xs), .bytes = 2 * stored_bytes(xs)});
     const WorkScope inside(nullptr);
     inner_.limit_norm(xs, norm, max_norm);
   }

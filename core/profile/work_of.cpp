@@ -29,6 +29,11 @@ int64_t stored_bytes(const Array& x) {
 }
 
 int64_t stored_bytes(const Array* x) { return x ? stored_bytes(*x) : 0; }
+int64_t stored_bytes(std::span<const Array> xs) {
+  int64_t bytes = 0;
+  for (const Array& x : xs) bytes += stored_bytes(x);
+  return bytes;
+}
 
 Work map_work(std::span<const Operand> inputs, DType compute, const Array& out) {
   Work work{.dtype = compute, .flops = out.numel(), .bytes = out.nbytes()};

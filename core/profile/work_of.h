@@ -13,6 +13,7 @@ namespace hero::core {
 /// Bytes of the elements that x has in memory: of a broadcast array those of the one it came from.
 int64_t stored_bytes(const Array& x);
 int64_t stored_bytes(const Array* x);
+int64_t stored_bytes(std::span<const Array> xs);
 
 /// \name The work of a family's call; arguments as for Backend's function of that name
 /// \{

@@ -1,9 +1,13 @@
 // Formulas and chains give the bits of the maps that they are made of.
+#include <cmath>
+#include <limits>
+
 #include "support/arrays.h"
 #include "support/catch.h"
 
 #include <hero/core/functions/formula.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
 #include <hero/core/thread_pool.h>
 
 namespace {
@@ -126,6 +130,38 @@ TEST_CASE("a formula of several results gives the bits of each alone", "[core]")
   REQUIRE_THROWS_AS(f.run_into(std::array{once, once}, results), Error);
 }
 
+TEST_CASE("sums of a formula have the bits of a reduction of its result", "[core]") {
+  const auto of = [](Formula& f, const Array& a, const Array& b) { return (f(a) - 0.5) * f(b); };
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Shape& shape : {Shape{3, 5000}, Shape{700, 9}, Shape{2, 3, 4097}, Shape{1, 200'003},
+                               Shape{5, 1}, Shape{0, 7}, Shape{7, 0}, Shape{4, 128, 33}}) {
+      Array a = noise(shape, dtype, 1);
+      if (a.numel() == 15000) {
+        backend(kCpu).fill(a.select(0, 1).slice(0, 4321, 4322),
+                           std::numeric_limits<double>::quiet_NaN());
+      }
+      for (const Array& b : {noise(shape, dtype, 2), awkward(noise(shape, dtype, 3)),
+                             noise({shape.back()}, dtype, 4), Array::full({}, -0.25, dtype)}) {
+        Formula f;
+        const Term result = of(f, a, b);
+        const Array all = f.run(result);
+        for (int dims = 1; dims <= shape.size(); ++dims) {
+          Dims last;
+          for (int i = shape.size() - dims; i < shape.size(); ++i) last.push_back(i);
+          const Array expected = reduce(ReduceKind::sum, all, last, KeepDims::no);
+          CAPTURE(to_string(shape), dims);
+          REQUIRE(same(f.sum(result, dims), expected));
+          const ThreadLimit limit(3);
+          REQUIRE(same(f.sum(result, dims), expected));
+        }
+        REQUIRE(f.sum(result).shape().empty());
+      }
+    }
+  }
+  Formula f;  // a sum of one keeps the sign of a zero
+  REQUIRE(std::signbit(f.sum(-f(Array::full({1}, 0.0))).item<float>()));
+}
+
 TEST_CASE("a chain of maps is the same on any number of threads and without a kernel of its own",
           "[core]") {
   const Array a = noise({200'000}, kFloat32, 1), b = noise({1, 200'000}, kFloat32, 2);
@@ -148,6 +184,10 @@ TEST_CASE("a chain of maps is the same on any number of threads and without a ke
   REQUIRE(same(out, one));
   REQUIRE(same(out, plain));
   REQUIRE(same(out, view));
+  const Array sums = Array::empty({4}), by_maps = Array::empty({4});
+  cpu.chain_sum(steps, inputs, kFloat32, {1, 200'000}, sums);
+  cpu.Backend::chain_sum(steps, inputs, kFloat32, {1, 200'000}, by_maps);
+  REQUIRE(same(sums, by_maps));
 }
 
 TEST_CASE("terms belong to the innermost formula", "[core]") {

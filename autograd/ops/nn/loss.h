@@ -16,7 +16,9 @@ struct PairLoss {
   Term (*to_x)(Term dy, Term x, Term y, double parameter);  ///< the gradient of x
   Term (*to_y)(Term dy, Term x, Term y, double parameter);  ///< that of y; null: none
 };
-Tensor pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter = 0.0);
+/// Of a mean or a sum, no array of the elements' losses is made.
+Tensor pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter = 0.0,
+                 Reduction reduction = Reduction::none);
 
 /// Throws unless x is floating and the shapes are equal: [N, 1] against [N] would silently compare
 /// all pairs.

@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/nn/loss.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 
@@ -23,16 +24,24 @@ struct Pairs : Op {
   static constexpr unsigned kSaveInputs = 0b11;
   detail::PairLoss loss;
   double parameter;
-  Pairs(const detail::PairLoss& l, double p) : loss(l), parameter(p) {}
+  Reduction reduction;
+  Pairs(const detail::PairLoss& l, double p, Reduction r) : loss(l), parameter(p), reduction(r) {}
   const char* name() const override { return loss.name; }
+  static double share(const Shape& shape) { return 1.0 / static_cast<double>(shape.numel()); }
   Array forward(const Array& x, const Array& y) {
     core::Formula f(loss.name);
-    const Term a = f(x), b = f(y);
-    return f.run(loss.value(a, b, parameter));
+    const Term a = f(x), b = f(y), value = loss.value(a, b, parameter);
+    if (reduction == Reduction::none) return f.run(value);
+    const Array total = f.sum(value);
+    if (reduction == Reduction::mean)
+      core::map_into<core::kernels::Mul>(total, total, Scalar(share(x.shape())));
+    return total;
   }
   Grads backward(const Tensor& g) override {
+    const bool is_mean = reduction == Reduction::mean;
     Formula f;
-    const Term dy = f(g), a = f(input(0)), b = f(input(1));
+    const Term dy = f(is_mean ? g * share(input_shape(0)) : g);
+    const Term a = f(input(0)), b = f(input(1));
     const bool to_y = needs(1) && loss.to_y;
     return f.run({{needs(0), loss.to_x(dy, a, b, parameter)},
                   {to_y, to_y ? loss.to_y(dy, a, b, parameter) : dy}});
@@ -41,8 +50,9 @@ struct Pairs : Op {
 
 }  // namespace
 
-Tensor detail::pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter) {
-  return record(Pairs(loss, parameter), x, y);
+Tensor detail::pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter,
+                         Reduction reduction) {
+  return record(Pairs(loss, parameter, reduction), x, y);
 }
 
 void detail::check_pair(const char* op, const Tensor& x, const Tensor& y) {
@@ -54,7 +64,6 @@ void detail::check_pair(const char* op, const Tensor& x, const Tensor& y) {
 using detail::any_half, detail::in_float32;
 using detail::check_pair;
 using detail::pair_loss;
-using detail::reduce_loss;
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   detail::check_defined("mse_loss", {{"x", x}, {"y", y}});
@@ -70,7 +79,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
       "mse_loss", [](Term a, Term b, double) { return square(a - b); },
       [](Term dy, Term a, Term b, double) { return dy * ((a - b) * 2); },
       [](Term dy, Term a, Term b, double) { return dy * ((b - a) * 2); }};
-  return reduce_loss(pair_loss(kLoss, x, y), reduction);
+  return pair_loss(kLoss, x, y, 0.0, reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -87,7 +96,7 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
       "l1_loss", [](Term a, Term b, double) { return abs(a - b); },
       [](Term dy, Term a, Term b, double) { return dy * sign(a - b); },
       [](Term dy, Term a, Term b, double) { return dy * sign(b - a); }};
-  return reduce_loss(pair_loss(kLoss, x, y), reduction);
+  return pair_loss(kLoss, x, y, 0.0, reduction);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction reduction) {
@@ -117,7 +126,7 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
       },
       [](Term dy, Term a, Term b, double far) { return dy * clamp(a - b, -far, far); },
       [](Term dy, Term a, Term b, double far) { return dy * clamp(b - a, -far, far); }};
-  return reduce_loss(pair_loss(kLoss, x, y, delta), reduction);
+  return pair_loss(kLoss, x, y, delta, reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
@@ -141,7 +150,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
       },
       [](Term dy, Term a, Term b, double far) { return dy * clamp((a - b) * (1.0 / far), -1, 1); },
       [](Term dy, Term a, Term b, double far) { return dy * clamp((b - a) * (1.0 / far), -1, 1); }};
-  return reduce_loss(pair_loss(kLoss, x, y, beta), reduction);
+  return pair_loss(kLoss, x, y, beta, reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {
@@ -166,18 +175,21 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
       [](Term dy, Term a, Term b, double) {
         return dy * (where_equal(b, 0, 0, log(where_equal(b, 0, 1, b)) + 1) - a);
       }};
-  const Tensor loss = pair_loss(log_target ? kLogs : kProbabilities, x, y);
+  const auto reduced = [&](Reduction how) {
+    return pair_loss(log_target ? kLogs : kProbabilities, x, y, 0.0, how);
+  };
   switch (reduction) {
     case KlReduction::none:
-      return loss;
+      return reduced(Reduction::none);
     case KlReduction::mean:
-      return mean(loss);
+      return reduced(Reduction::mean);
     case KlReduction::sum:
-      return sum(loss);
+      return reduced(Reduction::sum);
     case KlReduction::batchmean:
       break;
   }
-  return x.ndim() > 0 ? sum(loss) / x.size(0) : loss;  // a number is a batch of one
+  // a number is a batch of one
+  return x.ndim() > 0 ? reduced(Reduction::sum) / x.size(0) : reduced(Reduction::none);
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {

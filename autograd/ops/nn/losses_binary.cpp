@@ -105,12 +105,12 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
                       })
         .to(x.dtype());
   }
-  Tensor loss = detail::pair_loss(kOfProbabilities, x, y, kSmallest);
-  if (options.weight.defined()) {
-    check_weight(kName, "weight", options.weight, x.shape());
-    loss = (loss * options.weight).to(x.dtype());
+  if (!options.weight.defined()) {
+    return detail::pair_loss(kOfProbabilities, x, y, kSmallest, options.reduction);
   }
-  return detail::reduce_loss(loss, options.reduction);
+  check_weight(kName, "weight", options.weight, x.shape());
+  const Tensor loss = detail::pair_loss(kOfProbabilities, x, y, kSmallest);
+  return detail::reduce_loss((loss * options.weight).to(x.dtype()), options.reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
@@ -131,6 +131,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                             {.weight = in[2], .pos_weight = in[3], .reduction = options.reduction});
                       })
         .to(promote(x.dtype(), y.dtype()));
+  }
+  if (!options.weight.defined() && !options.pos_weight.defined()) {
+    return detail::pair_loss(kOfLogits, x, y, 0.0, options.reduction);
   }
   Tensor loss;
   if (options.pos_weight.defined()) {

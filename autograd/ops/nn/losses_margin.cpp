@@ -98,7 +98,7 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
       "soft_margin_loss", [](Term a, Term b, double) { return -logsigmoid(a * b); },
       [](Term dy, Term a, Term b, double) { return -(dy * sigmoid(-(a * b))) * b; },
       [](Term dy, Term a, Term b, double) { return -(dy * sigmoid(-(a * b))) * a; }};
-  return detail::reduce_loss(detail::pair_loss(kLoss, x, y), reduction);
+  return detail::pair_loss(kLoss, x, y, 0.0, reduction);
 }
 
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
@@ -280,13 +280,15 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOption
       "poisson_nll_loss", [](Term a, Term b, double eps) { return a - b * log(a + eps); },
       [](Term dy, Term a, Term b, double eps) { return dy * (1 - b / (a + eps)); },
       [](Term dy, Term a, Term, double eps) { return -(dy * log(a + eps)); }};
-  Tensor loss = detail::pair_loss(options.log_input ? kOfLogs : kOfRates, x, y, options.eps);
-  if (options.full) {
-    // Stirling's approximation of log y! where it is good.
-    const Tensor large = y > 1, safe = where(large, y, 1);
-    const Tensor stirling = safe * log(safe) - safe + log(safe * (2 * std::numbers::pi)) * 0.5;
-    loss = loss + where(large, stirling, 0);
-  }
+  const auto reduced = [&](Reduction how) {
+    return detail::pair_loss(options.log_input ? kOfLogs : kOfRates, x, y, options.eps, how);
+  };
+  if (!options.full) return reduced(options.reduction);
+  Tensor loss = reduced(Reduction::none);
+  // Stirling's approximation of log y! where it is good.
+  const Tensor large = y > 1, safe = where(large, y, 1);
+  const Tensor stirling = safe * log(safe) - safe + log(safe * (2 * std::numbers::pi)) * 0.5;
+  loss = loss + where(large, stirling, 0);
   return detail::reduce_loss(loss, options.reduction);
 }
 

@@ -1,4 +1,5 @@
-// Chains of maps, run block by block: what is between the steps stays in the first-level cache.
+// Chains of maps, run block by block: what is between the steps stays in the first-level cache. So
+// does a result of which only sums are wanted.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -6,6 +7,8 @@
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/elementwise/map_kernels.h>
+#include <hero/core/cpu/reduce/tree.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -44,25 +47,28 @@ struct Step {
   int16_t arity;
   std::array<int16_t, 4> from;
   unsigned repeated;
-  int slot;  // kNoSlot where the result goes straight to its array
+  int slot;  // kNoSlot where the result goes straight to its array, or to be summed
   int16_t out;
 };
 
 struct Chain {
   std::vector<Input> inputs;
   std::vector<Step> steps;
-  std::vector<BlockWriter> writers;
+  std::vector<BlockWriter> writers;  // none where the result is summed
   DType compute;
   int64_t block;  // elements
 
+  // Elements of this shape.
   Chain(std::span<const ChainStep> list, std::span<const Operand> operands, DType dtype,
-        std::span<const Array> outs)
+        const Shape& shape, std::span<const Array> outs)
       : compute(dtype), block(int64_t{sizeof(Scratch)} / item_size(dtype)) {
     for (const Array& out : outs) writers.emplace_back(out, dtype);
     Slots slots;
-    for (const Operand& operand : operands) {
-      Input& input = inputs.emplace_back();
-      if (operand.array) input.reader.emplace(*operand.array, outs[0].shape(), dtype);
+    inputs = std::vector<Input>(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Operand& operand = operands[i];
+      Input& input = inputs[i];
+      if (operand.array) input.reader.emplace(*operand.array, shape, dtype);
       input.number = operand.scalar;
       input.repeated = !operand.array || input.reader->constant();
       const bool in_place =
@@ -85,12 +91,14 @@ struct Chain {
       }
     }
     if (!kernel_repeats(step.op.index, compute, repeated)) repeated = 0;
-    const bool in_place = step.out >= 0 && writers[static_cast<size_t>(step.out)].has_rows();
+    const bool in_place =
+        step.out >= 0 && (writers.empty() || writers[static_cast<size_t>(step.out)].has_rows());
     steps.push_back({map_kernel(step.op.index, compute), step.arity, step.from, repeated,
                      in_place ? kNoSlot : slots.take(), step.out});
   }
 
-  void run(int64_t begin, int64_t end) const {
+  // `room`: where a result goes that is summed.
+  void run(int64_t begin, int64_t end, std::byte* room = nullptr) const {
     Scratch scratch[kMaxSlots];
     const auto memory = [&](int slot) { return slot == kNoSlot ? nullptr : scratch[slot].bytes; };
     std::vector<const std::byte*> read(inputs.size());
@@ -105,6 +113,10 @@ struct Chain {
       for (size_t i = 0; i < steps.size(); ++i) {
         results[i] = memory(steps[i].slot);
         if (steps[i].out < 0) continue;
+        if (writers.empty()) {
+          results[i] = room + (at - begin) * item_size(compute);
+          continue;
+        }
         const BlockWriter::Row to = writer(steps[i]).row(at, results[i]);
         results[i] = to.first;
         count = std::min(count, to.count);
@@ -156,13 +168,67 @@ struct Chain {
   }
 };
 
+// The sum of n elements of T, and of such sums of the nodes of a row.
+struct Sums {
+  void (*of_node)(const std::byte* from, int64_t n, std::byte* to);
+  void (*of_row)(int64_t n, int64_t most, std::byte* parts, std::byte* to);
+};
+template <class T>
+constexpr Sums kSums = {
+    [](const std::byte* from, int64_t n, std::byte* to) {
+      *reinterpret_cast<T*>(to) = reduce_tree<Add>(reinterpret_cast<const T*>(from), n, T(0));
+    },
+    [](int64_t n, int64_t most, std::byte* parts, std::byte* to) {
+      T* next = reinterpret_cast<T*>(parts);
+      *reinterpret_cast<T*>(to) = *join_rows(n, most, 1, next, join_neighbours<Add, T>);
+    }};
+
+// The sums of rows of n elements each, by parts of rows that are nodes of their trees.
+void sum_rows_of(const Chain& chain, const Sums& sums, int64_t rows, int64_t n, std::byte* out) {
+  constexpr int64_t kMost = 2048;  // elements at a time
+  const int64_t item = item_size(chain.compute);
+  std::vector<std::pair<int64_t, int64_t>> nodes;
+  split_rows(0, n, kMost, nodes);
+  const auto count = static_cast<int64_t>(nodes.size());
+  const Workspace<std::byte> parts(count == 1 ? 0 : rows * count * item);
+  std::byte* const to = count == 1 ? out : parts.data();
+  const auto node = [&](int64_t task) { return nodes[static_cast<size_t>(task % count)]; };
+  parallel_for(rows * count, std::max<int64_t>(1, kGrain / nodes[0].second),
+               [&](int64_t begin, int64_t end) {
+                 const Workspace<std::byte> room(kMost * item);
+                 for (int64_t task = begin; task < end;) {
+                   int64_t last = task, size = 0;
+                   while (last < end && size + node(last).second <= kMost) {
+                     size += node(last++).second;
+                   }
+                   const int64_t first = task / count * n + node(task).first;
+                   chain.run(first, first + size, room.data());
+                   for (const std::byte* from = room.data(); task < last; ++task) {
+                     sums.of_node(from, node(task).second, to + task * item);
+                     from += node(task).second * item;
+                   }
+                 }
+               });
+  for (int64_t r = 0; r < rows && count > 1; ++r) {
+    sums.of_row(n, kMost, to + r * count * item, out + r * item);
+  }
+}
+
 }  // namespace
+
+void CpuBackend::chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs,
+                           DType compute, const Shape& shape, const Array& out) {
+  const int64_t rows = out.numel(), n = rows > 0 ? shape.numel() / rows : 0;
+  if (n == 0) return fill(out, 0);
+  const Chain chain(steps, inputs, compute, shape, {});
+  sum_rows_of(chain, compute == kFloat64 ? kSums<double> : kSums<float>, rows, n, out.bytes());
+}
 
 void CpuBackend::chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
                        DType compute, std::span<const Array> outs) {
   const int64_t n = outs[0].numel();
   if (n == 0) return;
-  const Chain chain(steps, inputs, compute, outs);
+  const Chain chain(steps, inputs, compute, outs[0].shape(), outs);
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { chain.run(begin, end); });
 }
 

@@ -1,6 +1,7 @@
 // Composed activations and losses of margins and probabilities: borders and messages. Values and
 // derivatives are compared with PyTorch's in tests/nn/test_golden_layers.cpp.
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "support/catch.h"
@@ -28,6 +29,62 @@ Doubles slopes(F f, const Doubles& values) {
 }
 
 }  // namespace
+
+TEST_CASE("means and sums of losses have the bits of reductions of all of them") {
+  using Loss = Tensor (*)(const Tensor& x, const Tensor& y, Reduction reduction);
+  static constexpr Loss kLosses[] = {
+      [](const Tensor& x, const Tensor& y, Reduction r) { return mse_loss(x, y, r); },
+      [](const Tensor& x, const Tensor& y, Reduction r) { return l1_loss(x, y, r); },
+      [](const Tensor& x, const Tensor& y, Reduction r) { return huber_loss(x, y, 0.7, r); },
+      [](const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, 0.3, r); },
+      [](const Tensor& x, const Tensor& y, Reduction r) { return soft_margin_loss(x, y, r); },
+      [](const Tensor& x, const Tensor& y, Reduction r) {
+        return poisson_nll_loss(x, y, {.reduction = r});
+      },
+      [](const Tensor& x, const Tensor& y, Reduction r) {
+        return binary_cross_entropy_with_logits(x, y, {.reduction = r});
+      },
+      [](const Tensor& x, const Tensor& y, Reduction r) {
+        return binary_cross_entropy(sigmoid(x), sigmoid(y), {.reduction = r});
+      },
+      [](const Tensor& x, const Tensor& y, Reduction r) {
+        return kl_div(x, exp(y),
+                      r == Reduction::none   ? KlReduction::none
+                      : r == Reduction::mean ? KlReduction::mean
+                                             : KlReduction::sum);
+      }};
+  // The loss, its gradients, and their gradients.
+  const auto all = [](const Loss& loss, const Tensor& x, const Tensor& y, Reduction reduction,
+                      bool apart) {
+    Tensor value = loss(x, y, apart ? Reduction::none : reduction);
+    if (apart) value = reduction == Reduction::mean ? mean(value) : sum(value);
+    std::vector<Tensor> found = grad({value}, {x, y}, {.create_graph = true});
+    for (const Tensor& each : grad({sum(found[0] * found[1])}, {x, y}, {.allow_unused = true})) {
+      if (each.defined()) found.push_back(each);
+    }
+    found.push_back(value);
+    std::vector<Doubles> values;
+    for (const Tensor& each : found) values.push_back(each.to(kFloat64).to_vector<double>());
+    return values;
+  };
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Shape& shape : {Shape{1}, Shape{3, 1}, Shape{37, 301}, Shape{5, 4096}}) {
+      manual_seed(7);
+      const Tensor x = randn(shape, {.dtype = dtype}).detach().requires_grad_();
+      const Tensor y = randn({shape.back()}, {.dtype = dtype}).expand(shape).detach();
+      y.requires_grad_();
+      for (size_t i = 0; i < std::size(kLosses); ++i) {
+        for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
+          CAPTURE(i, name(dtype), to_string(shape));
+          CHECK(
+              (all(kLosses[i], x, y, reduction, false) == all(kLosses[i], x, y, reduction, true)));
+        }
+      }
+    }
+  }
+  CHECK(std::isnan(mse_loss(zeros({0, 3}), zeros({0, 3})).item()));
+  CHECK(mse_loss(zeros({0, 3}), zeros({0, 3}), Reduction::sum).item() == 0.0);
+}
 
 TEST_CASE("activations have PyTorch's gradient where their pieces meet") {
   CHECK(slopes([](const Tensor& x) { return hardtanh(x); }, {-1, 0, 1}) == Doubles{0, 1, 0});
