@@ -158,6 +158,11 @@ struct RowNorm {
   const Array* g_sum = nullptr;  ///< backward only: [M, N], added to the gradient of x
   /// Backward of float32 only: [M, N] of a half's dtype, set to the gradient of x, rounded.
   const Array* g_residual = nullptr;
+  /// Group norm in float32, on the CPU alone: so many rows after each other are the groups of a
+  /// sample, whose planes of `plane` elements share an element of weight and bias, [C]. x and its
+  /// norm or gradient may be of halves. 0: none.
+  int64_t groups = 0;
+  int64_t plane = 0;  ///< divides N
 };
 
 /// Options of Backend::normalize_channels and its backward. Each channel of x [N, C, L] is brought

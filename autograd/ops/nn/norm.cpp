@@ -1,5 +1,7 @@
 // What norms are defined by, an operation that brings elements to mean 0 and variance 1 over some
 // dimensions, followed by scale and shift; and norms of groups, which are rows.
+#include <algorithm>
+
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
@@ -8,6 +10,7 @@
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
@@ -117,6 +120,12 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
         " channels do not divide into ", num_groups, " groups");
   check_parameter(kName, "weight", weight, {channels});
   check_parameter(kName, "bias", bias, {channels});
+  const auto is_wide = [](const Tensor& t) { return t.defined() && t.dtype() == kFloat64; };
+  constexpr int64_t kShort = 16;  // elements of a plane that are not worth loops of their own
+  if (x.numel() >= std::max<int64_t>(1, x.size(0) * channels * kShort) && !is_wide(x) &&
+      !is_wide(weight) && !is_wide(bias) && core::kernels_of(x.device()) == DeviceType::cpu) {
+    return detail::group_norm_rows(x, num_groups, weight, bias, eps);
+  }
   if (any_half(x, weight, bias)) {
     return in_float32(
                kName, {x, weight, bias},

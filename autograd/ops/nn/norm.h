@@ -10,6 +10,10 @@ Tensor standardize(const Tensor& x, const Dims& dims, double eps);
 /// x weight + bias, either of which may be undefined.
 Tensor scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
+/// group_norm() of x [N, C, ..], by the CPU's kernels for groups of channels: in float32.
+Tensor group_norm_rows(const Tensor& x, int64_t num_groups, const Tensor& weight,
+                       const Tensor& bias, double eps);
+
 /// A parameter [C], which may be undefined, as [1, C, 1, ..] of `ndim` dimensions.
 Tensor per_channel(const Tensor& parameter, int ndim);
 

@@ -1,5 +1,6 @@
 // Layer norm and RMS norm: rows of an array, alone or as the sum of two arrays.
 #include <limits>
+#include <utility>
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
@@ -48,22 +49,27 @@ struct NormalizeRows : MultiOp {
   bool centered;
   DType mixed;  // that of x and the parameters together, in which all is computed
   DType norm;   // that of the norm
+  struct Groups {
+    int64_t count = 0, plane = 0;  // as RowNorm has them
+  } groups = {};
   NormalizeRows(Has h, double e, bool c, DType m, DType n)
       : has(h), eps(e), centered(c), mixed(m), norm(n) {}
   const char* name() const override {
     if (kResidual) return centered ? "add_layer_norm" : "add_rms_norm";
+    if (groups.count > 0) return "group_norm";
     return centered ? "layer_norm" : "rms_norm";
   }
 
   std::vector<Array> forward(std::span<const Array> inputs) {
-    const Array x = operand(inputs[0]);
+    const Array x = as_rows(inputs[0]);
     const Array weight = has.weight ? operand(inputs[kParameters]) : Array();
     const Array bias = has.bias ? operand(inputs.back()) : Array();
     const Array center = Array::empty({x.size(0)}, detail::statistics_dtype(x.dtype()), x.device());
     const Array scale = center.empty_like();
     stash(center, 0);
     stash(scale, 1);
-    core::RowNorm rows{has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps, centered};
+    core::RowNorm rows = row_norm(has.weight ? &weight : nullptr);
+    if (has.bias) rows.bias = &bias;
     std::vector<Array> outputs;
     if (kResidual) {
       outputs.push_back(x.empty_like());
@@ -101,13 +107,16 @@ struct NormalizeRows : MultiOp {
   }
 
   Grads in_one_pass(const std::vector<Tensor>& inputs, const Tensor& g, const Tensor& g_sum) {
-    const Array x = operand(inputs[0].array());
+    const Array x = as_rows(inputs[0].array());
     const Array weight = has.weight ? operand(inputs[1].array()) : Array();
     const Array g_x = x.empty_like();
-    const Array g_weight = Array::empty({x.size(1)}, x.dtype(), x.device());
+    const int64_t channels =
+        groups.count > 0 ? groups.count * (x.size(1) / groups.plane) : x.size(1);
+    const DType of_weight = groups.count > 0 ? detail::statistics_dtype(x.dtype()) : x.dtype();
+    const Array g_weight = Array::empty({channels}, of_weight, x.device());
     const Array g_bias = g_weight.empty_like();
     const Array beside = g_sum.defined() ? operand(g_sum.array()) : Array();
-    core::RowNorm rows{has.weight ? &weight : nullptr, nullptr, eps, centered};
+    core::RowNorm rows = row_norm(has.weight ? &weight : nullptr);
     if (g_sum.defined()) rows.g_sum = &beside;
     Array g_residual = g_x;
     if (kResidual && needs(1) && input_spec(1).dtype != input_spec(0).dtype) {
@@ -115,7 +124,7 @@ struct NormalizeRows : MultiOp {
       rows.g_residual = &g_residual;
     }
     const bool direct = takes_norm(x.dtype(), g.dtype());
-    const Array g_norm = direct ? g.array().contiguous() : operand(g.array());
+    const Array g_norm = direct ? g.array().contiguous() : as_rows(g.array());
     core::backend(x.device())
         .normalize_rows_backward(rows, g_norm, x, stashed(0), stashed(1), g_x,
                                  has.weight ? &g_weight : nullptr, has.bias ? &g_bias : nullptr);
@@ -137,6 +146,7 @@ struct NormalizeRows : MultiOp {
 
   Tensor composed(const std::vector<Tensor>& in) const {
     const Tensor x = in[0].to(mixed);
+    if (groups.count > 0) return composed_groups(x, in);
     const Tensor y = centered ? detail::standardize(x, {1}, eps)
                               : x * rsqrt(hero::mean(square(x), {1}, true) + eps);
     return detail::scale_and_shift(y, has.weight ? in[1] : Tensor(),
@@ -144,7 +154,30 @@ struct NormalizeRows : MultiOp {
         .to(norm);
   }
 
+  Tensor composed_groups(const Tensor& x, const std::vector<Tensor>& in) const {
+    const Shape planes{x.size(0) / groups.count, groups.count * (x.size(1) / groups.plane),
+                       groups.plane};
+    const Tensor y = reshape(detail::standardize(x, {1}, eps), planes);
+    const auto of_channels = [](bool has_it, const Tensor& parameter) {
+      return has_it ? detail::per_channel(parameter, 3) : Tensor();
+    };
+    const Tensor found = detail::scale_and_shift(y, of_channels(has.weight, in[has.weight]),
+                                                 of_channels(has.bias, in.back()));
+    return reshape(found, x.shape()).to(norm);
+  }
+
+  core::RowNorm row_norm(const Array* weight) const {
+    core::RowNorm rows{weight, nullptr, eps, centered};
+    rows.groups = groups.count;
+    rows.plane = groups.plane;
+    return rows;
+  }
   Array operand(const Array& array) const { return detail::fused_operand(array.to(mixed)); }
+  // Rows that are normalised, or their gradient: of groups, halves as they are.
+  Array as_rows(const Array& array) const {
+    const bool stays = groups.count > 0 && detail::is_half(Tensor(array));
+    return stays ? array.contiguous() : operand(array);
+  }
 };
 
 // Rows of a tensor's last `trailing` dimensions.
@@ -185,6 +218,22 @@ std::vector<Tensor> record_rows(std::vector<Tensor> inputs, int trailing, const 
   for (Tensor& output : outputs) output = reshape(output, shape);
   return outputs;
 }
+
+}  // namespace
+
+Tensor detail::group_norm_rows(const Tensor& x, int64_t num_groups, const Tensor& weight,
+                               const Tensor& bias, double eps) {
+  const Parameters p{weight, bias, eps, true};
+  const int64_t plane = x.numel() / (x.size(0) * x.size(1));
+  NormalizeRows<false> op({weight.defined(), bias.defined()}, eps, true, kFloat32, x.dtype());
+  op.groups = {num_groups, plane};
+  std::vector<Tensor> inputs{reshape(x, {x.size(0) * num_groups, x.size(1) / num_groups * plane})};
+  if (weight.defined()) inputs.push_back(weight);
+  if (bias.defined()) inputs.push_back(bias);
+  return reshape(record_multi_list(std::move(op), inputs)[0], x.shape());
+}
+
+namespace {
 
 // Whether kernels add a residual to x: x has the dtype of their sum.
 bool adds(DType x, DType residual) {

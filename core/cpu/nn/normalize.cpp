@@ -1,8 +1,10 @@
 // Normalisation of rows. Sums over a row are in the fixed order of row_sums.h; sums over rows, for
-// weight and bias, are made strip by strip of rows whose number depends on the shape alone.
+// weight and bias, are made strip by strip of rows whose number depends on the shape alone. Those
+// of groups of channels are sums of planes, which samples add up one after the other.
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/cpu/reduce/tree.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
@@ -41,8 +43,26 @@ void add_residual(const T* x, const Array& residual, int64_t r, int64_t n, T* wi
   for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + row[i];
 }
 
+// The first of the channels that row r of a group norm has.
+int64_t first_channel(const RowNorm& norm, int64_t r, int64_t n) {
+  return r % norm.groups * (n / norm.plane);
+}
+
+// What a row of a group norm is brought to, plane by plane. To add -0 changes nothing.
+void forward_planes(const RowNorm& norm, int64_t r, int64_t n, const float* x, float center,
+                    float factor, float* out) {
+  const auto *weight = data_or_null<float>(norm.weight), *bias = data_or_null<float>(norm.bias);
+  int64_t channel = first_channel(norm, r, n);
+  for (int64_t at = 0; at < n; at += norm.plane, ++channel) {
+    const float w = weight != nullptr ? weight[channel] : 1.0f;
+    const float b = bias != nullptr ? bias[channel] : -0.0f;
+#pragma GCC ivdep
+    for (int64_t i = at; i < at + norm.plane; ++i) out[i] = (x[i] - center) * factor * w + b;
+  }
+}
+
 template <class T>
-void forward_row(const RowNorm& norm, const T* x, int64_t n, T* out, T& mean, T& scale) {
+void forward_row(const RowNorm& norm, int64_t r, const T* x, int64_t n, T* out, T& mean, T& scale) {
   const T share = T(1) / static_cast<T>(n);
   mean = norm.centered ? sum_of<T>(n, [&](int64_t i) { return x[i]; }) * share : T(0);
   const T center = mean;
@@ -51,6 +71,9 @@ void forward_row(const RowNorm& norm, const T* x, int64_t n, T* out, T& mean, T&
   const T factor = scale;
   const T* w = data_or_null<T>(norm.weight);
   const T* b = data_or_null<T>(norm.bias);
+  if constexpr (std::is_same_v<T, float>) {
+    if (norm.groups > 0) return forward_planes(norm, r, n, x, center, factor, out);
+  }
   if (w != nullptr && b != nullptr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - center) * factor * w[i] + b[i];
@@ -67,33 +90,47 @@ void forward_row(const RowNorm& norm, const T* x, int64_t n, T* out, T& mean, T&
 }
 
 // One row's gradient of x, to which `g_sum` (may be null) is added, and its share of the gradients
-// of weight and bias: g and x are read from memory once. `scaled` and `terms` are rooms for a row.
+// of weight and bias: block by block, while what is summed stays in the first-level cache.
 template <class T>
 void backward_row(const RowNorm& norm, const T* g, const T* x, const T* w, const T* g_sum,
-                  int64_t n, T mean, T scale, T* g_x, T* scaled, T* terms, T* g_weight, T* g_bias) {
+                  int64_t n, T mean, T scale, T* g_x, T* g_weight, T* g_bias) {
+  TreeSum<T> of_terms, of_scaled;
+  T along_x = T(0), along_one = T(0);
+  for (int64_t at = 0; at < n; at += kBlock) {
+    T scaled[kBlock], terms[kBlock];
+    const int64_t count = std::min(kBlock, n - at);
+    for (const T* from : {x, g}) {
+      fetch_ahead(reinterpret_cast<const std::byte*>(from + at), count * int64_t{sizeof(T)});
+    }
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const T normal = (x[i] - mean) * scale, product = g[i] * w[i];
-    scaled[i] = product;
-    terms[i] = product * normal;
-    g_weight[i] += g[i] * normal;
-    g_bias[i] += g[i];
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t k = at + i;
+      const T normal = (x[k] - mean) * scale, product = g[k] * w[k];
+      scaled[i] = product;
+      terms[i] = product * normal;
+      g_weight[k] += g[k] * normal;
+      g_bias[k] += g[k];
+    }
+    of_terms.add(along_x = block_sum(terms, count));
+    if (norm.centered) of_scaled.add(along_one = block_sum(scaled, count));
   }
-  const auto sum = [n](const T* of) {
-    return sum_blocks<T>(n, [&](int64_t at, int64_t count) { return block_sum(of + at, count); });
-  };
+  if (n > kBlock) {  // a single block's sum keeps the sign of a zero
+    along_x = of_terms.total();
+    along_one = of_scaled.total();
+  }
   const T share = T(1) / static_cast<T>(n);
-  const T along_x = sum(terms) * share, along_one = norm.centered ? sum(scaled) * share : T(0);
+  along_x *= share;
+  along_one *= share;
   if (g_sum != nullptr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      g_x[i] = g_sum[i] + (scaled[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
+      g_x[i] = g_sum[i] + (g[i] * w[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
     }
     return;
   }
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    g_x[i] = (scaled[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
+    g_x[i] = (g[i] * w[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
   }
 }
 
@@ -113,22 +150,22 @@ template <class T>
 void forward(const RowNorm& norm, const Array& x, const Array& out, const Array& mean,
              const Array& scale) {
   const int64_t n = x.shape()[1];
-  const T* from = x.data<T>();
   T* sum = norm.residual != nullptr ? norm.sum->data<T>() : nullptr;
   T *means = mean.data<T>(), *scales = scale.data<T>();
   const ConvertFn narrow =
       out.dtype() != kDTypeOf<T> ? converter(kDTypeOf<T>, out.dtype()) : nullptr;
   parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-    const Workspace<T> wide(sum != nullptr ? n : 0), result(narrow != nullptr ? n : 0);
+    const Workspace<T> wide(sum != nullptr || x.dtype() != kDTypeOf<T> ? n : 0);
+    const Workspace<T> result(narrow != nullptr ? n : 0);
     for (int64_t r = begin; r < end; ++r) {
-      const T* row = from + r * n;
+      const T* row = row_of(x, r, n, wide.data());
       if (sum != nullptr) {
         add_residual(row, *norm.residual, r, n, wide.data(), sum + r * n);
         row = sum + r * n;
       }
       std::byte* to = row_bytes(out, r, n);
       T* norms = narrow != nullptr ? result.data() : reinterpret_cast<T*>(to);
-      forward_row(norm, row, n, norms, means[r], scales[r]);
+      forward_row(norm, r, row, n, norms, means[r], scales[r]);
       if (narrow != nullptr) narrow(n, reinterpret_cast<std::byte*>(norms), 1, to, 1);
     }
   });
@@ -147,7 +184,7 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
       norm.g_residual != nullptr ? converter(g_x.dtype(), norm.g_residual->dtype()) : nullptr;
   const Workspace<T> sums(strips * 2 * n);
   parallel_for(strips, 1, [&](int64_t begin, int64_t end) {
-    const Workspace<T> scaled(n), terms(n), wide(g.dtype() != kDTypeOf<T> ? n : 0);
+    const Workspace<T> wide(g.dtype() != kDTypeOf<T> ? n : 0);
     const T* w = data_or_null<T>(norm.weight);
     const Workspace<T> ones(w == nullptr ? n : 0);
     if (w == nullptr) {
@@ -161,7 +198,7 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
       for (int64_t r = s * height; r < std::min(rows, (s + 1) * height); ++r) {
         const T *row_g = row_of(g, r, n, wide.data()), *row_x = from + r * n;
         backward_row(norm, row_g, row_x, w, g_sum != nullptr ? g_sum + r * n : nullptr, n, means[r],
-                     scales[r], to + r * n, scaled.data(), terms.data(), of_weight, of_bias);
+                     scales[r], to + r * n, of_weight, of_bias);
         if (norm.g_residual != nullptr) {
           narrow(n, row_bytes(g_x, r, n), 1, row_bytes(*norm.g_residual, r, n), 1);
         }
@@ -170,6 +207,67 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   });
   join(sums.data(), strips, 2 * n, n, g_weight);
   join(sums.data() + n, strips, 2 * n, n, g_bias);
+}
+
+float plane_sum(const float* x, int64_t n) {
+  return sum_blocks<float>(n, [=](int64_t at, int64_t count) { return block_sum(x + at, count); });
+}
+
+// A row of a group norm. Sums of each plane, of the gradient times the normalised element and of
+// the gradient alone, are what its element of weight and bias gets from the row.
+void backward_planes(const RowNorm& norm, int64_t r, const float* g, const float* x, int64_t n,
+                     float mean, float scale, float* of_weight, float* of_bias, float* g_x) {
+  const auto* const weight = data_or_null<float>(norm.weight);
+  const int64_t channel = first_channel(norm, r, n), plane = norm.plane;
+  const auto factor = [&](int64_t i) { return weight != nullptr ? weight[channel + i] : 1.0f; };
+  float along_x = 0.0f, along_one = 0.0f;
+  for (int64_t i = 0; i < n / plane; ++i) {
+    const float *from_g = g + i * plane, *from_x = x + i * plane;
+    float* const terms = g_x + i * plane;
+    for (const float* from : {from_g, from_x}) {
+      fetch_ahead(reinterpret_cast<const std::byte*>(from), plane * int64_t{sizeof(float)});
+    }
+#pragma GCC ivdep
+    for (int64_t j = 0; j < plane; ++j) terms[j] = from_g[j] * ((from_x[j] - mean) * scale);
+    of_weight[i] = plane_sum(terms, plane);
+    of_bias[i] = plane_sum(from_g, plane);
+    along_x += factor(i) * of_weight[i];
+    along_one += factor(i) * of_bias[i];
+  }
+  const float share = 1.0f / static_cast<float>(n);
+  along_x *= share;
+  along_one *= share;
+  for (int64_t i = 0; i < n / plane; ++i) {
+    const float w = factor(i);
+#pragma GCC ivdep
+    for (int64_t j = i * plane; j < (i + 1) * plane; ++j) {
+      g_x[j] = (g[j] * w - along_one - (x[j] - mean) * scale * along_x) * scale;
+    }
+  }
+}
+
+void backward_groups(const RowNorm& norm, const Array& g, const Array& x, const Array& mean,
+                     const Array& scale, const Array& g_x, const Array* g_weight,
+                     const Array* g_bias) {
+  const int64_t rows = x.shape()[0], n = x.shape()[1], count = n / norm.plane;
+  const int64_t samples = rows / norm.groups, channels = norm.groups * count;
+  const float *means = mean.data<float>(), *scales = scale.data<float>();
+  const auto room = [=](const Array& array) { return array.dtype() == kFloat32 ? 0 : n; };
+  const ConvertFn narrow = converter(kFloat32, g_x.dtype());
+  const Workspace<float> sums(2 * samples * channels);
+  float* const of_bias = sums.data() + samples * channels;
+  parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+    const Workspace<float> wide_x(room(x)), wide_g(room(g)), wide(room(g_x));
+    for (int64_t r = begin; r < end; ++r) {
+      std::byte* const to = row_bytes(g_x, r, n);
+      auto* const found = room(g_x) > 0 ? wide.data() : reinterpret_cast<float*>(to);
+      backward_planes(norm, r, row_of(g, r, n, wide_g.data()), row_of(x, r, n, wide_x.data()), n,
+                      means[r], scales[r], sums.data() + r * count, of_bias + r * count, found);
+      if (room(g_x) > 0) narrow(n, reinterpret_cast<std::byte*>(found), 1, to, 1);
+    }
+  });
+  join(sums.data(), samples, channels, channels, g_weight);
+  join(of_bias, samples, channels, channels, g_bias);
 }
 
 }  // namespace
@@ -191,6 +289,9 @@ void CpuBackend::normalize_rows_backward(const RowNorm& norm, const Array& g, co
   }
   if (x.dtype() == kFloat64) {
     return backward<double>(norm, g, x, mean, scale, g_x, g_weight, g_bias);
+  }
+  if (norm.groups > 0) {
+    return backward_groups(norm, g, x, mean, scale, g_x, g_weight, g_bias);
   }
   backward<float>(norm, g, x, mean, scale, g_x, g_weight, g_bias);
 }
