@@ -34,6 +34,10 @@ class Formula : public core::Formula {
 };
 
 namespace detail {
+/// The sums of a b over the last `dims` dimensions of both, whose shapes are equal. Neither is of
+/// halves, nor are both of integers.
+Tensor sum_of_products(const Tensor& a, const Tensor& b, int dims);
+
 Tensor derived(const Tensor& g, const Tensor& saved, Term (*call)(const void* f, Term, Term),
                const void* f);
 }  // namespace detail

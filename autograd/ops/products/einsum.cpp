@@ -1,8 +1,11 @@
-// Einstein summation: operands are contracted from left to right, each pair by one batched product.
+// Einstein summation: operands are contracted from left to right, each pair by one batched product,
+// or by sums of products of elements where no two elements of the result share a row or a column.
 #include <algorithm>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/formula.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/named.h>
 
@@ -214,6 +217,14 @@ Labelled contract(Labelled a, Labelled b, const Labels& kept) {
   if (inner.empty()) return {a.arranged(order) * b.arranged(order), order};
   Shape shape;
   for (int label : order) shape.push_back(has(a.labels, label) ? a.size(label) : b.size(label));
+  // Each element is one sum of its own.
+  const DType dtype = a.tensor.dtype();
+  if (left.empty() && right.empty() && !batch.empty() && dtype == b.tensor.dtype() &&
+      is_floating(dtype) && !is_half(dtype) && !autocast_enabled()) {
+    const Tensor sums =
+        detail::sum_of_products(blocks(a, batch, inner, {}), blocks(b, batch, inner, {}), 2);
+    return {reshape(sums, shape), order};
+  }
   const Tensor product = matmul(blocks(a, batch, left, inner), blocks(b, batch, inner, right));
   return {reshape(product, shape), order};
 }

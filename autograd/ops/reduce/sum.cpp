@@ -2,6 +2,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/formula.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
@@ -51,6 +52,26 @@ struct Mean : Sum {
     return Sum::backward(g * share(input_shape(0), detail::kept_shape(input_shape(0), dims)));
   }
 };
+// The sums of a b over the last dimensions: no array of the products is made.
+struct SumOfProducts : Op {
+  static constexpr unsigned kSaveInputs = 0b11;
+  int count;
+  explicit SumOfProducts(int c) : count(c) {}
+  const char* name() const override { return "sum_of_products"; }
+  Array forward(const Array& a, const Array& b) {
+    core::Formula f(name());
+    return f.sum(f(a) * f(b), count);
+  }
+  Grads backward(const Tensor& g) override {
+    Shape shape = g.shape();
+    for (int i = 0; i < count; ++i) shape.push_back(1);
+    Formula f;
+    const Term dy = f(reshape(g, shape));
+    const Term to_a = dy * f(input(1)), to_b = dy * f(input(0));
+    return f.run({{needs(0), to_a}, {needs(1), to_b}});
+  }
+};
+
 // bool, and uint8 of uint8.
 Tensor logical(core::ReduceKind op, const Tensor& x, const Dims& dims, bool keepdim) {
   const Array result = core::reduce(op, x.array(), dims, sum_keeps(keepdim));
@@ -71,6 +92,10 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   check(is_floating(x.dtype()), "mean: array is ", x.dtype(),
         "; convert to a floating dtype first");
   return record(Mean(normalize_dims("mean", dims, x.ndim()), keepdim), x);
+}
+
+Tensor detail::sum_of_products(const Tensor& a, const Tensor& b, int dims) {
+  return record(SumOfProducts(dims), a, b);
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {

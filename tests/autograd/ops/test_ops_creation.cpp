@@ -3,7 +3,9 @@
 
 #include "support/catch.h"
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
+#include <hero/autograd/gradcheck.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/random.h>
 
@@ -88,6 +90,30 @@ TEST_CASE("random tensors lie where they should") {
   CHECK_THROWS_WITH(bernoulli(tensor({1.5})), ContainsSubstring("outside [0, 1]"));
   CHECK_THROWS_WITH(randint(2, 2, {1}), ContainsSubstring("no integer"));
   CHECK_THROWS_WITH(rand({1}, {.dtype = kInt64}), ContainsSubstring("floating dtype"));
+}
+
+TEST_CASE("einsum of elements that share no row or column sums products in the order of sum") {
+  const auto values = [](const Tensor& x) { return x.to(kFloat64).to_vector<double>(); };
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    manual_seed(4);
+    const Tensor a = randn({3, 7, 150}, {.dtype = dtype}).detach().requires_grad_();
+    const Tensor b = randn({150, 3, 7}, {.dtype = dtype}).detach().requires_grad_();
+    const Tensor turned = b.permute({1, 2, 0}), g = randn({7, 3}, {.dtype = dtype});
+    const Tensor found = einsum("bij,jbi->ib", {a, b}), expected = sum(a * turned, {2}).t();
+    CHECK(values(found) == values(expected));
+    const auto grads = grad({found}, {a, b}, {.grad_outputs = {g}});
+    const auto wanted = grad({expected}, {a, b}, {.grad_outputs = {g}});
+    for (size_t i = 0; i < 2; ++i) CHECK(values(grads[i]) == values(wanted[i]));
+    CHECK(einsum("bij,bij->b", {a, turned}).shape() == Shape{3});
+  }
+  CHECK(values(einsum("bi,bi->b", {zeros({3, 0}), zeros({3, 0})})) == Values(3, 0.0));
+  const Tensor x = tensor({{1.0, 2.0}, {3.0, 4.0}}, {.dtype = kFloat64, .requires_grad = true});
+  const TensorFunction rows = [](const std::vector<Tensor>& t) {
+    return einsum("ij,ij->i", {t[0], square(t[0])});
+  };
+  CHECK_NOTHROW(gradgradcheck(rows, {x}));
+  const Autocast autocast;
+  CHECK(einsum("ij,ij->i", {ones({2, 3}), ones({2, 3})}).dtype() == autocast_options().dtype);
 }
 
 TEST_CASE("einsum reads ellipses, diagonals and implicit outputs as NumPy does") {
