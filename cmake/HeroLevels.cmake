@@ -18,7 +18,7 @@ foreach(source IN LISTS candidates)
   # not: what chooses, what has its instructions by attribute, what compares, moves or adds up integers, or
   # takes numbers one at a time
   if(source MATCHES "/core/(cpu/|functions/exact_sum\\.cpp)" AND NOT source MATCHES
-     "/(level|gemm_bf16_kernel|gemm_bf16_pack|gemm_bf16_windows|groups_bf16|gemm_amx|gemm_bfmmla|map_int32|map_int64|map_uint8|moves|move_blocks|indexing|nonzero|sort|arg_reduce|scan|weigh|grid_sample|im2col)\\.cpp$")
+     "/(level|gemm_bf16_kernel|gemm_bf16_pack|gemm_bf16_windows|groups_bf16|gemm_amx|gemm_bfmmla|map_int32|map_int64|map_uint8|moves|move_blocks|indexing|scatter|nonzero|sort|arg_reduce|scan|weigh|grid_sample|im2col)\\.cpp$")
     list(APPEND sources ${source})
   endif()
 endforeach()

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "support/arrays.h"
@@ -83,6 +84,51 @@ TEST_CASE("scatter add matches a loop in index order, bit for bit", "[core]") {
   }
 }
 
+TEST_CASE("scatter of many lines matches a loop, in every mode, dtype and layout", "[core]") {
+  constexpr ScatterMode kModes[] = {ScatterMode::assign, ScatterMode::add, ScatterMode::multiply,
+                                    ScatterMode::maximum, ScatterMode::minimum};
+  for (const Shape& shape : {Shape{1, 40, 150}, Shape{3, 9, 70}, Shape{2, 130, 1}}) {
+    for (int dim = 0; dim < 3; ++dim) {
+      Shape larger = shape;
+      for (int64_t& size : larger) size += 2;
+      const int64_t places = larger[dim];
+      const Array index = make(
+          shape, [&](int64_t i) { return (i * 7 + i / 5) % places; }, kInt64);
+      const Array src = make(larger, [](int64_t i) { return i % 5 - 2; });
+      const Array used = src.slice(0, 0, shape[0]).slice(1, 0, shape[1]).slice(2, 0, shape[2]);
+      for (const ScatterMode mode : kModes) {
+        std::vector<double> expected =
+            make(larger, [](int64_t i) { return i % 3; }).to(kFloat64).to_vector<double>();
+        const Array whole = Array::from(expected, larger);
+        for (int64_t i = 0; i < index.numel(); ++i) {
+          Dims spot{i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]};
+          const double value = at(used, spot[0], spot[1], spot[2]);
+          spot[dim] = static_cast<int64_t>(at(index, spot[0], spot[1], spot[2]));
+          double& to =
+              expected[static_cast<size_t>((spot[0] * larger[1] + spot[1]) * larger[2] + spot[2])];
+          to = mode == ScatterMode::assign     ? value
+               : mode == ScatterMode::add      ? to + value
+               : mode == ScatterMode::multiply ? to * value
+               : mode == ScatterMode::maximum  ? std::max(to, value)
+                                               : std::min(to, value);
+        }
+        if (mode == ScatterMode::multiply && shape[1] == 40) continue;  // leaves exact numbers
+        for (const DType dtype : {kInt64, kInt32, kFloat32, kFloat64, kBFloat16}) {
+          if (dtype == kBFloat16 && mode == ScatterMode::multiply) continue;
+          CAPTURE(to_string(shape), dim, static_cast<int>(mode), name(dtype));
+          const Array start = whole.to(dtype), values = src.to(dtype);
+          const Array want = Array::from(expected, larger).to(dtype);
+          CHECK(same(scatter(mode, start, dim, index, values), want));
+          CHECK(same(scatter(mode, awkward(start), dim, awkward(index), awkward(values)), want));
+          const Array turned = awkward(start);
+          scatter_into(mode, turned, dim, index, values);
+          CHECK(same(turned.contiguous(), want));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("index_select takes slices along any dim, dense or not", "[core]") {
   for (const DType dtype : kAll) {
     const Array x = make(
@@ -131,6 +177,25 @@ TEST_CASE("index_add of halves adds up in float32, whether it names few slices o
         const Array turned = x.transpose(1, 2).contiguous(), other = src.transpose(1, 2);
         REQUIRE(same(index_add(turned, 2, index, other, 0.3).transpose(1, 2).contiguous(),
                      wide.to(dtype)));
+      }
+    }
+  }
+}
+
+TEST_CASE("rows of halves that are added are rounded once a row", "[core]") {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    for (const int64_t inner : {16, 33, 1100}) {
+      for (const int64_t places : {3, 40}) {
+        const Array x = noise({2, places, inner}, dtype, 1), src = noise({2, 25, inner}, dtype, 2);
+        const Array index = make(
+            {25}, [&](int64_t i) { return i * i % places; }, kInt64);
+        Array wide = x.to(kFloat32).clone();
+        index_add_into(wide, 1, index, src.to(kFloat32), 0.75);
+        CHECK(same(index_add(x, 1, index, src, 0.75), wide.to(dtype)));
+        CHECK(same(index_add(awkward(x), 1, index, awkward(src), 0.75), wide.to(dtype)));
+        const Array out = awkward(x);
+        index_add_into(out, 1, awkward(index), src, 0.75);
+        CHECK(same(out.contiguous(), wide.to(dtype)));
       }
     }
   }

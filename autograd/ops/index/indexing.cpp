@@ -119,7 +119,9 @@ struct IndexAdd : Op {
     return core::index_add(x, dim, index, src, alpha);
   }
   Grads backward(const Tensor& g) override {
-    return {g, Tensor(), needs(2) ? index_select(g, dim, input(1)) * alpha : Tensor()};
+    if (!needs(2)) return {g, Tensor(), Tensor()};
+    const Tensor rows = index_select(g, dim, input(1));
+    return {g, Tensor(), alpha.real() == 1.0 ? rows : rows * alpha};
   }
 };
 
