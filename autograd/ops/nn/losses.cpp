@@ -207,7 +207,11 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
   const Tensor left = a.shape() == shape ? a : expand(a, shape);
   const Tensor right = b.shape() == shape ? b : expand(b, shape);
   const auto length = [&](const Tensor& x) { return clamp(norm(x, 2.0, dims), eps, std::nullopt); };
-  return sum(left * right, dims) / (length(left) * length(right));
+  const bool by_rows =
+      dims[0] == shape.size() - 1 && left.dtype() == right.dtype() && is_floating(left.dtype());
+  const Tensor products =
+      by_rows ? detail::sum_of_products(left, right, 1) : sum(left * right, dims);
+  return products / (length(left) * length(right));
 }
 
 }  // namespace hero
