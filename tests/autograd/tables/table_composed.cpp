@@ -7,6 +7,7 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/product_ops.h>
 #include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/signal_ops.h>
 
 namespace hero::test {
 
@@ -45,6 +46,16 @@ Rows composed_rows() {
       tied({"trapezoid",
             {{{2, 4}}, {{4}}},
             [](const Tensors& x) { return trapezoid(x[0], x[1], -1); }}),
+      tied({"gradient",
+            {{{3, 4}}},
+            [](const Tensors& x) { return gradient(x[0], {.spacing = {0.3}, .edge_order = 2}); }}),
+      tied({"gradient (places)",
+            {{{3, 4}}},
+            [](const Tensors& x) {
+              const Tensor places =
+                  square(arange(x[0].size(1), {.dtype = kFloat64, .device = x[0].device()}) + 1.0);
+              return gradient(x[0], {.coordinates = {places}, .dim = {1}});
+            }}),
       tied({"cumulative_trapezoid",
             {{{4, 2}}},
             [](const Tensors& x) { return cumulative_trapezoid(x[0], 0.3, 0); }}),
