@@ -12,6 +12,7 @@
 #include <hero/autograd/index.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/linalg.h>
+#include <hero/autograd/linalg_more.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/offload.h>
@@ -22,4 +23,6 @@
 #include <hero/autograd/profiler.h>
 #include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
+#include <hero/autograd/signal_ops.h>
 #include <hero/autograd/tensor.h>
+#include <hero/core/finfo.h>

@@ -4,6 +4,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/products/power_of_two.h>
 #include <hero/core/functions/linalg.h>
 
 namespace hero {
@@ -148,7 +149,8 @@ struct QROp : MultiOp {
   }
 };
 
-// With Z = (A^T A)^-1 G: dB = A Z and dA = (B - A X) Z^T - A Z X^T.
+// With Z = (A^T A)^-1 G: dB = A Z and dA = (B - A X) Z^T - A Z X^T, where Z is computed for a
+// matrix that is divided by a power of two about its largest element.
 struct LeastSquares : Op {
   static constexpr unsigned kSaveInputs = 0b11;
   static constexpr unsigned kSaveOutputs = 1;
@@ -156,11 +158,11 @@ struct LeastSquares : Op {
   Array forward(const Array& a, const Array& b) { return core::lstsq(a, b); }
   Grads backward(const Tensor& g) override {
     const Tensor a = input(0), b = input(1), x = output();
-    const Tensor r = qr(a).r;
-    const Tensor z = solve_triangular(r, solve_triangular(r.t(), g, {.upper = false}));
-    const Tensor gb = matmul(a, z);
+    const Tensor r = qr(a).r, unit = detail::power_of_two(r);
+    const Tensor z = solve_triangular(r / unit, solve_triangular(r.t(), g, {.upper = false}));
+    const Tensor gb = matmul(a / unit, z);
     if (!needs(0)) return {Tensor(), gb};
-    const Tensor residual = b - matmul(a, x);
+    const Tensor residual = (b - matmul(a, x)) / unit;
     return {matmul(residual, z.t()) - matmul(gb, x.t()), gb};
   }
 };

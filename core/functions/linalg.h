@@ -38,6 +38,9 @@ Determinant determinant(const Array& a);
 /// The lower triangular L with a = L L^T, reading only a's lower triangle; an Error names the first
 /// matrix that is not positive definite.
 Array cholesky(const Array& a);
+/// int32 [..]: 0 for each matrix of a [.., N, N] of which cholesky() finds a factor, and else the
+/// order of the first leading minor that is not positive.
+Array cholesky_fault(const Array& a);
 
 struct QR {
   Array q;  ///< [.., M, min(M, N)], orthonormal columns

@@ -3,12 +3,13 @@
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/linalg_more.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/products/power_of_two.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
@@ -104,41 +105,67 @@ struct EighOp : MultiOp {
   }
 };
 
-double tolerance_of(const Shape& shape, DType dtype, std::optional<double> rtol, double atol) {
-  if (atol > 0.0) return rtol.value_or(0.0);
-  const double epsilon = dtype == kFloat64 ? std::numeric_limits<double>::epsilon()
-                                           : double{std::numeric_limits<float>::epsilon()};
-  const int64_t longest = std::max(shape[shape.size() - 1], shape[shape.size() - 2]);
-  return rtol.value_or(epsilon * static_cast<double>(longest));
-}
+// How small a singular value may be.
+struct Tolerance {
+  std::optional<double> rtol = {};
+  double atol = 0.0;
+  PinvOptions each = {};  // tensors, instead of the numbers
 
-// True for singular values that count.
-Tensor counted_values(const Tensor& s, double rtol, double atol) {
-  if (s.size(-1) == 0) return s > 0;
-  return s > clamp_min(amax(s, Dims{-1}, true) * rtol, atol);
+  // True for the magnitudes [.., K] that count, of matrices of this shape.
+  Tensor counted(const Tensor& s, const Shape& shape) const {
+    if (s.size(-1) == 0) return s > 0;
+    const double epsilon = s.dtype() == kFloat64 ? std::numeric_limits<double>::epsilon()
+                                                 : double{std::numeric_limits<float>::epsilon()};
+    const double plain =
+        epsilon * static_cast<double>(std::max(shape[shape.size() - 1], shape[shape.size() - 2]));
+    const Tensor most = amax(s, Dims{-1}, true);
+    if (!each.atol.defined() && !each.rtol.defined()) {
+      return s > clamp_min(most * rtol.value_or(atol > 0.0 ? 0.0 : plain), atol);
+    }
+    const auto column = [&](const Tensor& x) { return unsqueeze(x.detach().to(s.dtype()), -1); };
+    Tensor bound = each.rtol.defined()
+                       ? column(each.rtol)
+                       : full({1}, plain, {.dtype = s.dtype(), .device = s.device()});
+    if (!each.atol.defined()) return s > most * bound;
+    const Tensor least = column(each.atol);
+    if (!each.rtol.defined()) bound = where(least > 0, 0, bound);
+    return s > maximum(most * bound, least);
+  }
+};
+
+// u diag(s) vh, with magnitudes in s, of a symmetric matrix by its eigenvectors.
+core::SVD values_of(const Array& a, bool symmetric) {
+  if (!symmetric) return core::svd(a);
+  const core::Eigh found = core::eigh(a);
+  const Tensor values(found.values), vectors(found.vectors);
+  const Tensor turned = vectors * unsqueeze(where(values < 0, -1, ones_like(values)), -2);
+  return {turned.array(), abs(values).array(), vectors.t().array()};
 }
 
 struct Pinv : Op {
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
-  std::optional<double> rtol;
-  double atol;
-  Pinv(std::optional<double> relative, double absolute) : rtol(relative), atol(absolute) {}
+  Tolerance tolerance;
+  explicit Pinv(Tolerance t) : tolerance(std::move(t)) {}
   const char* name() const override { return "pinv"; }
   Array forward(const Array& a) {
     const NoGrad no_grad;
     const Autocast off({.enabled = false});
-    const core::SVD found = core::svd(a);
+    const core::SVD found = values_of(a, tolerance.each.hermitian);
     const Tensor u(found.u), s(found.s), vh(found.vh);
-    const Tensor counts = counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol, atol), atol);
+    const Tensor counts = tolerance.counted(s, a.shape());
     const Tensor inverse = where(counts, 1.0 / where(counts, s, 1), 0);
     return matmul(vh.t() * unsqueeze(inverse, -2), u.t()).array();
   }
+  // Of p / unit and a unit, which are both about 1.
   Grads backward(const Tensor& g) override {
-    const Tensor a = input(0), p = output(), pt = p.t(), gt = g.t();
+    const Tensor unit = detail::power_of_two(output());
+    const Tensor a = input(0) * unit, p = output() / unit, pt = p.t(), gt = g.t();
     const Tensor direct = matmul(matmul(pt, g), pt);
     const Tensor right = matmul(gt, matmul(p, pt)), left = matmul(matmul(pt, p), gt);
-    return {right - matmul(a, matmul(p, right)) + left - matmul(matmul(left, p), a) - direct};
+    const Tensor all =
+        right - matmul(a, matmul(p, right)) + left - matmul(matmul(left, p), a) - direct;
+    return {all * unit * unit};
   }
 };
 
@@ -161,6 +188,14 @@ struct SolveTriangular : Op {
 };
 
 }  // namespace
+
+Tensor detail::power_of_two(const Tensor& x) {
+  const NoGrad no_grad;
+  if (x.numel() == 0) return ones({1}, {.dtype = x.dtype(), .device = x.device()});
+  const Tensor most = amax(abs(x.detach()), Dims{-2, -1}, true);
+  const Tensor power = ldexp(ones_like(most), frexp(most).exponent - 1);
+  return where(logical_and(most > 0, isfinite(most)), power, 1);
+}
 
 SVD svd(const Tensor& a) {
   const std::vector<Tensor> results = record_multi(SvdOp{}, a);
@@ -191,7 +226,12 @@ Tensor eigvalsh(const Tensor& a, Triangle triangle) {
 }
 Tensor pinv(const Tensor& a, std::optional<double> rtol, double atol) {
   const detail::Named named("pinv", {"a", a});
-  return record(Pinv(rtol, atol), a);
+  return record(Pinv({.rtol = rtol, .atol = atol}), a);
+}
+Tensor pinv(const Tensor& a, const PinvOptions& options) {
+  const detail::Named named("pinv", {"a", a});
+  detail::check_defined("pinv", {{"a", a}});
+  return record(Pinv({.each = options}), a);
 }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options) {
@@ -234,7 +274,14 @@ Tensor matrix_rank(const Tensor& a, std::optional<double> rtol, double atol) {
   const detail::Named named("matrix_rank", {"a", a});
   detail::check_defined("matrix_rank", {{"a", a}});
   const Tensor s = svdvals(a.detach());
-  return sum(counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol, atol), atol), Dims{-1});
+  return sum(Tolerance{.rtol = rtol, .atol = atol}.counted(s, a.shape()), Dims{-1});
+}
+Tensor matrix_rank(const Tensor& a, const PinvOptions& options) {
+  const detail::Named named("matrix_rank", {"a", a});
+  detail::check_defined("matrix_rank", {{"a", a}});
+  const NoGrad no_grad;
+  const Tensor s = options.hermitian ? abs(eigvalsh(a)) : svdvals(a);
+  return sum(Tolerance{.each = options}.counted(s, a.shape()), Dims{-1});
 }
 Tensor matrix_norm(const Tensor& a, MatrixNorm which) {
   const detail::Named named("matrix_norm", {"a", a});

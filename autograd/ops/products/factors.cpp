@@ -3,7 +3,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/linalg_more.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
@@ -106,6 +106,23 @@ struct Reflections {
 LUFactors lu_factor(const Tensor& a) {
   detail::check_defined("lu_factor", {{"a", a}});
   return factors_of(a, false);
+}
+
+LUFactorsEx lu_factor_ex(const Tensor& a) {
+  const detail::Named named("lu_factor_ex", {"a", a});
+  detail::check_defined("lu_factor_ex", {{"a", a}});
+  const LUFactors found = factors_of(a, true);
+  const NoGrad no_grad;
+  // NaN is no pivot either.
+  const Tensor bad = logical_not(abs(diagonal(found.lu.detach(), 0, -2, -1)) > 0.0);
+  const int64_t count = bad.size(-1);
+  const Tensor place =
+      arange(1, count + 1, 1, {.dtype = kInt32, .device = a.device()});  // the first that is bad
+  const Tensor end = full({1}, count + 1, {.dtype = kInt32, .device = a.device()});
+  Shape ends = bad.shape();
+  ends.back() = 1;
+  const Tensor first = amin(cat({where(bad, place, count + 1), end.expand(ends)}, -1), Dims{-1});
+  return {found.lu, found.pivots, where(first > count, 0, first).to(kInt32)};
 }
 
 PLU lu(const Tensor& a) {

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/linalg_more.h>
 
 namespace hero::test {
 
@@ -68,6 +68,39 @@ Rows decomposition_rows() {
       solver("eigvalsh", {{{3, 3}}},
              [](const Tensors& x) { return eigvalsh((x[0] + x[0].t()) / 2.0); }),
       solver("pinv", {{{4, 2}}}, [](const Tensors& x) { return pinv(x[0]); }),
+      solver("pinv (hermitian)", {{{3, 3}}},
+             [](const Tensors& x) { return pinv(definite(x[0]), {.hermitian = true}); }),
+      solver("cholesky_ex", {{{2, 3, 3}}},
+             [](const Tensors& x) {
+               const CholeskyEx found = cholesky_ex(definite(x[0]));
+               return Tensors{found.l, found.info};
+             }),
+      solver("inv_ex", {{{2, 3, 3}}},
+             [](const Tensors& x) {
+               const InvEx found = inv_ex(dominant(x[0]));
+               return Tensors{found.inverse, found.info};
+             }),
+      solver("solve_ex", {{{3, 3}}, {{3, 2}}},
+             [](const Tensors& x) {
+               const SolveEx found = solve_ex(dominant(x[0]), x[1]);
+               return Tensors{found.result, found.info};
+             }),
+      solver("lu_factor_ex", {{{3, 3}}},
+             [](const Tensors& x) {
+               const LUFactorsEx found = lu_factor_ex(dominant(x[0]));
+               return Tensors{found.lu, found.info};
+             }),
+      solver("svd_lowrank", {{{4, 3}}},
+             [](const Tensors& x) {
+               manual_seed(1);
+               const LowRank found = svd_lowrank(x[0], 3);
+               return Tensors{found.s, matmul(found.u * unsqueeze(sin(found.s), -2), found.v.t())};
+             }),
+      solver("pca_lowrank", {{{3, 4}}},
+             [](const Tensors& x) {
+               manual_seed(1);
+               return pca_lowrank(x[0], {.q = 3, .center = false}).s;
+             }),
       solver("pinv (wide)", {{{2, 2, 3}}}, [](const Tensors& x) { return pinv(x[0]); }),
       solver("solve_triangular", {{{3, 3}}, {{3, 2}}}, triangular({})),
       solver("solve_triangular (lower, from the right)", {{{2, 3, 3}}, {{2, 2, 3}}},
