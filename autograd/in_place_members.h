@@ -117,6 +117,8 @@ class InPlaceMembers {
   const Tensor& cumprod_(int64_t dim) const;
   const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& src) const;
   const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value) const;
+  const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value,
+                         ScatterReduce reduce) const;
   const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& src) const;
   const Tensor& scatter_reduce_(int64_t dim, const Tensor& index, const Tensor& src,
                                 ScatterReduce reduce, bool include_self = true) const;

@@ -53,6 +53,9 @@ enum class ScatterReduce { sum, mean, prod, amax, amin };
 /// elements share the gradient; the mean of integers is rounded down.
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self = true);
+/// The same with one number for all positions, and the elements of x.
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value,
+               ScatterReduce reduce);
 /// The same with slices: out.select(dim, index[i]) is made of all these src.select(dim, i), for an
 /// index [N].
 Tensor index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,

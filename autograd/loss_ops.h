@@ -28,6 +28,7 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target,
 /// Options of linear_cross_entropy().
 struct LinearCrossEntropyOptions {
   Tensor linear_bias = {};                ///< [C], or undefined
+  Tensor weight = {};                     ///< [C], a weight for each class, as in cross_entropy()
   Reduction reduction = Reduction::mean;  ///< mean or sum; none is an Error
   int64_t ignore_index = -100;            ///< rows with this target do not count
   double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
@@ -38,16 +39,15 @@ struct LinearCrossEntropyOptions {
 /// cross_entropy(linear(x, weight, linear_bias), target) for rows x [N, K] or [K], int64 targets
 /// [N] or [], and weight [C, K]. The scores [N, C] are never in memory as a whole: they are
 /// computed for one chunk of rows after the other, and so are, if the operation is recorded, the
-/// gradients of x, weight and bias, already in forward; backward only scales them. The second
-/// derivative is that of the two operations.
+/// gradients of x, weight and bias, already in forward; backward only scales them. Floating targets
+/// [N, C] or [C] are probabilities; then, and with class weights, backward makes scores again.
 ///
 /// If the weight consists of boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
 /// vocabulary, it gives the scores of these classes: the owners combine, for each row, the largest
 /// score, the sum of exponentials and the score of the target, in float32 for half precision, and
 /// every rank gets the loss over all C classes. It is then a collective of the owners, in forward
 /// and backward; each box is a slice ([note: slices of a rank] in collectives.h), and the
-/// exponentials [N, C / owners] are kept for backward. Bias and label smoothing are not supported
-/// then.
+/// exponentials [N, C / owners] are kept for backward; no bias, class weights or smoothing then.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const LinearCrossEntropyOptions& options = {});
 /// Options of nll_loss().

@@ -76,6 +76,10 @@ std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim 
 /// Splits x before each of the indices, which count as those of slice().
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
                                  int64_t dim = 0);
+/// The same where an integer tensor of the host says how: a single number, [], how many parts, and
+/// a vector, where each part but the first begins.
+std::vector<Tensor> tensor_split(const Tensor& x, const Tensor& indices_or_sections,
+                                 int64_t dim = 0);
 /// tensor_split() along dimension 1 (0 for a vector), 0 and 2, into parts of equal sizes, or before
 /// each of the indices.
 std::vector<Tensor> hsplit(const Tensor& x, int64_t sections);

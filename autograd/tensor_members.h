@@ -153,6 +153,7 @@ class TensorMembers : public InPlaceMembers {
   Tensor trace() const;
   std::vector<Tensor> tensor_split(int64_t sections, int64_t dim = 0) const;
   std::vector<Tensor> tensor_split(const std::vector<int64_t>& indices, int64_t dim = 0) const;
+  std::vector<Tensor> tensor_split(const Tensor& indices_or_sections, int64_t dim = 0) const;
   std::vector<Tensor> hsplit(int64_t sections) const;
   std::vector<Tensor> vsplit(int64_t sections) const;
   std::vector<Tensor> dsplit(int64_t sections) const;
@@ -210,6 +211,7 @@ class TensorMembers : public InPlaceMembers {
   Tensor index_fill(int64_t dim, const Tensor& index, const Tensor& value) const;
   Tensor index_copy(int64_t dim, const Tensor& index, const Tensor& src) const;
   Tensor scatter(int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor scatter(int64_t dim, const Tensor& index, Scalar value, ScatterReduce reduce) const;
   Tensor scatter_reduce(int64_t dim, const Tensor& index, const Tensor& src, ScatterReduce reduce,
                         bool include_self = true) const;
   Tensor masked_scatter(const Tensor& mask, const Tensor& src) const;

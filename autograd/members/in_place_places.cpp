@@ -31,6 +31,11 @@ const Tensor& InPlaceMembers::scatter_(int64_t dim, const Tensor& index, Scalar 
   return become("scatter_", self(), false,
                 [&] { return hero::scatter(self(), dim, index, value); });
 }
+const Tensor& InPlaceMembers::scatter_(int64_t dim, const Tensor& index, Scalar value,
+                                       ScatterReduce reduce) const {
+  return become("scatter_", self(), wants("scatter_", index),
+                [&] { return hero::scatter(self(), dim, index, value, reduce); });
+}
 const Tensor& InPlaceMembers::scatter_reduce_(int64_t dim, const Tensor& index, const Tensor& src,
                                               ScatterReduce reduce, bool include_self) const {
   return become("scatter_reduce_", self(), wants("scatter_reduce_", src), [&] {

@@ -172,6 +172,10 @@ std::vector<Tensor> TensorMembers::tensor_split(const std::vector<int64_t>& indi
                                                 int64_t dim) const {
   return hero::tensor_split(self(), indices, dim);
 }
+std::vector<Tensor> TensorMembers::tensor_split(const Tensor& indices_or_sections,
+                                                int64_t dim) const {
+  return hero::tensor_split(self(), indices_or_sections, dim);
+}
 std::vector<Tensor> TensorMembers::hsplit(int64_t sections) const {
   return hero::hsplit(self(), sections);
 }

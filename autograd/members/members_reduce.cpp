@@ -82,6 +82,10 @@ Tensor TensorMembers::index_copy(int64_t dim, const Tensor& index, const Tensor&
 Tensor TensorMembers::scatter(int64_t dim, const Tensor& index, Scalar value) const {
   return hero::scatter(self(), dim, index, value);
 }
+Tensor TensorMembers::scatter(int64_t dim, const Tensor& index, Scalar value,
+                              ScatterReduce reduce) const {
+  return hero::scatter(self(), dim, index, value, reduce);
+}
 Tensor TensorMembers::scatter_reduce(int64_t dim, const Tensor& index, const Tensor& src,
                                      ScatterReduce reduce, bool include_self) const {
   return hero::scatter_reduce(self(), dim, index, src, reduce, include_self);

@@ -163,6 +163,15 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
   return reshape(result, x.shape());
 }
 
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value,
+               ScatterReduce reduce) {
+  const detail::Named named("scatter", {"x", x}, {"index", index});
+  detail::check_defined("scatter", {{"x", x}, {"index", index}});
+  check(fits(value, x.dtype()), "scatter: ", value, " does not fit ", x.dtype());
+  const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
+  return scatter_reduce(x, dim, index, full(index.shape(), value, options), reduce);
+}
+
 namespace {
 
 // Which bag each position belongs to, and how many bags there are.

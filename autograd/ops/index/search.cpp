@@ -255,7 +255,8 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
     low -= 1.0;
     high += 1.0;
   }
-  const double scale = static_cast<double>(bins) / (high - low);
+  // In this order, as PyTorch has it: what lies on an edge should go to the same side.
+  const auto count = static_cast<double>(bins), width = high - low;
   if (x.device() == kCpu) {
     const core::Array wide = Array::empty(flat.shape(), kFloat64);
     core::backend(kCpu).copy(flat.array(), wide);
@@ -264,16 +265,16 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
     const bool narrow = x.dtype() != kFloat64;
     const double from = narrow ? static_cast<float>(low) : low;
     const double to = narrow ? static_cast<float>(high) : high;
-    const auto last = static_cast<double>(bins - 1);
     return counts_of(wide.numel(), bins,
                      [=](int64_t i) -> int64_t {
                        if (!(value[i] >= from && value[i] <= to)) return -1;
-                       return static_cast<int64_t>(std::clamp((value[i] - low) * scale, 0.0, last));
+                       const double bin = (value[i] - low) * count / width;
+                       return static_cast<int64_t>(std::clamp(bin, 0.0, count - 1.0));
                      })
         .to(x.dtype());
   }
   const Tensor inside = masked_select(flat, logical_and(flat >= low, flat <= high)).to(kFloat64);
-  const Tensor bin = floor((inside - low) * scale);
+  const Tensor bin = floor((inside - low) * count / width);
   const Tensor counts =
       bincount(clamp(bin, 0.0, static_cast<double>(bins - 1)).to(kInt64), {}, bins);
   return counts.to(x.dtype());

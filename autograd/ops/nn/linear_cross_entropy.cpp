@@ -220,13 +220,18 @@ struct LinearCrossEntropy : Op {
 
 void check_arguments(const char* op, const Tensor& x, const Tensor& weight, const Tensor& target,
                      const LinearCrossEntropyOptions& options) {
-  detail::check_class_dtypes(op, x, target);
+  const bool probable = is_floating(target.dtype());
+  if (!probable) detail::check_class_dtypes(op, x, target);
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; it must be floating");
   check(weight.ndim() == 2 && x.ndim() == 2 && x.size(1) == weight.size(1), op, ": x ", x.shape(),
         " and weight ", weight.shape(), " do not fit; they should be [N, K] and [C, K]");
   check(x.dtype() == weight.dtype(), op, ": dtypes of x and weight: ", x.dtype(), " and ",
         weight.dtype(), "; both must be the same, convert with to()");
-  check(target.shape() == Shape{x.size(0)}, op, ": target ", target.shape(), " does not fit rows ",
-        x.shape(), "; it should be [", x.size(0), "]");
+  const Shape expected = probable ? Shape{x.size(0), weight.size(0)} : Shape{x.size(0)};
+  check(target.shape() == expected, op, ": target ", target.shape(), " does not fit rows ",
+        x.shape(), "; it should be ", expected);
+  check(!options.weight.defined() || options.weight.shape() == Shape{weight.size(0)}, op,
+        ": weights of classes should be [", weight.size(0), "]");
   const Tensor& bias = options.linear_bias;
   check(!bias.defined() || (bias.shape() == Shape{weight.size(0)} && bias.dtype() == x.dtype()), op,
         ": linear_bias should be ", x.dtype(), " [", weight.size(0), "]");
@@ -258,13 +263,18 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
     cast.linear_bias = in[2];
     return linear_cross_entropy(in[0], in[1], target, cast);
   }
-  if (x.ndim() == 1 && target.ndim() == 0) {
+  const bool more = is_floating(target.dtype()) || options.weight.defined();
+  if (x.ndim() == 1 && target.ndim() == (is_floating(target.dtype()) ? 1 : 0)) {
     return linear_cross_entropy(unsqueeze(x, 0), weight, unsqueeze(target, 0), options);
   }
   check_arguments(kName, x, weight, target, options);
+  const int64_t rows = options.batch_chunk_size.value_or(rows_of_chunk(x, weight.size(0)));
+  if (more) {
+    const Tensor loss = detail::linear_cross_entropy_parts(x, weight, target, options, rows);
+    return autocast_enabled() ? loss : loss.to(x.dtype());
+  }
   const detail::Targets targets =
       detail::read_targets(kName, weight.size(0), target, options.ignore_index);
-  const int64_t rows = options.batch_chunk_size.value_or(rows_of_chunk(x, weight.size(0)));
   const LinearCrossEntropy::Has has{targets.counted.defined(), options.linear_bias.defined()};
   std::vector<Tensor> inputs{x, weight, targets.classes};
   if (has.counted) inputs.push_back(targets.counted);

@@ -49,6 +49,11 @@ struct Targets {
 /// nor ignore_index is an Error, on a GPU as of any index.
 Targets read_targets(const char* op, int64_t classes, const Tensor& target, int64_t ignore_index);
 
+/// linear_cross_entropy of targets that are probabilities, or with weights of classes, for so many
+/// rows at a time.
+Tensor linear_cross_entropy_parts(const Tensor& x, const Tensor& weight, const Tensor& target,
+                                  const LinearCrossEntropyOptions& options, int64_t rows);
+
 /// linear_cross_entropy of a weight whose rows lie in boxes, `part`, with several owners.
 Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Partition& part,
                                 const Tensor& target, const LinearCrossEntropyOptions& options);

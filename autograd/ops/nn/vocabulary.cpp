@@ -57,8 +57,10 @@ Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Par
   check(x.ndim() == 2 && x.size(1) == part.whole.back() && target.shape() == Shape{x.size(0)},
         kVocabularyLoss, ": x ", x.shape(), ", weight ", part.whole, " and target ", target.shape(),
         " do not fit; they should be [N, K], [C, K] and [N]");
-  check(!options.linear_bias.defined() && options.label_smoothing == 0.0, kVocabularyLoss,
-        ": a weight whose classes are cut takes neither bias nor label smoothing");
+  check(
+      !options.linear_bias.defined() && !options.weight.defined() && options.label_smoothing == 0.0,
+      kVocabularyLoss,
+      ": a weight whose classes are cut takes neither bias nor label smoothing nor class weights");
   check(options.reduction != Reduction::none, kVocabularyLoss,
         ": Reduction::none is not there; use cross_entropy(linear(x, weight), target)");
   check_class_dtypes(kVocabularyLoss, x, target);

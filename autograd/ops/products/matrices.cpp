@@ -132,8 +132,14 @@ Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm) {
   for (int i = 0; i < x.ndim(); ++i) {
     if (i != axis) others.push_back(i);
   }
-  const Tensor length = norm(x, p, others, true);
-  return x * where(length > maxnorm, maxnorm / (length + 1e-7), 1.0);
+  const auto scaled = [&](const Tensor& y, const Tensor& length) {
+    return y * (maxnorm / (length + 1e-7));
+  };
+  const Tensor plain = norm(x.detach(), p, others, true), exceeds = plain > maxnorm;
+  if (!(grad_enabled() && x.requires_grad())) return where(exceeds, scaled(x, plain), x);
+  // The others keep their gradient, also where their norm is NaN or 0.
+  const Tensor large = where(exceeds, x, 0);
+  return where(exceeds, scaled(large, norm(large, p, others, true)), x);
 }
 
 Tensor matrix_power(const Tensor& a, int64_t n) {

@@ -119,6 +119,19 @@ std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& in
   return parts;
 }
 
+std::vector<Tensor> tensor_split(const Tensor& x, const Tensor& indices_or_sections, int64_t dim) {
+  const Tensor& how = indices_or_sections;
+  const detail::Named named("tensor_split", {"x", x}, {"indices_or_sections", how});
+  detail::check_defined("tensor_split", {{"x", x}, {"indices_or_sections", how}});
+  check(how.ndim() <= 1 && (how.dtype() == kInt64 || how.dtype() == kInt32),
+        "tensor_split: indices_or_sections are ", how.dtype(), " ", how.shape(),
+        "; they must be integers, one or a vector");
+  check(how.device() == kCpu, "tensor_split: indices_or_sections are on ", how.device(),
+        "; the sizes of the parts must be known on the cpu");
+  if (how.ndim() == 0) return tensor_split(x, how.item<int64_t>(), dim);
+  return tensor_split(x, how.to(kInt64).to_vector<int64_t>(), dim);
+}
+
 namespace {
 
 // Where hsplit, vsplit and dsplit cut.

@@ -111,7 +111,7 @@ TEST_CASE("cross entropy of a product: what is frozen, kept, ignored and refused
   refused(x[0], x[1].to(kFloat64), target, {}, "dtypes of x and weight: float32 and float64");
   refused(x[0], x[1], target.slice(0, 1), {}, "target [5] does not fit rows [6, 3]");
   refused(x[0], x[1], target + 1, {}, "target 4 at position 1 is outside [0, 4)");
-  refused(x[0], x[1], x[0], {}, "target is float32; it holds class numbers");
+  refused(x[0], x[1], x[0], {}, "target [6, 3] does not fit rows [6, 3]; it should be [6, 4]");
 }
 
 TEST_CASE("cross entropy of a product under autocast multiplies halves and is float32") {

@@ -47,6 +47,13 @@ Rows loss_rows() {
            return linear_cross_entropy(x[0], x[1], indices({x[0].size(0)}, x[1].size(0), x[0]),
                                        {.reduction = Reduction::sum, .ignore_index = 1});
          }),
+      of("linear_cross_entropy (probabilities)", {{s}, {{5, 4}}, {{5}}},
+         [](const Tensors& x) {
+           const Tensor even = full({x[0].size(0), x[1].size(0)}, 0.2,
+                                    {.dtype = x[0].dtype(), .device = x[0].device()});
+           return linear_cross_entropy(x[0], x[1], even,
+                                       {.linear_bias = x[2], .batch_chunk_size = 2});
+         }),
       of("nll_loss", {{s, low}},
          [target](const Tensors& x) { return nll_loss(x[0], target(x[0])); }),
       of("mse_loss", {{s}, {s}}, [](const Tensors& x) { return mse_loss(x[0], x[1]); }),

@@ -134,6 +134,11 @@ Rows writing_rows() {
             }
             return v;
           })),
+      fixed(
+          "scatter (a number, multiplied)", {{{2, 3}}},
+          [](const Tensors& x) {
+            return scatter(x[0], 1, reshape(list({1, 2}, x[0]), {2, 1}), 7.0, ScatterReduce::prod);
+          }),
       fixed("select_scatter", {{{2, 3}}, {{2}}},
             [](const Tensors& x) { return select_scatter(x[0], x[1], 1, -1); }),
       fixed("slice_scatter", {{{2, 3}}, {{2, 2}}},
