@@ -16,6 +16,9 @@ struct MultiheadAttentionOptions {
   /// Number of heads of keys and values, each shared by num_heads / num_kv_heads heads of queries;
   /// num_heads when absent. Ainslie et al., arXiv 2305.13245.
   std::optional<int64_t> num_kv_heads = {};
+  bool add_bias_kv =
+      false;  ///< true: a learned key and value, bias_k and bias_v, behind all others
+  bool add_zero_attn = false;  ///< true: a key and a value of zeros behind all others
 };
 
 /// What a call of MultiheadAttention takes beside query, key and value.
@@ -40,7 +43,9 @@ struct MultiheadAttentionResult {
 /// concat(heads) W_o with head_i = softmax(q_i k_i^T / sqrt(E / H)) v_i. Vaswani et al., arXiv
 /// 1706.03762. Parameters: in_proj_weight [3 E, E] (rows of queries, keys, values), in_proj_bias [3
 /// E], out_proj.weight [E, E], out_proj.bias [E]; with kdim or vdim, q_proj_weight, k_proj_weight
-/// and v_proj_weight in place of in_proj_weight. With num_kv_heads, keys and values have E
+/// and v_proj_weight in place of in_proj_weight; with add_bias_kv, bias_k and bias_v [1, 1, E]. No
+/// mask hides the keys of add_bias_kv and add_zero_attn, and weights have columns for them. With
+/// num_kv_heads, keys and values have E
 /// num_kv_heads / H rows each. If the weights have only the rows of some heads, as a rank's shard
 /// has them (dist::tensor_parallel), the layer attends with these heads; asking for attention
 /// weights or, in training, dropout is then an Error, since both concern all heads.
@@ -74,6 +79,7 @@ class MultiheadAttention : public Module {
 
   /// The parameters, of which those that the options leave out are undefined.
   Tensor &q_proj_weight, &k_proj_weight, &v_proj_weight, &in_proj_weight, &in_proj_bias;
+  Tensor &bias_k, &bias_v;
   /// The output projection, [E, E].
   Linear& out_proj;
 
@@ -97,6 +103,8 @@ class MultiheadAttention : public Module {
   Projected project_slices(const Tensor& query, const Tensor& key, const Tensor& value) const;
   void check_shared(const Tensor& query, const Tensor& key,
                     const MultiheadAttentionInputs& inputs) const;
+  /// Keys and values with those behind all others.
+  void add_further(Projected& all) const;
   /// Rows of queries that are here: those of all heads, or of a part of them.
   int64_t query_rows() const;
 

@@ -17,6 +17,9 @@ struct RecurrentOptions {
   bool batch_first = false;    ///< true: x and output are [N, T, ..] instead of [T, N, ..]
   double dropout = 0.0;        ///< rate of dropout after every layer but the last, in training
   bool bidirectional = false;  ///< true: a second run from the end; outputs are concatenated
+  /// P: the state h of an LSTM is W_hr h, with P elements, fewer than H; 0 for h itself. Sak et
+  /// al., arXiv 1402.1128. Such a layer runs step by step. GRU has none.
+  int64_t proj_size = 0;
 };
 
 using LSTMOptions = RecurrentOptions;
@@ -59,12 +62,14 @@ struct PackedLSTMResult {
 /// Pointers to a cell's parameters in their module; biases may be undefined.
 struct CellParameters {
   Tensor *w_ih, *w_hh, *b_ih, *b_hh;
+  Tensor* w_hr = nullptr;  ///< of an LSTM with proj_size alone
   CellWeights weights() const { return {*w_ih, *w_hh, *b_ih, *b_hh}; }
 };
 
 /// The common base of RNN, LSTM and GRU. Parameters of each layer and direction, here those of
 /// layer 0 (names of the second direction end in "_reverse"): weight_ih_l0 [G H, I or D H],
-/// weight_hh_l0 [G H, H], bias_ih_l0 [G H], bias_hh_l0 [G H] with G gates. If called with one
+/// weight_hh_l0 [G H, H], bias_ih_l0 [G H], bias_hh_l0 [G H] with G gates, and with proj_size
+/// weight_hr_l0 [P, H], where states and outputs have P in the place of H. If called with one
 /// tensor through Module, it returns the output alone.
 class Recurrent : public Module {
  public:
@@ -74,6 +79,8 @@ class Recurrent : public Module {
   int64_t input_size() const { return input_size_; }
   /// The number of hidden units, H.
   int64_t hidden_size() const { return hidden_size_; }
+  /// The number of elements of h: proj_size, or H where that is 0.
+  int64_t output_size() const { return options_.proj_size > 0 ? options_.proj_size : hidden_size_; }
   /// The options that the layer was made with.
   const RecurrentOptions& options() const { return options_; }
 
@@ -87,7 +94,7 @@ class Recurrent : public Module {
     Tensor output;
     LstmState last;
   };
-  virtual Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,
+  virtual Run run(const Tensor& x, const LstmState& first, const CellParameters& by,
                   TimeOrder order) const = 0;
   virtual bool has_cell() const { return false; }
   /// Runs all layers, given x and the initial states as the caller passed them (zeros if
@@ -99,6 +106,7 @@ class Recurrent : public Module {
 
  private:
   Tensor first_state(const char* name, const Tensor& given, const Tensor& x, bool batched) const;
+  int64_t size_of(const char* state) const;
   Tensor run_layer(const Tensor& x, const LstmState& first, int64_t layer,
                    std::vector<LstmState>& last);
   LSTMResult run_all(const Tensor& x, const LstmState& first);
@@ -126,15 +134,15 @@ class RNN : public Recurrent {
   PackedRecurrentResult operator()(const PackedSequence& x, const Tensor& h = {});
 
  protected:
-  Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,
+  Run run(const Tensor& x, const LstmState& first, const CellParameters& by,
           TimeOrder order) const override;
 
  private:
   Nonlinearity nonlinearity_;
 };
 
-/// Gates i, f, g, o: c' = f c + i g, h' = o tanh(c'). Hochreiter and Schmidhuber, Neural
-/// Computation 9(8), 1997, with the forget gate of Gers et al., 2000.
+/// Gates i, f, g, o: c' = f c + i g, h' = o tanh(c'), or with proj_size W_hr of that. Hochreiter
+/// and Schmidhuber, Neural Computation 9(8), 1997, with the forget gate of Gers et al., 2000.
 /// \snippet test_examples_networks.cpp LSTM
 class LSTM : public Recurrent {
  public:
@@ -142,15 +150,19 @@ class LSTM : public Recurrent {
   /// Makes the layers for these sizes.
   LSTM(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
   /// Runs over x [T, N, I] or [T, I], from the states h and c [L D, N, H] or [L D, H], which are
-  /// zeros if undefined.
+  /// zeros if undefined; with proj_size, h has P in the place of H.
   LSTMResult operator()(const Tensor& x, const LstmState& state = {});
   /// Runs over sequences of different lengths, each to its own end.
   PackedLSTMResult operator()(const PackedSequence& x, const LstmState& state = {});
 
  protected:
-  Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,
+  Run run(const Tensor& x, const LstmState& first, const CellParameters& by,
           TimeOrder order) const override;
   bool has_cell() const override { return true; }
+
+ private:
+  static Run run_projected(const Tensor& x, const LstmState& first, const CellParameters& by,
+                           TimeOrder order);
 };
 
 /// Gates r, z, n: n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' = (1 - z) n + z h. Cho et al.,
@@ -167,7 +179,7 @@ class GRU : public Recurrent {
   PackedRecurrentResult operator()(const PackedSequence& x, const Tensor& h = {});
 
  protected:
-  Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,
+  Run run(const Tensor& x, const LstmState& first, const CellParameters& by,
           TimeOrder order) const override;
 };
 

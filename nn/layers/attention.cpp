@@ -32,7 +32,9 @@ struct Masks {
   }
 };
 
-Masks masks_of(const MultiheadAttentionInputs& inputs, const Shape& scores) {
+// Of scores [N, H, T, S], behind which there are `further` keys that all queries see.
+Masks masks_of(const MultiheadAttentionInputs& inputs, const Shape& scores, int64_t further,
+               Device device) {
   Masks masks;
   const int64_t N = scores[0], H = scores[1], T = scores[2], S = scores[3];
   if (inputs.attn_mask.defined()) {
@@ -48,6 +50,13 @@ Masks masks_of(const MultiheadAttentionInputs& inputs, const Shape& scores) {
           ": key_padding_mask has shape ", shape, "; it should be ", Shape{N, S});
     masks.join("key_padding_mask", inputs.key_padding_mask, {N, 1, 1, S});
   }
+  if (further == 0) return masks;
+  if (inputs.is_causal) {
+    masks.join("is_causal", triu(ones({T, S}, {.dtype = kBool, .device = device}), 1),
+               {1, 1, T, S});
+  }
+  if (masks.seen.defined()) masks.seen = pad(masks.seen, {0, further}, PadMode::constant, 1.0);
+  if (masks.added.defined()) masks.added = pad(masks.added, {0, further});
   return masks;
 }
 
@@ -117,6 +126,10 @@ MultiheadAttention::MultiheadAttention(const Sizes& s, const MultiheadAttentionO
       in_proj_bias(options.bias
                        ? parameter("in_proj_bias", {s.embed_dim + 2 * s.kv_dim}, init::zeros())
                        : no_parameter("in_proj_bias")),
+      bias_k(options.add_bias_kv ? parameter("bias_k", {1, 1, s.kv_dim}, init::xavier_normal())
+                                 : no_parameter("bias_k")),
+      bias_v(options.add_bias_kv ? parameter("bias_v", {1, 1, s.kv_dim}, init::xavier_normal())
+                                 : no_parameter("bias_v")),
       out_proj(
           add<Linear>("out_proj", s.embed_dim, s.embed_dim, LinearOptions{.bias = options.bias})),
       sizes_(s),
@@ -187,6 +200,16 @@ MultiheadAttention::Projected MultiheadAttention::project_slices(const Tensor& q
   return {cat(of_q, 2), cat(of_k, 2), cat(of_v, 2)};
 }
 
+void MultiheadAttention::add_further(Projected& all) const {
+  const int64_t N = all.q.size(0), H = sizes_.kv_heads, D = all.q.size(3);
+  const auto behind = [&](Tensor& list, const Tensor& one) {
+    if (options_.add_bias_kv) list = cat({list, one.reshape({1, H, 1, D}).expand({N, H, 1, D})}, 2);
+    if (options_.add_zero_attn) list = pad(list, {0, 0, 0, 1});
+  };
+  behind(all.k, bias_k);
+  behind(all.v, bias_v);
+}
+
 void MultiheadAttention::check_shared(const Tensor& query, const Tensor& key,
                                       const MultiheadAttentionInputs& inputs) const {
   check(!inputs.need_weights, kName,
@@ -198,6 +221,10 @@ void MultiheadAttention::check_shared(const Tensor& query, const Tensor& key,
   check(options_.dropout == 0.0 || !training(), kName, ": dropout ", options_.dropout,
         " would draw alike on ranks that share sequences (dist::context_parallel); train with "
         "dropout 0");
+  check(
+      !options_.add_bias_kv && !options_.add_zero_attn, kName,
+      ": further keys (add_bias_kv, add_zero_attn) are on no rank where ranks share the sequences "
+      "(dist::context_parallel)");
   check(query.size(1) == key.size(1), kName, ": ", query.size(1), " positions of queries and ",
         key.size(1), " of keys are here; ranks that share sequences have as many of both");
 }
@@ -224,12 +251,20 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
   const Tensor v_in = is_same(value, key) ? k_in : batch_first(value);
   if (sequence_) check_shared(q_in, k_in, inputs);
   const bool sliced = sequence_ && sequence_->slices() > 1;
-  const auto [q, k, v] =
+  Projected all =
       sliced ? project_slices(q_in, k_in, v_in)
              : project(q_in, k_in, v_in,
                        {q_proj_weight, k_proj_weight, v_proj_weight, in_proj_weight, in_proj_bias});
 
-  const Masks masks = masks_of(inputs, {q.size(0), q.size(1), q.size(2), k.size(2)});
+  const int64_t keys = all.k.size(2);
+  const bool adds = options_.add_bias_kv || options_.add_zero_attn;
+  check(!adds || all.q.size(1) == sizes_.heads, kName, ": ", all.q.size(1), " of ", sizes_.heads,
+        " heads are here; further keys (add_bias_kv, add_zero_attn) are of all");
+  if (adds) add_further(all);
+  const auto& [q, k, v] = all;
+  const Masks masks =
+      masks_of(inputs, {q.size(0), q.size(1), q.size(2), keys}, k.size(2) - keys, q.device());
+  const bool is_causal = inputs.is_causal && !adds;  // else the mask says so
   const double p = training() ? options_.dropout : 0.0;
   check(q.size(1) == sizes_.heads || (p == 0.0 && !inputs.need_weights), kName, ": ", q.size(1),
         " of ", sizes_.heads, " heads are here, and ",
@@ -242,7 +277,7 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
     const auto widened = [&](const Tensor& x) { return wide ? x.to(kFloat32) : x; };
     const DType half = q.dtype();
     const auto rounded = [&](const Tensor& x) { return wide ? x.to(half) : x; };
-    weights = dropout(attention_weights(widened(q), widened(k), masks, inputs.is_causal), p);
+    weights = dropout(attention_weights(widened(q), widened(k), masks, is_causal), p);
     const Tensor values = repeat_interleave(widened(v), sizes_.heads / sizes_.kv_heads, 1);
     heads = rounded(matmul(weights, values));
     weights = rounded(inputs.average_attn_weights ? mean(weights, {1}) : weights);
@@ -250,7 +285,7 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
   } else {
     const AttentionOptions scores{.mask = masks.seen,
                                   .bias = masks.added,
-                                  .is_causal = inputs.is_causal,
+                                  .is_causal = is_causal,
                                   .dropout_p = p,
                                   .enable_gqa = sizes_.kv_heads != sizes_.heads};
     heads = sequence_ ? sequence_->attention(q, k, v, scores)

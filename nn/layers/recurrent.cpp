@@ -29,6 +29,7 @@ Tensor zeros_for(const Tensor& x, const Shape& shape) {
 
 std::string Recurrent::extra_repr() const {
   std::string out = std::to_string(input_size_) + ", " + std::to_string(hidden_size_);
+  if (options_.proj_size != 0) out += ", proj_size=" + std::to_string(options_.proj_size);
   if (options_.num_layers != 1) out += ", num_layers=" + std::to_string(options_.num_layers);
   if (!options_.bias) out += ", bias=False";
   if (options_.batch_first) out += ", batch_first=True";
@@ -44,10 +45,14 @@ Recurrent::Recurrent(const char* kind, int64_t gates, std::pair<int64_t, int64_t
   check(options.num_layers > 0, kind, ": num_layers must be positive: got ", options.num_layers);
   check(options.dropout >= 0.0 && options.dropout <= 1.0, kind,
         ": dropout is outside [0, 1]: ", options.dropout);
+  check(options.proj_size == 0 || gates == 4, kind, ": only LSTM has a proj_size: got ",
+        options.proj_size);
+  check(options.proj_size >= 0 && options.proj_size < hidden_size_, kind, ": proj_size ",
+        options.proj_size, " is not between 0 and the hidden size, ", hidden_size_);
   const int64_t directions = options.bidirectional ? 2 : 1, rows = gates * hidden_size_;
   core::check_room(kind, options.num_layers);
   for (int64_t layer = 0; layer < options.num_layers; ++layer) {
-    const int64_t inputs = layer == 0 ? input_size_ : directions * hidden_size_;
+    const int64_t inputs = layer == 0 ? input_size_ : directions * output_size();
     for (int64_t direction = 0; direction < directions; ++direction) {
       const std::string tail = "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
       const auto add_one = [&](const char* name, const Shape& shape, bool wanted) {
@@ -55,9 +60,12 @@ Recurrent::Recurrent(const char* kind, int64_t gates, std::pair<int64_t, int64_t
                       : &no_parameter(name + tail);
       };
       parameters_.push_back({add_one("weight_ih", {rows, inputs}, true),
-                             add_one("weight_hh", {rows, hidden_size_}, true),
+                             add_one("weight_hh", {rows, output_size()}, true),
                              add_one("bias_ih", {rows}, options.bias),
                              add_one("bias_hh", {rows}, options.bias)});
+      if (options.proj_size > 0) {
+        parameters_.back().w_hr = add_one("weight_hr", {options.proj_size, hidden_size_}, true);
+      }
     }
   }
 }
@@ -79,9 +87,13 @@ LSTMResult Recurrent::run_layers(const Tensor& x, const LstmState& first) {
   return {outputs[0], {outputs[1], has_cell() ? outputs[2] : Tensor()}};
 }
 
+int64_t Recurrent::size_of(const char* state) const {
+  return *state == 'h' ? output_size() : hidden_size_;
+}
+
 Tensor Recurrent::first_state(const char* name, const Tensor& given, const Tensor& x,
                               bool batched) const {
-  const Shape full{static_cast<int64_t>(parameters_.size()), x.size(1), hidden_size_};
+  const Shape full{static_cast<int64_t>(parameters_.size()), x.size(1), size_of(name)};
   if (!given.defined()) return zeros_for(x, full);
   const Shape expected = batched ? full : Shape{full[0], full[2]};
   check(given.shape() == expected, kind_, ": ", name, " has shape ", given.shape(),
@@ -95,7 +107,7 @@ Tensor Recurrent::run_layer(const Tensor& x, const LstmState& first, int64_t lay
   for (int direction = 0; direction < (options_.bidirectional ? 2 : 1); ++direction) {
     const auto index = static_cast<int64_t>(last.size());
     const LstmState start{first.h[index], has_cell() ? first.c[index] : Tensor()};
-    Run result = run(x, start, parameters_[last.size()].weights(),
+    Run result = run(x, start, parameters_[last.size()],
                      direction == 1 ? TimeOrder::reverse : TimeOrder::forward);
     outputs.push_back(result.output);
     last.push_back(result.last);
@@ -135,27 +147,47 @@ RNN::RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options)
                  options.bidirectional}),
       nonlinearity_(options.nonlinearity) {}
 
-Recurrent::Run RNN::run(const Tensor& x, const LstmState& first, const CellWeights& weights,
+Recurrent::Run RNN::run(const Tensor& x, const LstmState& first, const CellParameters& by,
                         TimeOrder order) const {
-  const RnnOutput result = rnn(x, first.h, weights, nonlinearity_, order);
+  const RnnOutput result = rnn(x, first.h, by.weights(), nonlinearity_, order);
   return {result.output, {result.h, Tensor()}};
 }
 
 LSTM::LSTM(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent("LSTM", 4, {input_size, hidden_size}, options) {}
 
-Recurrent::Run LSTM::run(const Tensor& x, const LstmState& first, const CellWeights& weights,
+Recurrent::Run LSTM::run(const Tensor& x, const LstmState& first, const CellParameters& by,
                          TimeOrder order) const {
-  const LstmOutput result = lstm(x, first, weights, order);
+  if (by.w_hr != nullptr) return run_projected(x, first, by, order);
+  const LstmOutput result = lstm(x, first, by.weights(), order);
   return {result.output, {result.h, result.c}};
+}
+
+// Step by step, with a product between the states: h = W_hr o tanh(c).
+Recurrent::Run LSTM::run_projected(const Tensor& x, const LstmState& first,
+                                   const CellParameters& by, TimeOrder order) {
+  const CellWeights weights = by.weights();
+  const Tensor inputs = linear(x, weights.w_ih, weights.b_ih);
+  const int64_t steps = x.size(0);
+  std::vector<Tensor> outputs(static_cast<size_t>(steps));
+  LstmState state = first;
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t t = order == TimeOrder::reverse ? steps - 1 - i : i;
+    const Tensor all = inputs.select(0, t) + linear(state.h, weights.w_hh, weights.b_hh);
+    const std::vector<Tensor> gates = chunk(all, 4, -1);
+    state.c = sigmoid(gates[1]) * state.c + sigmoid(gates[0]) * tanh(gates[2]);
+    state.h = linear(sigmoid(gates[3]) * tanh(state.c), *by.w_hr);
+    outputs[static_cast<size_t>(t)] = state.h;
+  }
+  return {stack(outputs), state};
 }
 
 GRU::GRU(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent("GRU", 3, {input_size, hidden_size}, options) {}
 
-Recurrent::Run GRU::run(const Tensor& x, const LstmState& first, const CellWeights& weights,
+Recurrent::Run GRU::run(const Tensor& x, const LstmState& first, const CellParameters& by,
                         TimeOrder order) const {
-  const RnnOutput result = gru(x, first.h, weights, order);
+  const RnnOutput result = gru(x, first.h, by.weights(), order);
   return {result.output, {result.h, Tensor()}};
 }
 

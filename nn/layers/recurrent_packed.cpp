@@ -65,8 +65,8 @@ Recurrent::Run Recurrent::run_steps(const Tensor& data, const std::vector<int64_
     running = piece.sequences;
     const Tensor x = data.slice(0, piece.row, piece.row + piece.steps * piece.sequences)
                          .unflatten(0, {piece.steps, piece.sequences});
-    Run result = run(x, state, parameters_[index].weights(),
-                     reverse ? TimeOrder::reverse : TimeOrder::forward);
+    Run result =
+        run(x, state, parameters_[index], reverse ? TimeOrder::reverse : TimeOrder::forward);
     outputs.push_back(flatten(result.output, 0, 1));
     state = result.last;
   }
@@ -82,8 +82,8 @@ LSTMResult Recurrent::run_all_packed(const Tensor& data, const PackedSequence& l
   check(data.ndim() == 2 && data.size(1) == input_size_, kind_, ": packed data is ", data.shape(),
         "; the layer takes [.., ", input_size_, "]");
   const auto N = static_cast<int64_t>(like.sorted_indices.size());
-  const Shape shape{static_cast<int64_t>(parameters_.size()), N, hidden_size_};
   const auto first_of = [&](const char* name, const Tensor& state) {
+    const Shape shape{static_cast<int64_t>(parameters_.size()), N, size_of(name)};
     if (!state.defined()) return zeros(shape, {.dtype = data.dtype(), .device = data.device()});
     check(state.shape() == shape, kind_, ": ", name, " has shape ", state.shape(),
           "; it should be ", shape);
