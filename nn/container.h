@@ -175,4 +175,41 @@ class ModuleDict : public Module {
   bool contains(const std::string& name) const;
 };
 
+/// Parameters named "0", "1", ..., in one list, which may grow until an optimizer is made.
+class ParameterList : public Module {
+ public:
+  /// Makes an empty list.
+  ParameterList() = default;
+  /// Takes these values, as append() does.
+  explicit ParameterList(const std::vector<Tensor>& values) {
+    for (const Tensor& value : values) append(value);
+  }
+  /// Registers a leaf, which trains from now on, under the next number. The reference remains
+  /// valid.
+  Tensor& append(const Tensor& value);
+  /// The number of parameters.
+  size_t size() const { return list_.size(); }
+  /// The parameter at position i. Throws an Error if there is none.
+  Tensor& operator[](size_t i);
+
+ private:
+  std::vector<Tensor*> list_;
+};
+
+/// Parameters by name.
+class ParameterDict : public Module {
+ public:
+  /// Registers a leaf, which trains from now on, under this name. The reference remains valid.
+  Tensor& insert(const std::string& name, const Tensor& value);
+  /// The parameter of this name. Throws an Error if there is none.
+  Tensor& operator[](const std::string& name);
+  /// True if there is a parameter of this name.
+  bool contains(const std::string& name) const;
+  /// The number of parameters.
+  size_t size() const { return list_.size(); }
+
+ private:
+  std::vector<std::pair<std::string, Tensor*>> list_;
+};
+
 }  // namespace hero::nn

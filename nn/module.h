@@ -147,9 +147,8 @@ class Module {
   /// True in training mode; false in evaluation mode, or while an EvalScope lives on this thread.
   bool training() const;
   /// Converts floating parameters and buffers, and gradients, to a dtype. The tensors stay the same
-  /// objects, so an existing optimizer keeps working. Shards are converted too; call it on every
-  /// rank and between two steps. Throws an Error if only some of the parameters that are gathered
-  /// together would be converted.
+  /// objects, so an existing optimizer keeps working. Shards, too: call it on every rank, between
+  /// steps. Throws an Error if only some of the parameters gathered together would be converted.
   void to(DType dtype);
   /// Moves parameters, buffers and gradients to a device.
   void to(Device device);
@@ -162,17 +161,16 @@ class Module {
   /// Initialises all parameters and buffers anew. Tied tensors use their first initialiser; tensors
   /// whose values were given keep them.
   void reset_parameters();
-  /// Allocates everything that is on meta on `device`, with the initial values that the module
-  /// would have had if it had been made there. If `device` is meta, nothing is allocated, but from
-  /// now on the tensors are in the ledger, as a rehearsed rank's own.
+  /// Allocates everything that is on meta on `device`, with the values that the module would have
+  /// had if made there. On meta nothing is allocated, but the tensors are in the ledger from now
+  /// on, as a rehearsed rank's own.
   void materialize(Device device = kCpu);
   /// \}
 
   /// \name State
   /// \{
   /// Parameters and persistent buffers by full name. The arrays are the module's own, not copies.
-  /// If parameters are shards, these four functions throw an Error: use dist::save_full() and
-  /// dist::load_full().
+  /// Of shards these four functions throw an Error: use dist::save_full() and load_full().
   StateDict state_dict() const;
   /// Copies values into the module, converting dtypes; tensors on meta are allocated on the cpu.
   /// Throws one Error that lists all missing, unexpected and mis-shaped names, and then has changed
@@ -280,8 +278,10 @@ class Module {
   Tensor& parameter(const std::string& name, const Tensor& leaf);
   /// Registers the name of a parameter that an option left out: it is undefined and in no list.
   Tensor& no_parameter(const std::string& name);
-  /// Removes one of the module's own parameters; references to it become invalid.
+  /// Removes a parameter, buffer or child of its own; references to it become invalid.
   void remove_parameter(const std::string& name);
+  void remove_buffer(const std::string& name);
+  void remove_child(const std::string& name);
   /// Registers a tensor that is no parameter but moves and, unless not_saved, is saved with them.
   Tensor& buffer(const std::string& name, const Shape& shape, const Init& init,
                  DType dtype = kFloat32, Slot::Kind kind = Slot::Kind::buffer);

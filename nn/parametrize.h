@@ -1,12 +1,14 @@
 #pragma once
-// Weights that are computed from parameters before each call: spectral norm and weight norm. Names
-// in states are those of torch.nn.utils.parametrizations.
+// Weights that are computed from parameters before each call: spectral norm and weight norm, and
+// weights of which a part is pruned. Names in states are those of torch.nn.utils.parametrizations
+// and torch.nn.utils.prune.
 //
 //   nn::Sequential critic{nn::spectral_norm(nn::Linear(64, 64)), nn::LeakyReLU(0.2),
 //                         nn::spectral_norm(nn::Linear(64, 1))};
 //   nn::Conv1d& conv = add<nn::Conv1d>("conv", 32, 64, 3);  // and in the constructor:
 //   nn::weight_norm(conv);
 #include <concepts>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -32,9 +34,21 @@ struct WeightNormOptions {
   std::optional<int64_t> dim = 0;
 };
 
+/// How orthogonal() makes an orthogonal matrix of any: of the skew-symmetric A = X - X^T of a lower
+/// triangle X, exp(A) or (I + A / 2) (I - A / 2)^-1; or a product of Householder's reflections.
+enum class OrthogonalMap { matrix_exp, cayley, householder };
+/// Options of orthogonal().
+struct OrthogonalOptions {
+  std::string name = "weight";  ///< the parameter that is made orthogonal
+  /// When absent matrix_exp for square matrices, else householder.
+  std::optional<OrthogonalMap> orthogonal_map = {};
+};
+
 namespace detail {
+void add_orthogonal(Module& module, const OrthogonalOptions& options);
 void add_spectral_norm(Module& module, const SpectralNormOptions& options);
 void add_weight_norm(Module& module, const WeightNormOptions& options);
+void add_parametrization(Module& module, const std::string& name, std::unique_ptr<Module> function);
 template <class M>
 concept ModuleClass = std::derived_from<std::remove_cvref_t<M>, Module>;
 }  // namespace detail
@@ -67,5 +81,63 @@ std::conditional_t<std::is_lvalue_reference_v<M>, M, std::remove_cvref_t<M>> wei
   detail::add_weight_norm(module, options);
   return std::forward<M>(module);
 }
+
+/// Computes a layer's weight before each call as a matrix with orthonormal rows or columns,
+/// whichever are fewer. It begins with the weight made orthogonal, which is the buffer
+/// `parametrizations.weight.0.base`; the parameter `parametrizations.weight.original` begins as -I.
+/// Lezcano-Casado, arXiv 1909.09501. All else is as for spectral_norm().
+template <detail::ModuleClass M>
+std::conditional_t<std::is_lvalue_reference_v<M>, M, std::remove_cvref_t<M>> orthogonal(
+    M&& module, const OrthogonalOptions& options = {}) {
+  detail::add_orthogonal(module, options);
+  return std::forward<M>(module);
+}
+
+/// Computes a parameter before each call by a module of yours, which is given the parameter as it
+/// was, from now on `parametrizations.weight.original`, and is itself `parametrizations.weight.0`.
+/// A second one takes what the first gave. All else is as for spectral_norm(). Throws an Error if
+/// the module changes the shape.
+template <class F>
+requires(std::derived_from<F, Module>) void register_parametrization(Module& module,
+                                                                     const std::string& name,
+                                                                     F&& function) {
+  static_assert(!std::is_lvalue_reference_v<F>, "a module can be moved, not copied");
+  detail::add_parametrization(module, name, std::make_unique<F>(std::forward<F>(function)));
+}
+/// Makes what is computed so a parameter again, with the values that it
+/// has now; PyTorch's remove_weight_norm, and remove_parametrizations with leave_parametrized. Make
+/// the optimizer afterwards: the parameter is a new one. Throws an Error if there is nothing to
+/// remove.
+void remove_parametrizations(Module& module, const std::string& name = "weight");
+/// True if the parameter, or without a name any of the module's own, is computed so.
+bool is_parametrized(Module& module, const std::string& name = "");
+
+/// Pruning: a parameter is multiplied by a mask of zeros and ones before each call. The layer's
+/// parameter is from now on `weight_orig`, beside the buffer `weight_mask`; its own `weight` is
+/// that of the last call. A float `amount` is a share of the elements, or slices, and an integer
+/// their number. What is pruned already stays so, and `amount` is then of the rest. Call these
+/// functions before an optimizer is made, and before fully_shard() or ZeRO. Throws an Error if
+/// there is no such parameter, or the amount is out of range.
+namespace prune {
+/// Prunes nothing: a mask of ones.
+void identity(Module& module, const std::string& name);
+/// Prunes elements that are drawn at random.
+void random_unstructured(Module& module, const std::string& name, Scalar amount);
+/// Prunes the elements of smallest magnitude.
+void l1_unstructured(Module& module, const std::string& name, Scalar amount);
+/// Prunes slices along `dim` that are drawn at random.
+void random_structured(Module& module, const std::string& name, Scalar amount, int64_t dim = -1);
+/// Prunes the slices along `dim` of smallest n-norm.
+void ln_structured(Module& module, const std::string& name, Scalar amount, double n, int64_t dim);
+/// Prunes where a mask of the parameter's shape is 0.
+void custom_from_mask(Module& module, const std::string& name, const Tensor& mask);
+/// l1_unstructured() of several parameters as if they were one.
+void global_unstructured(const std::vector<std::pair<Module*, std::string>>& parameters,
+                         Scalar amount);
+/// Makes the pruned values a parameter again, the one that was `weight_orig`, without a mask.
+void remove(Module& module, const std::string& name);
+/// True if a parameter of the module or one below is pruned.
+bool is_pruned(Module& module);
+}  // namespace prune
 
 }  // namespace hero::nn

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <hero/core/io/name_list.h>
 #include <hero/nn/container.h>
 
@@ -28,6 +30,30 @@ bool ModuleDict::contains(const std::string& name) const {
     if (key == name) return true;
   }
   return false;
+}
+
+Tensor& ParameterList::append(const Tensor& value) {
+  list_.push_back(&parameter(std::to_string(list_.size()), value));
+  return *list_.back();
+}
+Tensor& ParameterList::operator[](size_t i) {
+  check(i < list_.size(), "ParameterList: no parameter ", i, " of ", list_.size());
+  return *list_[i];
+}
+
+Tensor& ParameterDict::insert(const std::string& name, const Tensor& value) {
+  list_.emplace_back(name, &parameter(name, value));
+  return *list_.back().second;
+}
+Tensor& ParameterDict::operator[](const std::string& name) {
+  for (const auto& [each, at] : list_) {
+    if (each == name) return *at;
+  }
+  fail("ParameterDict: no parameter '", name, "'");
+}
+bool ParameterDict::contains(const std::string& name) const {
+  return std::any_of(list_.begin(), list_.end(),
+                     [&](const auto& each) { return each.first == name; });
 }
 
 }  // namespace hero::nn

@@ -163,6 +163,19 @@ void Module::remove_parameter(const std::string& name) {
   check(removed == 1, type_name(), ": has no parameter '", name, "' of its own");
 }
 
+void Module::remove_buffer(const std::string& name) {
+  const auto removed = std::erase_if(slots_, [&](const auto& slot) {
+    return slot->name == name && slot->kind != Slot::Kind::parameter;
+  });
+  check(removed == 1, type_name(), ": has no buffer '", name, "' of its own");
+}
+
+void Module::remove_child(const std::string& name) {
+  const auto removed =
+      std::erase_if(children_, [&](const auto& child) { return child->name_ == name; });
+  check(removed == 1, type_name(), ": has no module '", name, "' of its own");
+}
+
 Tensor& Module::buffer(const std::string& name, const Shape& shape, const Init& init, DType dtype,
                        Slot::Kind kind) {
   Slot slot{name, {}, init, stream_of(name), kind};

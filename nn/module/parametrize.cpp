@@ -18,11 +18,18 @@ struct Adopter : Module {
   static Module& adopt_in(Module& parent, const std::string& name, std::unique_ptr<Module> child) {
     return (parent.*&Adopter::adopt)(name, std::move(child));
   }
+  static void remove_from(Module& parent, const std::string& name) {
+    (parent.*&Adopter::remove_child)(name);
+  }
 };
 
-// A module that only holds parameters and buffers, and is printed under a name of its own.
+// A module that only holds parameters and buffers, and is printed under a name of its own. That of
+// a weight knows how it is computed, and the hooks that do so.
 class Holder : public Module {
  public:
+  std::function<Tensor(Module&)> compute;
+  std::vector<HookHandle> hooks;
+  bool takes_further = false;  // modules of the user, one after the other
   explicit Holder(std::string type) : type_(std::move(type)) {}
   std::string type_name() const override { return type_; }
   using Module::buffer;
@@ -80,21 +87,30 @@ Slot& move_parameter(Slot& from, Holder& list, const std::string& name) {
 }
 
 // Computes `weight` before each call of the module, and keeps only its values after it.
-void compute_before_calls(Module& module, Slot& weight, std::function<Tensor(Module&)> compute) {
+void compute_before_calls(Module& module, Slot& weight, Holder& list,
+                          std::function<Tensor(Module&)> compute) {
   {
     const NoGrad no_grad;
     weight.tensor = compute(module);
   }
-  module.register_forward_pre_hook(
+  list.compute = compute;
+  list.hooks.push_back(module.register_forward_pre_hook(
       [&weight, compute = std::move(compute)](Module& called, const Tensors& /*inputs*/) {
         weight.tensor = compute(called);
       },
-      {.for_parameters = true});
-  module.register_forward_hook(
+      {.for_parameters = true}));
+  list.hooks.push_back(module.register_forward_hook(
       [&weight](Module& /*called*/, const Tensors& /*inputs*/, const Tensors& /*outputs*/) {
         weight.tensor = weight.tensor.detach();
       },
-      {.always_call = true, .for_parameters = true});
+      {.always_call = true, .for_parameters = true}));
+}
+
+Module* child_of(Module& module, const std::string& name) {
+  for (const auto& [each, child] : module.named_children()) {
+    if (each == name) return child;
+  }
+  return nullptr;
 }
 
 bool is_transposed(const Module& module) {
@@ -134,7 +150,7 @@ void add_spectral_norm(Module& module, const SpectralNormOptions& options) {
   const Slot& original = move_parameter(weight, list, "original");
   Holder& norm = add_holder(list, "0", "_SpectralNorm");
   if (weight.tensor.ndim() == 1) {
-    return compute_before_calls(module, weight, [&original, eps](Module&) {
+    return compute_before_calls(module, weight, list, [&original, eps](Module&) {
       return normalize(original.tensor, 2.0, 0, eps);
     });
   }
@@ -148,7 +164,7 @@ void add_spectral_norm(Module& module, const SpectralNormOptions& options) {
     iterate(matrix, u, v, 15, eps);
   }
   const Slot &u = slot_of(norm, "_u"), &v = slot_of(norm, "_v");
-  compute_before_calls(module, weight, [=, &original, &u, &v](Module& called) {
+  compute_before_calls(module, weight, list, [=, &original, &u, &v](Module& called) {
     const Tensor matrix = as_matrix(original.tensor);
     // What a checkpoint runs again is computed with the vectors of the first run.
     if (called.training() && !recomputing()) iterate(matrix, u.tensor, v.tensor, iterations, eps);
@@ -182,9 +198,66 @@ void add_weight_norm(Module& module, const WeightNormOptions& options) {
   const Slot& v = move_parameter(weight, list, "original1");
   const Slot& g = slot_of(list, "original0");
   g.tensor.requires_grad_(trains);
-  compute_before_calls(module, weight, [&g, &v, length](Module&) {
+  compute_before_calls(module, weight, list, [&g, &v, length](Module&) {
     return v.tensor * (g.tensor / length(v.tensor));
   });
 }
 
+void add_parametrization(Module& module, const std::string& name,
+                         std::unique_ptr<Module> function) {
+  constexpr auto kName = "register_parametrization";
+  Module* const all = child_of(module, "parametrizations");
+  auto* list = all != nullptr ? dynamic_cast<Holder*>(child_of(*all, name)) : nullptr;
+  {
+    const NoGrad no_grad;
+    const Tensor now = slot_of(module, name).tensor, made = (*function)(now.detach());
+    check(made.shape() == now.shape(), kName, ": ", module.type_name(), "'s ", name, " of shape ",
+          now.shape(), " becomes ", made.shape());
+  }
+  if (list != nullptr && list->takes_further) {
+    Adopter::adopt_in(*list, std::to_string(list->children().size()), std::move(function));
+    const NoGrad no_grad;
+    slot_of(module, name).tensor = list->compute(module);
+    return;
+  }
+  Slot& weight = computed_slot(kName, module, name);
+  list = &add_list(module, name);
+  list->takes_further = true;
+  const Slot& original = move_parameter(weight, *list, "original");
+  Adopter::adopt_in(*list, "0", std::move(function));
+  compute_before_calls(module, weight, *list, [list, &original](Module& /*called*/) {
+    Tensor value = original.tensor;
+    for (Module* each : list->children()) value = (*each)(value);
+    return value;
+  });
+}
+
 }  // namespace hero::nn::detail
+
+namespace hero::nn {
+
+void remove_parametrizations(Module& module, const std::string& name) {
+  Module* const all = detail::child_of(module, "parametrizations");
+  auto* const list = all ? dynamic_cast<detail::Holder*>(detail::child_of(*all, name)) : nullptr;
+  check(list != nullptr, "remove_parametrizations: ", module.type_name(), "'s ", name,
+        " has no parametrization");
+  bool trains = false;
+  for (const Tensor& parameter : list->parameters()) trains = trains || parameter.requires_grad();
+  Slot& weight = detail::slot_of(module, name);
+  {
+    const NoGrad no_grad;
+    weight.tensor = list->compute(module).detach().clone();
+  }
+  weight.tensor.requires_grad_(trains);
+  weight.kind = Slot::Kind::parameter;
+  for (HookHandle& hook : list->hooks) hook.remove();
+  detail::Adopter::remove_from(*all, name);
+  if (all->children().empty()) detail::Adopter::remove_from(module, "parametrizations");
+}
+
+bool is_parametrized(Module& module, const std::string& name) {
+  Module* const all = detail::child_of(module, "parametrizations");
+  return all != nullptr && (name.empty() || detail::child_of(*all, name) != nullptr);
+}
+
+}  // namespace hero::nn
