@@ -42,6 +42,9 @@ class Distribution {
   virtual Tensor variance() const;
   /// The square root of the variance, also where this does not fit the dtype.
   virtual Tensor stddev() const;
+  /// The likeliest value, of the batch and the event shape; NaN where there is none, or no single
+  /// one. int64 of a Categorical. Throws an Error for a kind that has no formula.
+  Tensor mode() const;
   /// The probability of each value or a smaller one.
   virtual Tensor cdf(const Tensor& value) const;
   /// The inverse of cdf(): the values that have these probabilities below them.

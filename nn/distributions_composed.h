@@ -1,6 +1,6 @@
 #pragma once
 // Distributions made of others: Independent, MixtureSameFamily, TransformedDistribution with its
-// transforms, LogisticNormal, and the matrices Wishart and
+// transforms, LogisticNormal, LowRankMultivariateNormal, and the matrices Wishart and
 // LKJCholesky. They keep copies of the distributions that they are made of.
 //
 //   // A policy whose actions lie in (-1, 1), as SAC draws them (Haarnoja et al., 2018).
@@ -63,7 +63,7 @@ class MixtureSameFamily : public Distribution {
   Tensor averaged(const Tensor& of_components, int events) const;
 };
 
-/// An invertible function of each element.
+/// An invertible function of each element, or of the last dimensions together.
 class Transform {
  public:
   virtual ~Transform() = default;
@@ -71,6 +71,11 @@ class Transform {
   virtual Tensor inverse(const Tensor& y) const = 0;
   /// log |dy/dx| at x, where y = (*this)(x).
   virtual Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const = 0;
+  /// How many of the last dimensions of x, and of y, are transformed together;
+  /// log_abs_det_jacobian() lacks those of x.
+  virtual std::pair<int, int> event_dims() const { return {0, 0}; }
+  /// The shape of y for one of x.
+  virtual Shape forward_shape(const Shape& shape) const { return shape; }
   /// The values lie between these two.
   virtual std::pair<double, double> range() const;
   /// 1 where the function rises and -1 where it falls; undefined for 1 everywhere.
@@ -123,12 +128,67 @@ class TanhTransform : public Transform {
   std::pair<double, double> range() const override;
 };
 
-/// The distribution of transforms, one after the other, of what another distribution draws.
+/// x^exponent for positive x.
+class PowerTransform : public Transform {
+ public:
+  /// Throws an Error where the exponent is 0.
+  explicit PowerTransform(const Tensor& exponent);
+  /// The same for a number.
+  explicit PowerTransform(double exponent);
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  std::pair<double, double> range() const override;
+  Tensor sign() const override;
+  bool same_as(const Transform& other) const override;
+
+  const Tensor exponent;
+};
+
+/// log(1 + exp(x)).
+class SoftplusTransform : public Transform {
+ public:
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  std::pair<double, double> range() const override;
+};
+
+/// K - 1 numbers to K positive ones of sum 1, by breaking a stick, as LogisticNormal does.
+class StickBreakingTransform : public Transform {
+ public:
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  std::pair<double, double> range() const override;
+  std::pair<int, int> event_dims() const override { return {1, 1}; }
+  Shape forward_shape(const Shape& shape) const override;
+};
+
+/// The last dimensions in another shape of as many elements.
+class ReshapeTransform : public Transform {
+ public:
+  /// Throws an Error where the shapes have different numbers of elements.
+  ReshapeTransform(const Shape& in_shape, const Shape& out_shape);
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  std::pair<int, int> event_dims() const override { return {in_shape.size(), out_shape.size()}; }
+  Shape forward_shape(const Shape& shape) const override;
+  bool same_as(const Transform& other) const override;
+
+  const Shape in_shape, out_shape;
+};
+
+/// The distribution of transforms, one after the other, of what another distribution draws. Where a
+/// transform takes more dimensions together than the base's events have, the last of the batch are
+/// of an event, too.
 class TransformedDistribution : public Distribution {
  public:
   using Transforms = std::vector<std::shared_ptr<const Transform>>;
 
-  /// For transforms in the order in which they are applied; they must not change the base's shape.
+  /// For transforms in the order in which they are applied. Parameters of transforms must broadcast
+  /// to the shape of what they transform.
   template <std::derived_from<Distribution> D, std::derived_from<Transform>... T>
   requires(sizeof...(T) > 0) TransformedDistribution(const D& of, const T&... list)
       : TransformedDistribution(std::make_shared<const D>(of),
@@ -147,7 +207,15 @@ class TransformedDistribution : public Distribution {
 
  private:
   Tensor draw(const Shape& shape) const override;
+  struct EventDims {
+    int first, last;  // dimensions of an event before all transforms and after them
+    EventDims(const Distribution& base, const Transforms& transforms);
+  };
+  TransformedDistribution(std::shared_ptr<const Distribution> of, Transforms list,
+                          const EventDims& dims, const Shape& shape);
   Tensor rising(const Tensor& probability) const;
+
+  int first_dims_;
 };
 
 /// The distribution over vectors of K positive numbers of sum 1, an event, that K - 1 normal
@@ -167,6 +235,36 @@ class LogisticNormal : public Distribution {
 
  private:
   explicit LogisticNormal(const Normal& numbers);
+};
+
+/// The normal distribution of vectors of K numbers, an event, whose covariance is W W^T + diag(D):
+/// R directions and a variance of each number, for K much larger than R.
+class LowRankMultivariateNormal : public Distribution {
+ public:
+  /// loc is [.., K], cov_factor W [.., K, R], cov_diag D [.., K]; batches broadcast. Throws an
+  /// Error unless D is positive.
+  LowRankMultivariateNormal(const Tensor& loc, const Tensor& cov_factor, const Tensor& cov_diag);
+  const char* name() const override { return "LowRankMultivariateNormal"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  Tensor mean() const override { return loc; }
+  Tensor variance() const override;
+  Tensor covariance_matrix() const;
+  Tensor precision_matrix() const;
+  /// The lower factor of the covariance, [.., K, K].
+  Tensor scale_tril() const;
+  Tensor rsample(const Shape& shape = {}) const override;
+  /// kl_divergence(*this, q).
+  Tensor divergence_from(const LowRankMultivariateNormal& q) const;
+
+  const Tensor loc;         ///< [batch .., K]
+  const Tensor cov_factor;  ///< [.., K, R]
+  const Tensor cov_diag;    ///< [batch .., K]
+
+ private:
+  Tensor capacitance() const;
+  Tensor log_volume() const;
+  Tensor squared_length(const Tensor& columns) const;
 };
 
 /// The Wishart distribution over symmetric positive definite matrices [K, K], an event: of the sum

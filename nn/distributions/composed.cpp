@@ -111,36 +111,76 @@ Tensor MixtureSameFamily::draw(const Shape& shape) const {
   return squeeze(gather(drawn, at, index), at);
 }
 
+namespace {
+
+Shape transformed(const Distribution& base, const TransformedDistribution::Transforms& transforms) {
+  Shape shape = base.batch_shape();
+  for (const int64_t size : base.event_shape()) shape.push_back(size);
+  for (const auto& transform : transforms) shape = transform->forward_shape(shape);
+  return shape;
+}
+
+}  // namespace
+
+TransformedDistribution::EventDims::EventDims(const Distribution& base,
+                                              const Transforms& transforms)
+    : first(0), last(0) {
+  for (size_t i = transforms.size(); i-- > 0;) {
+    const auto [in, out] = transforms[i]->event_dims();
+    first = std::max(first + in - out, in);
+  }
+  first = std::max(first, base.event_shape().size());
+  last = first;
+  for (const auto& transform : transforms) {
+    const auto [in, out] = transform->event_dims();
+    last += out - in;
+  }
+}
+
 TransformedDistribution::TransformedDistribution(std::shared_ptr<const Distribution> of,
                                                  Transforms list)
-    : Distribution(of->batch_shape(), of->event_shape()),
+    : TransformedDistribution(of, list, EventDims(*of, list), transformed(*of, list)) {}
+
+TransformedDistribution::TransformedDistribution(std::shared_ptr<const Distribution> of,
+                                                 Transforms list, const EventDims& dims,
+                                                 const Shape& shape)
+    : Distribution(part_of(shape, 0, shape.size() - dims.last),
+                   part_of(shape, shape.size() - dims.last, shape.size())),
       base(std::move(of)),
-      transforms(std::move(list)) {}
+      transforms(std::move(list)),
+      first_dims_(dims.first) {}
 
 // A value that no draw takes is replaced by one that every transform takes, and has -inf.
 Tensor TransformedDistribution::log_prob(const Tensor& value) const {
-  const int events = event_shape().size();
-  Tensor y = value, stretch = zeros({}, beside(value)), outside = zeros_like(value).to(kBool);
+  int events = event_shape().size();
+  Tensor y = value, stretch = zeros({}, beside(value)), outside;
   for (size_t i = transforms.size(); i-- > 0;) {
     const auto [low, high] = transforms[i]->range();
     const Tensor beyond = logical_or(y <= low, y >= high);
-    outside = logical_or(outside, beyond);
+    const Tensor some = events > 0 ? sum_last(beyond.to(kInt32), events) > 0 : beyond;
+    outside = outside.defined() ? logical_or(outside, some) : some;
     y = where(beyond, 0.5, y);
     const Tensor x = transforms[i]->inverse(y);
-    stretch = stretch + sum_last(transforms[i]->log_abs_det_jacobian(x, y), events);
+    const auto [in, out] = transforms[i]->event_dims();
+    events += in - out;
+    stretch = stretch + sum_last(transforms[i]->log_abs_det_jacobian(x, y), events - in);
     y = x;
   }
-  if (events > 0) outside = sum_last(outside.to(kInt32), events) > 0;
-  return nothing(outside, base->log_prob(y) - stretch);
+  const Tensor first = sum_last(base->log_prob(y), first_dims_ - base->event_shape().size());
+  return outside.defined() ? nothing(outside, first - stretch) : first - stretch;
 }
 
 DrawWithLogProb TransformedDistribution::rsample_with_log_prob(const Shape& shape) const {
   DrawWithLogProb drawn = base->rsample_with_log_prob(shape);
+  int events = first_dims_;
+  drawn.log_prob = sum_last(drawn.log_prob, events - base->event_shape().size());
   for (const auto& transform : transforms) {
     const Tensor y = (*transform)(drawn.value);
-    drawn.log_prob = drawn.log_prob - sum_last(transform->log_abs_det_jacobian(drawn.value, y),
-                                               event_shape().size());
+    const auto [in, out] = transform->event_dims();
+    const Tensor stretch = transform->log_abs_det_jacobian(drawn.value, y);
+    drawn.log_prob = drawn.log_prob - sum_last(stretch, events - in);
     drawn.value = y;
+    events += out - in;
   }
   return drawn;
 }
@@ -156,6 +196,7 @@ Tensor TransformedDistribution::rising(const Tensor& probability) const {
 }
 
 Tensor TransformedDistribution::cdf(const Tensor& value) const {
+  if (!event_shape().empty()) lacks("cdf");
   Tensor x = value;
   for (size_t i = transforms.size(); i-- > 0;) {
     const auto [low, high] = transforms[i]->range();
@@ -165,6 +206,7 @@ Tensor TransformedDistribution::cdf(const Tensor& value) const {
 }
 
 Tensor TransformedDistribution::icdf(const Tensor& probability) const {
+  if (!event_shape().empty()) lacks("icdf");
   Tensor x = base->icdf(rising(probability));
   for (const auto& transform : transforms) x = (*transform)(x);
   return x;

@@ -32,6 +32,21 @@ Tensor of(const MultivariateNormal& p, const MultivariateNormal& q) {
   return p.divergence_from(q);
 }
 
+Tensor of(const LowRankMultivariateNormal& p, const LowRankMultivariateNormal& q) {
+  check(p.event_shape() == q.event_shape(), "kl_divergence: vectors of ", p.event_shape(), " and ",
+        q.event_shape());
+  return p.divergence_from(q);
+}
+MultivariateNormal whole(const LowRankMultivariateNormal& p) {
+  return {p.loc, {.scale_tril = p.scale_tril()}};
+}
+Tensor of(const LowRankMultivariateNormal& p, const MultivariateNormal& q) {
+  return of(whole(p), q);
+}
+Tensor of(const MultivariateNormal& p, const LowRankMultivariateNormal& q) {
+  return of(p, whole(q));
+}
+
 Tensor of(const Uniform& p, const Uniform& q) {
   const Tensor within = logical_and(q.low <= p.low, p.high <= q.high);
   return where(within, log((q.high - q.low) / (p.high - p.low)), kInfinity);
@@ -307,6 +322,9 @@ constexpr Tensor (*kPairs[])(const Distribution&, const Distribution&) = {
     kAlike<Uniform>,
     kAlike<Exponential>,
     kAlike<MultivariateNormal>,
+    kAlike<LowRankMultivariateNormal>,
+    try_pair<LowRankMultivariateNormal, MultivariateNormal>,
+    try_pair<MultivariateNormal, LowRankMultivariateNormal>,
     kAlike<Laplace>,
     kAlike<Gumbel>,
     kAlike<Cauchy>,
