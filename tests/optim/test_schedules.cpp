@@ -207,6 +207,11 @@ TEST_CASE("a factor that holds for no steps is none") {
   CHECK_THROWS_WITH((LinearLR{.total_iters = 0}(0.4, 0)), ContainsSubstring("total_iters"));
 }
 
+TEST_CASE("factors of lines and constants may be any") {
+  CHECK(LinearLR{.start_factor = 2.0, .end_factor = 0.0, .total_iters = 4}(0.5, 1) == 0.75);
+  CHECK(ConstantLR{.factor = 4.0, .total_iters = 2}(0.5, 1) == 2.0);
+}
+
 TEST_CASE("in a sequence every curve begins with the base, MultiplicativeLR too") {
   const MultiplicativeLR falls{[](int64_t) { return 0.5; }};
   const SequentialLR sequence{{PolynomialLR{.total_iters = 2}, falls}, {3}};

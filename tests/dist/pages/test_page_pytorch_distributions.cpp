@@ -1,4 +1,5 @@
-// The part of docs/pytorch.md about distributions: see test_page_pytorch.cpp.
+// The parts of docs/pytorch.md about distributions, limits of dtypes and computed weights: see
+// test_page_pytorch.cpp.
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
@@ -21,4 +22,28 @@ TEST_CASE("the page for PyTorch's users: distributions") {
   CHECK((action.shape() == Shape{4, 2} && log_prob.shape() == Shape{4}));
   const Normal p(h, scale), q(zeros({}), scale);
   CHECK(kl_divergence(p, q).shape() == Shape{4, 2});
+  CHECK(Categorical({.logits = scores}).mode().shape() == Shape{4});
+}
+
+TEST_CASE("the page for PyTorch's users: error codes, limits and windows") {
+  const Tensor m = tensor({{1.0, 2.0}, {3.0, 4.0}}), scores = randn({2, 3}), mask = scores > 0;
+  const auto [lower, info] = cholesky_ex(matmul(m, m.mT()));
+  CHECK(info.item<int>() == 0);
+  CHECK(masked_fill(scores, mask, finfo(scores.dtype()).min).min().item() < -3e38);
+  CHECK(hann_window(400).shape() == Shape{400});
+}
+
+TEST_CASE("the page for PyTorch's users: lists of parameters and computed weights") {
+  struct Net : nn::Module {
+    nn::ParameterList& scales = add<nn::ParameterList>("scales");
+    Net() { scales.append(ones({8})); }
+  };
+  CHECK(Net().parameters().size() == 1);
+  nn::Conv1d conv(6, 8, 3);
+  nn::weight_norm(conv);
+  nn::remove_parametrizations(conv);
+  CHECK(conv.parameters().size() == 2);
+  nn::Linear fc1(6, 8);
+  nn::prune::l1_unstructured(fc1, "weight", 0.3);
+  CHECK(fc1(ones({1, 6})).shape() == Shape{1, 8});
 }
