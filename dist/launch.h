@@ -13,7 +13,7 @@ using RankProgram = std::function<void(Communicator& world)>;
 /// Options of run_ranks().
 struct RunOptions {
   /// Seconds that a rank waits for the others in a call; 0: the environment's HERO_TIMEOUT, or else
-  /// 600.
+  /// 600. It is also what joining and checkpoints have, unless they have a value of their own.
   double timeout = 0.0;
   bool prefix = false;  ///< true: every rank prints, and its lines begin with "[rank] "
   double link_bytes_per_second = 0.0;  ///< rate of a simulated link, see run_ranks(); 0: no limit
@@ -21,10 +21,10 @@ struct RunOptions {
   bool bind_to_cores = false;
   EngineKind engine = EngineKind::local;  ///< local, or nccl, where rank i has GPU i to itself
   /// Seconds that it waits until its first call is complete, and while groups are made; 0:
-  /// HERO_TIMEOUT_JOIN, HERO_TIMEOUT, or else 600.
+  /// HERO_TIMEOUT_JOIN, timeout, HERO_TIMEOUT, or else 600.
   double timeout_join = 0.0;
   /// Seconds that it waits while a checkpoint is saved or loaded; 0: HERO_TIMEOUT_CHECKPOINT,
-  /// HERO_TIMEOUT, or else 600.
+  /// timeout, HERO_TIMEOUT, or else 600.
   double timeout_checkpoint = 0.0;
 };
 

@@ -42,9 +42,9 @@ double seconds_in(const char* variable) {
 
 Timeouts timeouts_of(const RunOptions& options) {
   const double for_all = seconds_in("HERO_TIMEOUT");
-  const auto chosen = [for_all](double option, double own) {
+  const auto chosen = [&](double option, double own) {
     check(option >= 0, "run_ranks: a negative time-out: ", option);
-    for (const double seconds : {option, own, for_all}) {
+    for (const double seconds : {option, own, options.timeout, for_all}) {
       if (seconds > 0) return seconds;
     }
     return kDefaultTimeout;

@@ -20,7 +20,8 @@ using NcclDevices = Deferred;
 struct [[maybe_unused]] NcclDevices {};
 #endif
 
-inline const hero::dist::RunOptions kNccl = {.engine = hero::dist::EngineKind::nccl};
+inline const hero::dist::RunOptions kNccl = {.engine = hero::dist::EngineKind::nccl,
+                                             .timeout_join = 600.0};
 
 /// Numbers of ranks from 1 to 4 for which there are GPUs.
 inline std::vector<int> nccl_worlds() {

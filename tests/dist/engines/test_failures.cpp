@@ -49,7 +49,7 @@ TEST_CASE("a rank that hangs is named by the time-out on every rank", "[dist][th
                            throw;
                          }
                        },
-                       {.timeout = std::stod(seconds)});
+                       {.timeout = std::stod(seconds), .timeout_join = 600});
     if (std::all_of(errors.begin(), errors.end(), is_named)) break;
   }
   for (const std::string& error : errors) {
@@ -157,9 +157,13 @@ TEST_CASE("time-outs of the environment hold where the options name none", "[dis
   ::unsetenv("HERO_TIMEOUT");
   ::unsetenv("HERO_TIMEOUT_CHECKPOINT");
   const Timeouts none = timeouts_of({.timeout = 2});
+  ::setenv("HERO_TIMEOUT_JOIN", "5", 1);
+  const Timeouts some = timeouts_of({.timeout = 2, .timeout_checkpoint = 4});
+  ::unsetenv("HERO_TIMEOUT_JOIN");
   CHECK((all.step == 7 && all.join == 7 && all.checkpoint == 9));
   CHECK((own.step == 7 && own.join == 3 && own.checkpoint == 9));
-  CHECK((none.step == 2 && none.join == 600 && none.checkpoint == 600));
+  CHECK((none.step == 2 && none.join == 2 && none.checkpoint == 2));
+  CHECK((some.step == 2 && some.join == 5 && some.checkpoint == 4));
 }
 
 TEST_CASE("the innermost phase counts", "[dist][timeouts]") {
