@@ -87,7 +87,7 @@ struct OneBitAdamOptions {
 /// them. If a gradient on any rank is not finite, all ranks throw an Error, which names rank and
 /// parameter, before anything has changed; optim::GradScaler skips such a step on every rank.
 ///
-/// `ddp` is a DDP of the module to which the parameters belong, all or some of them, in float32 or
+/// `ddp` is a DDP of the module whose trainable parameters these are, all of them, in float32 or
 /// half precision. For ZeRO or FSDP, which keep only shards of gradients and states on a rank, it
 /// throws an Error.
 class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public OneBitErrors {

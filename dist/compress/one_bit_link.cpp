@@ -57,6 +57,20 @@ OneBitLink::OneBitLink(const char* what, std::shared_ptr<Replica> replica,
     begin += parameter.numel();
   }
   begins_.push_back(begin);
+  check_all_given(parameters);
+}
+
+// Once gradients stay on their ranks, another optimizer would step by each rank's own.
+void OneBitLink::check_all_given(const std::vector<Tensor>& parameters) const {
+  for (const auto& unit : replica_->units()) {
+    for (const Member& member : unit->members()) {
+      const bool given = std::any_of(parameters.begin(), parameters.end(),
+                                     [&](const Tensor& p) { return is_same(member.leaf, p); });
+      check(given || !member.leaf.requires_grad(), what_, ": '", member.name,
+            "' is trainable and not among the parameters; after the warm-up nobody averages its "
+            "gradients: give the optimizer all of the DDP's, or freeze it");
+    }
+  }
 }
 
 OneBitLink::~OneBitLink() { keep_gradients_local(false); }

@@ -50,6 +50,7 @@ class OneBitLink {
  private:
   std::string names_between(int64_t begin, int64_t end) const;
   void check_found(int64_t found, int rank) const;
+  void check_all_given(const std::vector<Tensor>& parameters) const;
 
   const char* what_;
   std::shared_ptr<Replica> replica_;

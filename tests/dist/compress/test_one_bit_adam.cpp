@@ -225,6 +225,13 @@ TEST_CASE("one_bit: wrong pairings say what works") {
                "one_bit_adam: parameter 0 of shape [13, 7] is no trainable parameter of the DDP's "
                "module",
            error);
+    const std::string some = error_of([&] {
+      std::vector<Tensor> parameters = model->parameters();
+      parameters.erase(parameters.begin());
+      OneBitAdam(ddp, parameters);
+    });
+    expect(some.find("one_bit_adam: 'fc1.weight' is trainable and not among the parameters") == 0,
+           some);
     const std::string wide = error_of([&] {
       nn::Linear linear(3, 2);
       linear.to(kFloat64);
