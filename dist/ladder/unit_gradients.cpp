@@ -63,9 +63,10 @@ void Unit::pack(Reduction& reduction) {
   DType dtype = options_.gathered.value_or(members_.front().leaf.dtype());
   for (size_t i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
-    if (!member.leaf.requires_grad()) continue;
     const Tensor gradient = member.full.grad();
-    if (!gradient.defined() && !is_owed(member, reduction.when)) {
+    const bool has = gradient.defined() || is_owed(member, reduction.when);
+    if (!has && !member.leaf.requires_grad()) continue;  // frozen, and not since no_sync()
+    if (!has) {
       missing += (missing.empty() ? " without " : ", ") + member.name;
       continue;
     }

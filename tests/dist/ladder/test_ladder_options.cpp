@@ -6,6 +6,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/optim/accumulator.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -161,5 +162,46 @@ TEST_CASE("ranks with fewer batches join the others' steps, and all end with the
       });
       CHECK(expected.difference(got) == "");
     }
+  }
+}
+
+TEST_CASE("what is frozen after a pass under no_sync() gets the mean of that pass") {
+  const auto freeze = [](nn::Module& model, bool on) {
+    for (const char* name : {"fc1.bias", "fc2.weight"})
+      model.get_parameter(name).requires_grad_(!on);
+  };
+  constexpr Subject kSubject = Subject::mlp;
+  const auto alone = make_subject(kSubject);
+  optim::Accumulator gradients(alone->parameters());
+  for (int rank = 0; rank < 3; ++rank) {
+    freeze(*alone, false);
+    subject_loss(kSubject, *alone, 0, rank).backward();
+    freeze(*alone, true);
+    subject_loss(kSubject, *alone, 1, rank).backward();
+    gradients.add();
+  }
+  gradients.mean();
+  make_method(Method::sgd, alone->parameters())->step();
+  const nn::StateDict expected = alone->state_dict();
+  for (const int rung : {0, 1, 2, 3, 4}) {
+    CAPTURE(rung);
+    run_ranks(3, [&](Communicator& world) {
+      const auto model = make_subject(kSubject);
+      const auto climbed = [&]() -> DataParallel {
+        if (rung == 0) return DDP(*model, world, {.bucket_bytes = 400, .first_bucket_bytes = 40});
+        if (rung < 4) return ZeRO(*model, world, {.stage = rung});
+        return fully_shard(*model, world, {.unit = each<nn::Linear>()});
+      };
+      const DataParallel parallel = climbed();
+      const auto sgd = make_method(Method::sgd, model->parameters());
+      {
+        const NoSync local = parallel.no_sync();
+        subject_loss(kSubject, *model, 0, world.rank()).backward();
+      }
+      freeze(*model, true);
+      subject_loss(kSubject, *model, 1, world.rank()).backward();
+      sgd->step();
+      expect(same_state(parallel.full_state_dict(), expected), "the bits of one process");
+    });
   }
 }
