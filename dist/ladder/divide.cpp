@@ -30,6 +30,17 @@ bool is_shard(const Tensor& leaf) {
   return part->boxes.empty() || !all || keeper(leaf) != nullptr;
 }
 
+// The first of these names that stands for this tensor; "" if none does.
+template <class Slots>
+std::string name_among(const std::vector<std::string>& names, const Slots& slots,
+                       const Tensor& tensor) {
+  for (const auto& [name, slot] : slots) {
+    if (!slot->tensor.defined() || !is_same(slot->tensor, tensor)) continue;
+    if (std::find(names.begin(), names.end(), name) != names.end()) return name;
+  }
+  return "";
+}
+
 std::string shown(const std::string& path) { return path.empty() ? "root" : path; }
 
 }  // namespace
@@ -83,6 +94,10 @@ std::vector<Member> members_of(nn::Module& module, const std::vector<std::string
   std::vector<Member> members;
   for (const auto& [name, slot] : slots) {
     if (!wanted(*slot, name, ignored, frozen_too)) continue;
+    const std::string tied = name_among(ignored, slots, slot->tensor);
+    check(tied.empty() || !keeper(slot->tensor), "shard: '", name, "' and '", tied,
+          "' are one parameter, which is a shard of the module that was sharded before; shard a "
+          "module that contains both, or untie them");
     check(!is_shard(slot->tensor), "shard: parameter '", name,
           "' is a shard already; a module can be sharded once");
     const auto known_to = averager(slot->tensor);

@@ -97,6 +97,11 @@ TEST_CASE("what cannot be sharded within another is named") {
     CHECK_THROWS_WITH(dist::ZeRO(*model, world), ContainsSubstring("is a shard already"));
     dist::fully_shard(*model, world);
     CHECK_THROWS_WITH(dist::fully_shard(*model, world), ContainsSubstring("is a shard already"));
+    const auto gpt = make_subject(Subject::gpt);  // whose head is tied to its embedding
+    dist::fully_shard(child(*gpt, "lm_head"), world);
+    CHECK_THROWS_WITH(dist::fully_shard(*gpt, world),
+                      ContainsSubstring("'transformer.wte.weight' and 'lm_head.weight' are one "
+                                        "parameter, which is a shard of the module"));
   });
 }
 
