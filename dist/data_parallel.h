@@ -60,7 +60,8 @@ class FullParameters {
 };
 
 /// While it lives, backward adds up gradients on each rank by itself; the first backward pass after
-/// it averages the sum. It needs the memory of whole gradients.
+/// it averages the sum. It needs the memory of whole gradients. Several of them may end in any
+/// order.
 class NoSync {
  public:
   /// For DataParallel::no_sync().
@@ -71,7 +72,6 @@ class NoSync {
 
  private:
   std::shared_ptr<Replica> replica_;
-  std::vector<bool> previous_;  // of each replica
 };
 
 /// The common base of DDP, ZeRO and FSDP. It is a handle, which you may drop, since the module

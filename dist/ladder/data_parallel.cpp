@@ -56,16 +56,12 @@ FullParameters::~FullParameters() {
 }
 
 NoSync::NoSync(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {
-  for (Replica* each : replica_->all()) {
-    previous_.push_back(each->sync());
-    each->set_sync(false);
-  }
+  for (Replica* each : replica_->all()) each->count_no_sync(1);
 }
 
 NoSync::~NoSync() {
   if (!replica_) return;  // it was moved from
-  const std::vector<Replica*> all = replica_->all();
-  for (size_t i = 0; i < previous_.size(); ++i) all[i]->set_sync(previous_[i]);
+  for (Replica* each : replica_->all()) each->count_no_sync(-1);
 }
 
 std::vector<Tensor> DataParallel::parameters() const {

@@ -20,7 +20,7 @@ nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
 }  // namespace
 
 bool Replica::averages() const {
-  return sync_ && !gradients_stay_ && (shards() || !AddUpScope::active());
+  return sync() && !gradients_stay_ && (shards() || !AddUpScope::active());
 }
 
 const char* name(Event::Kind kind) {
@@ -384,7 +384,7 @@ void Replica::end_backward() {
   unsent_ = !averages() && !gradients_stay_;
   in_backward_ = false;
   reset();
-  if (sync_ && unsent_) {  // inside an AddUpScope
+  if (sync() && unsent_) {  // inside an AddUpScope
     AddUpScope::owe(this, [self = shared_from_this()] {
       self->in_backward_ = self->touched_ = true;
       self->end_backward();

@@ -85,8 +85,10 @@ class Replica : public Keeper,
   double divide_by() const {
     return options_.units.divide_by > 0.0 ? options_.units.divide_by : groups_.ranks();
   }
-  bool sync() const { return sync_; }
+  bool sync() const { return sync_ && no_syncs_ == 0; }
   void set_sync(bool on) { sync_ = on; }
+  /// NoSync objects that live, and may end in any order: one more or one less.
+  void count_no_sync(int by) { no_syncs_ += by; }
   /// The same for the units of the module at this path and below it, where both say so.
   void set_sync(bool on, const std::string& path);
   /// The same on for the units of these modules and of those below them, off for all others.
@@ -232,6 +234,7 @@ class Replica : public Keeper,
   std::vector<std::unique_ptr<Refill>> refills_;                          // of units that are freed
   size_t next_bucket_ = 0;
   bool sync_ = true;
+  int no_syncs_ = 0;
   bool all_reduce_ = true;
   bool is_nested_ = false;
   bool gradients_stay_ = false;  // this rank's own, for an optimizer that averages by itself

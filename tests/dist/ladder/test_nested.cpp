@@ -1,6 +1,7 @@
 // Sharded modules within a sharded module, and what is said of parts of one by their paths.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,27 @@ TEST_CASE("the handle of a module speaks for the sharded modules within it") {
     for (const Tensor& p : model->parameters()) expect(p.grad().defined(), "averaged");
     for (const Tensor& p : model->parameters()) expect(partition(p) != nullptr, "a shard");
     expect(current_ledger().live(MemoryTag::communication) == 0, "nothing is gathered");
+  });
+}
+
+TEST_CASE("scopes of no_sync() of handles within each other may end in any order") {
+  dist::run_ranks(2, [](dist::Communicator& world) {
+    const auto model = make_subject(Subject::gpt);
+    const auto inner = dist::fully_shard(child(*model, "transformer.h.0"), world);
+    const auto outer = dist::fully_shard(*model, world, {.unit = dist::each<nn::Block>()});
+    {
+      std::optional<dist::NoSync> first, second;
+      first.emplace(inner.no_sync());
+      second.emplace(outer.no_sync());
+      subject_loss(Subject::gpt, *model, 0, world.rank()).backward();
+      for (const Tensor& p : model->parameters()) expect(!p.grad().defined(), "not yet averaged");
+      first.reset();
+      outer.set_requires_gradient_sync(true);  // the scope that is left counts
+      subject_loss(Subject::gpt, *model, 0, world.rank()).backward();
+      for (const Tensor& p : model->parameters()) expect(!p.grad().defined(), "not yet averaged");
+    }
+    subject_loss(Subject::gpt, *model, 0, world.rank()).backward();
+    for (const Tensor& p : model->parameters()) expect(p.grad().defined(), "averaged");
   });
 }
 
