@@ -43,8 +43,8 @@ struct SummonOptions {
 };
 
 /// While it lives, the module has its whole parameters, in their own dtype, and needs the memory
-/// for them. Its constructor is a collective, its destructor is not. No forward or backward pass
-/// may run meanwhile.
+/// for them. Its constructor is a collective, its destructor is not. A forward pass, another of its
+/// kind and full_state_dict() are Errors meanwhile, and no backward pass may run.
 class FullParameters {
  public:
   /// For DataParallel::summon_full_parameters().

@@ -35,6 +35,7 @@ Array joined(const std::string& name, const Tensor& tensor) {
 FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options)
     : replica_(std::move(replica)), writeback_(options.writeback) {
   for (Replica* each : replica_->all()) {
+    each->check_not_summoned("summon_full_parameters");
     each->reset();
     rows_.emplace_back();
     if (!each->shards()) continue;

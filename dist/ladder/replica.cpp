@@ -177,6 +177,7 @@ void Replica::reset(bool keep_held) {
 bool Replica::recomputing() const { return in_backward_ && backward_running(); }
 
 void Replica::start_forward() {
+  for (const Replica* replica : all()) replica->check_not_summoned("forward");
   for (Replica* replica : all()) replica->reset(true);
   if (joining_) tell_before_forward();
   // A rank that has no data knows no order.

@@ -125,6 +125,8 @@ class Replica : public Keeper,
   /// Lets the module see whole parameters in these rows, one a unit, until hide().
   void show(const std::vector<Array>& rows);
   void hide();
+  /// An Error while it does: `what` would write over what is written there, or see none of it.
+  void check_not_summoned(const char* what) const;
 
   /// \name As the keeper of the parameters, where they are shards
   /// \{

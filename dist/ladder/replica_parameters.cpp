@@ -289,6 +289,11 @@ void Replica::show(const std::vector<Array>& rows) {
   summoned_ = true;
 }
 
+void Replica::check_not_summoned(const char* what) const {
+  check(!summoned_, what, ": the whole parameters of ", module().type_name(),
+        " are summoned; end the scope of summon_full_parameters() first");
+}
+
 void Replica::hide() {
   for (const auto& unit : units_) unit->show_shards();
   summoned_ = false;

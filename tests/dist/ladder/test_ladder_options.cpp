@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "dist/ladder/ladder.h"
+#include "dist/ranks.h"
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
@@ -12,6 +13,29 @@ using namespace hero;
 using namespace hero::test;
 using namespace hero::dist;
 using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("while whole parameters are summoned, nothing else shows or computes with others") {
+  const auto error_of = [](const std::function<void(DataParallel&, nn::Module&)>& body) {
+    return errors_of(2, [&](Communicator& world) {
+      const auto model = make_subject(Subject::mlp);
+      auto parallel = fully_shard(*model, world, {.unit = each<nn::Linear>()});
+      const FullParameters full = parallel.summon_full_parameters();
+      body(parallel, *model);
+    });
+  };
+  using Body = std::function<void(DataParallel&, nn::Module&)>;
+  for (const Body& body :
+       {Body([](auto&parallel, auto&) { const auto again = parallel.summon_full_parameters(); }),
+        Body([](auto&parallel, auto&) { parallel.full_state_dict(); }), Body([](auto&, auto&model) {
+          model(ones({1, 7}));
+        })}) {
+    {
+      const std::string error = error_of(body)[0];
+      CHECK_THAT(error,
+                 ContainsSubstring("are summoned; end the scope of summon_full_parameters()"));
+    }
+  }
+}
 
 TEST_CASE("whole parameters can be summoned, read and written") {
   for (const Rung rung : kSharding) {
