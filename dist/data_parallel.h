@@ -123,6 +123,15 @@ class DataParallel {
   void set_reshard_after_forward(bool on, const std::string& path = "") const {
     replica_->set_reshard(on, path);
   }
+  /// Sets whether the units of the module at a path and below it ("": all units) are freed after
+  /// backward, as they are at the beginning. False: they stay gathered for the next forward, so
+  /// that only the first of several passes in a step gathers them, and the memory of whole
+  /// parameters is needed until then. What a step has changed is gathered anew. All ranks must set
+  /// the same, between two steps. For fully_shard() and ZeRO-3.
+  /// \snippet test_examples_ranks.cpp set_reshard_after_backward
+  void set_reshard_after_backward(bool on, const std::string& path = "") const {
+    replica_->set_reshard_after_backward(on, path);
+  }
   /// Begins to gather the units of the module at `path` and below it ("": all units), between two
   /// steps, and returns at once; the next forward pass uses them. A collective, for fully_shard()
   /// and ZeRO-3.

@@ -285,7 +285,7 @@ void Replica::after_backward(ModuleState& state) {
 // matter.
 void Replica::free_if_done(ModuleState& state) {
   if (options_.units.stage != Stage::parameters || state.begun == 0) return;
-  if (state.ended < state.begun) return;
+  if (state.ended < state.begun || !state.reshard_backward) return;
   const auto waits = [this](const Unit* unit) { return !complete(*unit); };
   // In the first part of a pass no gradient of a parameter comes: see autograd/graph/deferred.h.
   if (!backward_has_rest() && std::any_of(state.units.begin(), state.units.end(), waits)) return;
@@ -384,7 +384,7 @@ void Replica::end_backward() {
   end_reductions();
   unsent_ = !averages() && !gradients_stay_;
   in_backward_ = false;
-  reset();
+  free_after_backward();
   if (sync() && unsent_) {  // inside an AddUpScope
     AddUpScope::owe(this, [self = shared_from_this()] {
       self->in_backward_ = self->touched_ = true;

@@ -47,11 +47,12 @@ struct ModuleState {
   std::vector<Unit*> units = {};
   int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
   int ended = 0;  ///< and those whose backward has come through to the module's inputs
-  bool entered = false;    ///< a forward that is recorded has come through the module's hooks
-  bool sync = true;        ///< gradients are averaged; see Replica::set_sync()
-  bool all_reduce = true;  ///< over the replicas, too; see Replica::set_all_reduce()
-  bool held = false;       ///< gathered by unshard(), for the forward to come
-  bool reshard = true;     ///< freed after forward; see Replica::set_reshard()
+  bool entered = false;          ///< a forward that is recorded has come through the module's hooks
+  bool sync = true;              ///< gradients are averaged; see Replica::set_sync()
+  bool all_reduce = true;        ///< over the replicas, too; see Replica::set_all_reduce()
+  bool held = false;             ///< gathered by unshard(), for the forward to come
+  bool reshard = true;           ///< freed after forward; see Replica::set_reshard()
+  bool reshard_backward = true;  ///< and after backward; see Replica::set_reshard_after_backward()
 };
 
 class Replica : public Keeper,
@@ -103,6 +104,7 @@ class Replica : public Keeper,
   bool reshards_after_forward() const;
   /// Between two steps, for the units at and below a path.
   void set_reshard(bool on, const std::string& path);
+  void set_reshard_after_backward(bool on, const std::string& path);
   /// Begins to gather the units at and below a path, for the forward to come; frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);
@@ -183,6 +185,7 @@ class Replica : public Keeper,
   void wait_unsharded(ModuleState& state);
   void free(ModuleState& state);
   void free_if_done(ModuleState& state);
+  void free_after_backward();
   std::vector<ModuleState*> states_below(const char* what, const std::string& path) const;
   template <class Say>
   bool tell_nested(const std::string& path, const Say& say);

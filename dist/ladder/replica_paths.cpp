@@ -86,6 +86,24 @@ void Replica::set_reshard(bool on, const std::string& path) {
   set_states("set_reshard_after_forward", path, [on](ModuleState& state) { state.reshard = on; });
 }
 
+void Replica::set_reshard_after_backward(bool on, const std::string& path) {
+  check(!in_forward_ && !in_backward_, "set_reshard_after_backward: '", path,
+        "': inside forward and backward units stay as they are");
+  set_states("set_reshard_after_backward", path,
+             [on](ModuleState& state) { state.reshard_backward = on; });
+}
+
+// What stays is what unshard() would have gathered for the next forward.
+void Replica::free_after_backward() {
+  for (const auto& state : module_states_) {
+    state->held = !state->reshard_backward;
+    for (Unit* unit : state->units) {
+      if (state->held) unit->rest();
+    }
+  }
+  reset(true);
+}
+
 bool Replica::reshards_after_forward() const {
   return std::any_of(module_states_.begin(), module_states_.end(),
                      [](const auto& state) { return state->reshard; });

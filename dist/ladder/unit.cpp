@@ -360,6 +360,14 @@ void Unit::reshard() {
   show_shards();
 }
 
+void Unit::rest() {
+  if (!owns_storage_) return reshard();
+  if (state_ != State::unsharded) return;
+  state_ = State::gathering;
+  gathers_ = false;
+  show_shards();
+}
+
 void Unit::show_shards() {
   for (Member& member : members_) {
     member.shown = {};

@@ -115,6 +115,8 @@ class Unit {
   void wait_unsharded();
   /// Frees what was gathered; the module sees the shards.
   void reshard();
+  /// The module sees the shards, and what was gathered stays for the next wait_unsharded().
+  void rest();
   bool sharded() const { return state_ == State::sharded; }
   /// Shards have memory of their own, so that there is something to free.
   bool owns_storage() const { return owns_storage_; }

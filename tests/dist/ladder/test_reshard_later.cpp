@@ -59,6 +59,57 @@ TEST_CASE("units that are set to stay are gathered once a step, with the same bi
   });
 }
 
+TEST_CASE(
+    "units that stay after backward are gathered anew only after a step, with the same bits") {
+  dist::run_ranks(2, [](dist::Communicator& world) {
+    const auto model = make_subject(Subject::gpt), other = make_subject(Subject::gpt);
+    const auto fsdp = dist::fully_shard(*model, world, {.unit = dist::each<nn::Block>()});
+    const auto there = dist::fully_shard(*other, world, {.unit = dist::each<nn::Block>()});
+    const auto ours = make_method(Method::adamw, model->parameters());
+    const auto theirs = make_method(Method::adamw, other->parameters());
+    const std::string first = "transformer.h.0", second = "transformer.h.1";
+    int pass = 0;
+    const auto check_pass = [&](int times_root, int times_first, int times_second) {
+      auto times = gathered_in_step(fsdp, *model, world, pass);
+      subject_loss(Subject::gpt, *other, pass++, world.rank()).backward();
+      expect(times["root"] == times_root, "root is gathered ", times["root"], " times");
+      expect(times[first] == times_first, first, " is gathered ", times[first], " times");
+      expect(times[second] == times_second, second, " is gathered ", times[second], " times");
+      const auto here = model->parameters(), expected = other->parameters();
+      for (size_t i = 0; i < here.size(); ++i) {
+        expect(partition(here[i]) != nullptr && here[i].ndim() == 1, "a shard between two passes");
+        expect(same(here[i].grad().array(), expected[i].grad().array()), "gradients");
+      }
+    };
+    const auto step = [&] {
+      finish_step(*model, *ours, 0.5);
+      finish_step(*other, *theirs, 0.5);
+    };
+    fsdp.set_reshard_after_backward(false, first);
+    check_pass(1, 2, 2);
+    check_pass(1, 1, 2);  // it is freed after forward alone
+    fsdp.set_reshard_after_forward(false);
+    check_pass(1, 0, 1);
+    step();
+    check_pass(1, 1, 1);
+    {
+      const NoGrad no_grad;  // nothing stays where no backward follows
+      subject_loss(Subject::gpt, *model, 0, world.rank());
+    }
+    fsdp.set_reshard_after_backward(false);
+    check_pass(1, 1, 1);
+    check_pass(0, 0, 0);
+    expect(same_state(fsdp.full_state_dict(), there.full_state_dict()), "whole values");
+    check_pass(1, 1, 1);
+    step();
+    check_pass(1, 1, 1);
+    fsdp.set_reshard_after_backward(true);
+    check_pass(0, 0, 0);
+    expect(current_ledger().live(MemoryTag::communication) == 0, "nothing is gathered");
+    check_pass(1, 1, 1);
+  });
+}
+
 TEST_CASE("what stays is set for units of shards, by paths, on all ranks alike") {
   const auto error_of_rank_0 = [](const dist::RankProgram& program) {
     return errors_of(2, program)[0];
@@ -76,6 +127,11 @@ TEST_CASE("what stays is set for units of shards, by paths, on all ranks alike")
                dist::ZeRO(*model, world, {.stage = 2}).set_reshard_after_forward(false);
              }),
              ContainsSubstring("only units of fully_shard() and ZeRO-3"));
+  CHECK_THAT(error_of_rank_0([&](dist::Communicator& world) {
+               const auto model = make_subject(Subject::gpt);
+               dist::DDP(*model, world).set_reshard_after_backward(false);
+             }),
+             ContainsSubstring("set_reshard_after_backward: '': only units of fully_shard()"));
   CHECK_THAT(error_of_rank_0([&](dist::Communicator& world) {
                const auto model = make_subject(Subject::gpt);
                shard(*model, world).set_reshard_after_forward(world.rank() == 0);

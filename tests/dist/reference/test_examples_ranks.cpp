@@ -74,6 +74,28 @@ TEST_CASE("example: set_reshard_after_forward") {
   CHECK(right);
 }
 
+TEST_CASE("example: set_reshard_after_backward") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    nn::Sequential model{nn::Linear(2, 4), nn::Linear(4, 2)};
+    int times = 0;
+    const auto fsdp = dist::fully_shard(
+        model, world, {.unit = dist::each<nn::Linear>(), .reshard_after_forward = false});
+    fsdp.on_event([&](const dist::Event& event) {
+      if (event.kind == dist::Event::Kind::gather) ++times;
+    });
+    //! [set_reshard_after_backward]
+    for (int micro = 0; micro < 4; ++micro) {
+      fsdp.set_reshard_after_backward(micro + 1 == 4);  // all four gather once
+      fsdp.set_requires_gradient_sync(micro + 1 == 4);  // and average once
+      model(ones({3, 2})).sum().backward();
+    }
+    //! [set_reshard_after_backward]
+    if (times != 2) right = false;
+  });
+  CHECK(right);
+}
+
 TEST_CASE("example: register_comm_hook") {
   std::atomic<bool> right = true;
   dist::run_ranks(2, [&](dist::Communicator& world) {
