@@ -1,5 +1,5 @@
 // The right-hand sides of docs/pytorch.md, compiled and run: tests/scripts/test_pytorch_page looks
-// for each of them in this file and in test_page_pytorch_distributions.cpp.
+// for each of them in this file and in its neighbours of similar names.
 #include <sstream>
 #include <type_traits>
 #include <vector>
@@ -10,7 +10,6 @@
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/gradcheck.h>
 #include <hero/core/npy.h>
-#include <hero/dist/dist.h>
 #include <hero/nn/data/data.h>
 #include <hero/nn/nn.h>
 #include <hero/nn/summary.h>
@@ -342,57 +341,4 @@ TEST_CASE("the page for PyTorch's users: data and saving") {
   CHECK(checkpoint.resume() == 100);
   nn::MetricsWriter metrics(run);
   metrics.write(100, {{"train/loss", 0.5}});
-}
-
-TEST_CASE("the page for PyTorch's users: ranks") {
-  dist::run_ranks(2, [](dist::Communicator& world) {
-    manual_seed(0);
-    const Tensor x = ones({4}), all = empty({8});
-    world.all_reduce(x.array());
-    check(x.to_vector<float>() == std::vector<float>(4, 2.0F), "the sum of ones on two ranks");
-    world.all_reduce(x.array(), {.op = dist::ReduceOp::mean});
-    world.broadcast(x.array(), 0);
-    world.all_gather(all.array(), x.array());
-    world.barrier();
-    world.out() << "rank " << world.rank() << " of " << world.size() << "\n";
-    const dist::Communicator mine = world.split(world.rank(), 0);
-    Net ddp_model, zero_model, model, inner;
-    dist::DDP ddp(ddp_model, world);
-    ddp.register_comm_hook(dist::fp16_compress_hook());
-    {
-      const auto local = ddp.no_sync();
-      ddp(ones({2, 6})).sum().backward();
-    }
-    dist::ZeRO zero1(zero_model, world, {.stage = 1});
-    const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
-    for (const bool last : {false, true}) {
-      fsdp.set_requires_gradient_sync(last);
-      fsdp(ones({2, 6})).sum().backward();
-      const bool averaged = model.parameters().back().grad().defined();
-      check(averaged == last, "gradients are averaged in the last micro-batch");
-    }
-    const dist::Mesh mesh(world, {{"replicate", 1}, {"shard", 2}});
-    dist::fully_shard(inner, mesh,
-                      {.mixed_precision = {.parameters = kBFloat16, .reduce = kFloat32}});
-    Net grad_op, stage2;
-    dist::fully_shard(grad_op, world, {.reshard_after_forward = false});
-    const dist::ZeRO zero2(stage2, world, {.stage = 2});
-    const nn::StateDict state = fsdp.full_state_dict();
-    const auto whole = fsdp.summon_full_parameters();
-    if (mine.size() != 1 || state.empty()) fail("a group of one rank, and a state");
-  });
-  const hero_test::TempDir dir;
-  const std::string run = dir / "run", path = dir / "model.safetensors";
-  dist::run_ranks(2, [&](dist::Communicator& world) {
-    Net model;
-    const dist::ZeRO zero3(model, world, {.stage = 3, .offload = {.optimizer = true}});
-    optim::AdamW adamw(model.parameters());
-    dist::Checkpointer checkpoint(run, world);
-    checkpoint.track("model", model);
-    checkpoint.track("optimizer", adamw);
-    checkpoint.save(100, {.async = true});
-    checkpoint.wait();
-    dist::save_full(path, world, model);
-    dist::load_full(path, world, model);
-  });
 }
