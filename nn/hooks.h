@@ -27,6 +27,8 @@ using ForwardWrapper =
 struct HookOptions {
   /// The hook only prepares parameters, so a parent may fuse the module.
   bool for_parameters = false;
+  /// The hook is called before those that are there, and not after them.
+  bool prepend = false;
 };
 /// Options of forward hooks.
 struct ForwardHookOptions {

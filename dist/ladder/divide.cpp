@@ -30,6 +30,15 @@ bool is_shard(const Tensor& leaf) {
   return part->boxes.empty() || !all || keeper(leaf) != nullptr;
 }
 
+// What a spectral norm or weight norm has made: it holds parameters of the layer above, and is
+// never called itself.
+constexpr std::string_view kComputed = "parametrizations";
+
+bool only_holds(const std::string& path) {
+  return path.starts_with(kComputed) ||
+         path.find("." + std::string(kComputed)) != std::string::npos;
+}
+
 // The first of these names that stands for this tensor; "" if none does.
 template <class Slots>
 std::string name_among(const std::vector<std::string>& names, const Slots& slots,
@@ -72,8 +81,8 @@ UnitPolicy at_least(int64_t numel) {
 UnitPolicy each_with_parameters() {
   return [](const Candidate& c) {
     for (const auto& [name, slot] : c.module.slots()) {
-      if (slot->kind == nn::Slot::Kind::parameter && name.find('.') == std::string::npos)
-        return true;
+      if (slot->kind != nn::Slot::Kind::parameter) continue;
+      if (name.find('.') == std::string::npos || only_holds(name)) return true;
     }
     return false;
   };
@@ -151,6 +160,7 @@ void add_units(Replica& replica, std::vector<Member> members, const UnitPolicy& 
   std::map<std::string, size_t> owner;  // parameter's name to the module whose unit it is in
   for (size_t m = modules.size(); m-- > 1;) {
     const auto& [path, module] = modules[m];
+    if (only_holds(path)) continue;
     int64_t numel = 0;
     std::vector<std::string> free;
     for (const Member& member : members) {

@@ -64,7 +64,7 @@ void Replica::install() {
           self->meet(*state, module);
           return self->before_forward(*state, in);
         },
-        {.for_parameters = true});
+        {.for_parameters = true, .prepend = true});  // others compute with whole parameters
     state->module->register_forward_hook(
         [self, state](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
           return self->after_forward(*state, out);

@@ -58,10 +58,11 @@ namespace {
 
 template <class F>
 HookHandle append(std::vector<Hook<F>>& list, F hook,
-                  std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
-  list.push_back({std::move(hook), std::make_shared<std::atomic<bool>>(true)});
-  kind.push_back(list.back().alive);
-  return HookHandle(list.back().alive);
+                  std::vector<std::shared_ptr<std::atomic<bool>>>& kind, bool prepend = false) {
+  const auto alive = std::make_shared<std::atomic<bool>>(true);
+  list.insert(prepend ? list.begin() : list.end(), {std::move(hook), alive});
+  kind.push_back(alive);
+  return HookHandle(alive);
 }
 
 bool any_alive(const std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
@@ -221,7 +222,8 @@ bool Module::has_hooks() const {
   return has_hooks_for_values() || (hooks_ && any_alive(hooks_->for_parameters));
 }
 HookHandle Module::add_forward_pre(ForwardPreHook hook, const HookOptions& options) {
-  return append(hooks().forward_pre, std::move(hook), hooks().kind(options.for_parameters));
+  return append(hooks().forward_pre, std::move(hook), hooks().kind(options.for_parameters),
+                options.prepend);
 }
 HookHandle Module::add_forward(ForwardHook hook, const ForwardHookOptions& options) {
   HookHandle handle =
@@ -232,13 +234,16 @@ HookHandle Module::add_forward(ForwardHook hook, const ForwardHookOptions& optio
 HookHandle Module::register_forward_wrapper(ForwardWrapper wrapper, const HookOptions& options) {
   check(!any_alive(hooks().wrapper), type_name(),
         ": has a forward wrapper already; remove it first");
-  return append(hooks().wrapper, std::move(wrapper), hooks().kind(options.for_parameters));
+  return append(hooks().wrapper, std::move(wrapper), hooks().kind(options.for_parameters),
+                options.prepend);
 }
 HookHandle Module::add_backward_pre(BackwardPreHook hook, const HookOptions& options) {
-  return append(hooks().backward_pre, std::move(hook), hooks().kind(options.for_parameters));
+  return append(hooks().backward_pre, std::move(hook), hooks().kind(options.for_parameters),
+                options.prepend);
 }
 HookHandle Module::add_backward(BackwardHook hook, const HookOptions& options) {
-  return append(hooks().backward, std::move(hook), hooks().kind(options.for_parameters));
+  return append(hooks().backward, std::move(hook), hooks().kind(options.for_parameters),
+                options.prepend);
 }
 
 Tensor Module::operator()(const Tensor& x) {

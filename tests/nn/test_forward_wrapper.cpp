@@ -101,3 +101,19 @@ TEST_CASE("full backward hooks get the module where it has moved, and none that 
   CHECK_THROWS_WITH(three.backward(), ContainsSubstring("is not there any more; keep it until"));
   CHECK(x.grad().to_vector<float>() == std::vector<float>{4.0f, 4.0f});
 }
+
+TEST_CASE("a hook that is prepended is called before those that are there") {
+  WrappedDouble module;
+  std::string order;
+  const auto add = [&order](const char* name) {
+    return [&order, name](nn::Module&, const nn::Tensors&) { order += name; };
+  };
+  const auto first = module.register_forward_pre_hook(add("a"));
+  auto second = module.register_forward_pre_hook(add("b"), {.prepend = true});
+  const auto third = module.register_forward_pre_hook(add("c"));
+  module(ones({1}));
+  CHECK(order == "bac");
+  second.remove();
+  module(ones({1}));
+  CHECK(order == "bacac");
+}
