@@ -180,8 +180,9 @@ void Replica::start_forward() {
   for (const Replica* replica : all()) replica->check_not_summoned("forward");
   for (Replica* replica : all()) replica->reset(true);
   if (joining_) tell_before_forward();
-  // A rank that has no data knows no order.
-  if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_) {
+  // A rank that has no data knows no order, and one may evaluate alone.
+  if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_ &&
+      grad_enabled()) {
     rebuild_buckets();
   }
   former_order_ = std::move(order_);

@@ -242,6 +242,30 @@ TEST_CASE("lbfgs under DDP searches by the mean of all ranks' losses") {
   }
 }
 
+TEST_CASE("one rank may evaluate alone under DDP") {
+  const auto train = [](bool evaluates) {
+    nn::StateDict state;
+    run_ranks(3, [&](Communicator& world) {
+      auto model = make_subject(Subject::mlp);
+      climb(Rung::ddp, Subject::mlp, *model, world);
+      optim::SGD sgd(model->parameters(), {.lr = 0.1});
+      for (int step = 0; step < 3; ++step) {
+        subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+        sgd.step();
+        sgd.zero_grad();
+        if (!evaluates || world.rank() != 1) continue;
+        const NoGrad no_grad;
+        model->eval();
+        (*model)(ones({1, 7}));
+        model->train();
+      }
+      if (world.rank() == 0) state = model->state_dict();
+    });
+    return state;
+  };
+  CHECK(same_state(train(true), train(false)));
+}
+
 TEST_CASE("lbfgs refuses parameters of which only some are averaged, and no_sync()") {
   const auto step = [](optim::LBFGS& lbfgs, Rows& rows, const Tensor& factor) {
     lbfgs.step([&] {
