@@ -6,6 +6,7 @@
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
 #include <hero/dist/autotune.h>
+#include <hero/dist/checkpoint/agree.h>
 
 namespace hero::dist {
 
@@ -60,9 +61,14 @@ Tuned autotune(const Communicator& world, const std::vector<TuneCandidate>& cand
   check(!candidates.empty(), "autotune: no candidates");
   check(options.steps > 0, "autotune: steps must be positive: ", options.steps);
   std::vector<TuneEntry> entries;
+  std::string lines = std::to_string(options.steps) + " steps\nmemory of " +
+                      std::to_string(options.memory) + " bytes\n";
   for (const TuneCandidate& candidate : candidates) {
     entries.push_back({.name = candidate.name, .planned = candidate.planned});
+    lines += "candidate '" + candidate.name + "'\n";
   }
+  same_lines(world, "autotune: ranks try different things", lines,
+             "give all ranks the same candidates in the same order", "autotune");
   std::vector<size_t> order(candidates.size()), alive;
   std::iota(order.begin(), order.end(), size_t{0});
   alive = order;

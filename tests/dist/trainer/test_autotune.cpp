@@ -145,6 +145,15 @@ TEST_CASE("autotune: nothing to try is an error") {
                "autotune: candidate 'none' has no step",
            "no step");
   });
+  const auto errors = errors_of(2, [](Communicator& world) {
+    const auto make = [] { return std::function<void()>([] {}); };
+    autotune(world, {{"one", make}, {world.rank() == 0 ? "two" : "three", make}});
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, Catch::Matchers::ContainsSubstring(
+                          "autotune: ranks try different things: rank 0 has candidate 'two', rank "
+                          "1 has candidate 'three'"));
+  }
 }
 
 }  // namespace
