@@ -152,7 +152,13 @@ void Replica::fetch_again(ModuleState& state) {
 // added up under no_sync() are no mean and stay.
 void Replica::put_aside() {
   const bool alone = groups_.ranks() == 1 && options_.units.divide_by == 0.0;
-  if (shards() || alone || unsent_) return;
+  if (alone || (unsent_ && !shards())) return;
+  const bool adds = std::any_of(parameters_.begin(), parameters_.end(), [](const auto& entry) {
+    return entry.unit->members()[entry.member].leaf.grad().defined();
+  });
+  // A rank that has left out zero_grad() would step apart from the others.
+  if (adds) owners_->declare("backward adds to the gradients of one before");
+  if (shards()) return;
   for (const ParameterEntry& entry : parameters_) {
     Member& member = entry.unit->members()[entry.member];
     member.aside = member.full.grad();

@@ -242,6 +242,24 @@ TEST_CASE("lbfgs under DDP searches by the mean of all ranks' losses") {
   }
 }
 
+TEST_CASE("a rank that leaves out zero_grad() is told so") {
+  for (const Rung rung : kAll) {
+    CAPTURE(name(rung));
+    const auto errors = errors_of(4, [&](Communicator& world) {
+      auto model = make_subject(Subject::mlp);
+      climb(rung, Subject::mlp, *model, world);
+      optim::SGD sgd(model->parameters(), {.lr = 0.1});
+      for (int step = 0; step < 3; ++step) {
+        subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+        sgd.step();
+        if (step == 0 || world.rank() != 2) sgd.zero_grad();
+      }
+    });
+    check_all(errors, {"ranks disagree on what they did before", "rank 2 says",
+                       "backward adds to the gradients of one before"});
+  }
+}
+
 TEST_CASE("one rank may evaluate alone under DDP") {
   const auto train = [](bool evaluates) {
     nn::StateDict state;
