@@ -39,12 +39,14 @@ struct UnitInfo {
 
 /// Options of DataParallel::summon_full_parameters().
 struct SummonOptions {
-  bool writeback = true;  ///< true: what is written to the whole parameters is kept
+  /// True: what is written to the whole parameters is kept, of units to which anything was written.
+  bool writeback = true;
 };
 
 /// While it lives, the module has its whole parameters, in their own dtype, and needs the memory
-/// for them. Its constructor is a collective, its destructor is not. A forward pass, another of its
-/// kind and full_state_dict() are Errors meanwhile, and no backward pass may run.
+/// for them; gradients stay with the shards, which optimizers step meanwhile, too. Its constructor
+/// is a collective, its destructor is not. A forward pass, another of its kind and
+/// full_state_dict() are Errors meanwhile, and no backward pass may run.
 class FullParameters {
  public:
   /// For DataParallel::summon_full_parameters().
@@ -56,6 +58,7 @@ class FullParameters {
  private:
   std::shared_ptr<Replica> replica_;
   std::vector<std::vector<Array>> rows_;  // of each replica that shards
+  std::vector<uint32_t> versions_;        // of all rows, when they were gathered
   bool writeback_;
 };
 

@@ -39,7 +39,10 @@ FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOpt
     each->reset();
     rows_.emplace_back();
     if (!each->shards()) continue;
-    for (const auto& unit : each->units()) rows_.back().push_back(unit->gather_row());
+    for (const auto& unit : each->units()) {
+      rows_.back().push_back(unit->gather_row());
+      versions_.push_back(rows_.back().back().storage().version());
+    }
     each->show(rows_.back());
   }
 }
@@ -47,10 +50,13 @@ FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOpt
 FullParameters::~FullParameters() {
   if (!replica_) return;  // it was moved from
   const std::vector<Replica*> all = replica_->all();
+  auto version = versions_.begin();
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (!all[i]->shards()) continue;
-    for (size_t unit = 0; unit < rows_[i].size() && writeback_; ++unit) {
-      all[i]->units()[unit]->scatter_row(rows_[i][unit]);
+    for (size_t unit = 0; unit < rows_[i].size(); ++unit) {
+      const Array& row = rows_[i][unit];
+      const bool written = row.storage().version() != *version++;  // or a step has set the shards
+      if (writeback_) all[i]->units()[unit]->scatter_row(row, written);
     }
     all[i]->hide();
   }

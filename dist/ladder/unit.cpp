@@ -389,8 +389,8 @@ Array Unit::gather_row() const {
   return row;
 }
 
-void Unit::scatter_row(const Array& row) {
-  copy(part(row, own_), shard_);
+void Unit::scatter_row(const Array& row, bool written) {
+  if (written) copy(part(row, own_), shard_);
   shard_.storage().bump_version();  // also where this rank's part is empty: all must know
 }
 

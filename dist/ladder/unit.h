@@ -142,8 +142,8 @@ class Unit {
   const core::Storage& storage() const { return full_.storage(); }
   /// All parameters, gathered into new memory in the shards' dtype.
   Array gather_row() const;
-  /// Takes this rank's part of such a row over.
-  void scatter_row(const Array& row);
+  /// Takes this rank's part of such a row over, if anything was written to the row.
+  void scatter_row(const Array& row, bool written);
   /// \}
 
   /// \name Gradients

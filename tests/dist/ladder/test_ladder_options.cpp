@@ -37,6 +37,36 @@ TEST_CASE("while whole parameters are summoned, nothing else shows or computes w
   }
 }
 
+TEST_CASE("a step while whole parameters are summoned is kept") {
+  const auto train = [](bool summons, bool writes) {
+    nn::StateDict state;
+    run_ranks(2, [&](Communicator& world) {
+      const auto model = make_subject(Subject::mlp);
+      const auto parallel = fully_shard(*model, world, {.unit = each<nn::Linear>()});
+      const auto sgd = make_method(Method::sgd, model->parameters());
+      subject_loss(Subject::mlp, *model, 0, world.rank()).backward();
+      if (summons) {
+        const FullParameters full = parallel.summon_full_parameters();
+        const NoGrad no_grad;
+        if (writes)
+          model->get_parameter("fc1.bias").fill_(0.5);  // this unit's step is written over
+        sgd->step();
+      } else {
+        sgd->step();
+      }
+      const nn::StateDict whole = parallel.full_state_dict();
+      if (world.rank() == 0) state = whole;
+    });
+    return state;
+  };
+  const nn::StateDict stepped = train(false, false), written = train(true, true);
+  CHECK(same_state(train(true, false), stepped));
+  for (size_t i = 0; i < stepped.size(); ++i) {
+    CAPTURE(stepped[i].name);
+    CHECK(same(written[i].array, stepped[i].array) == !stepped[i].name.starts_with("fc1"));
+  }
+}
+
 TEST_CASE("whole parameters can be summoned, read and written") {
   for (const Rung rung : kSharding) {
     CAPTURE(name(rung));
