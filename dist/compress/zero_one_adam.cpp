@@ -87,6 +87,7 @@ void ZeroOneAdam::step() {
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
   const Kind kind = next_step();
+  std::vector<Array> gradients;  // zeros, too, live until run_batch() reads them
   if (kind == Kind::bits) link_->check_finite(parameters());
   if (kind == Kind::local) link_->check_finite_here(parameters());
   each_state([&](int group, size_t, State& s) {
@@ -96,7 +97,10 @@ void ZeroOneAdam::step() {
   switch (kind) {
     case Kind::variance:
       set_number(kVarianceSteps, number(kVarianceSteps) + 1.0);
-      each_state([&](int group, size_t, State& s) { update(group, s, gradient_or_zeros(s)); });
+      each_state([&](int group, size_t, State& s) {
+        gradients.push_back(gradient_or_zeros(s));
+        update(group, s, gradients.back());
+      });
       run_batch();
       count_variance_step();
       break;

@@ -34,6 +34,40 @@ TEST_CASE("one_bit: 0/1 Adam has the bits of one process that simulates its work
   }
 }
 
+namespace {
+
+struct Partly : nn::Module {
+  nn::Linear& used = add<nn::Linear>("used", 5, 3);
+  std::vector<nn::Linear*> unused;
+  Partly() {
+    for (int i = 0; i < 12; ++i) {
+      unused.push_back(&add<nn::Linear>("unused" + std::to_string(i), 5, 3));
+    }
+  }
+  Tensor forward(const Tensor& x) override { return used(x); }
+};
+
+}  // namespace
+
+TEST_CASE("one_bit: 0/1 Adam takes what has no gradient as if it were zero") {
+  run_ranks(4, [](Communicator& world) {
+    manual_seed(4);
+    Partly model;
+    const DDP ddp(model, world, {.find_unused_parameters = true});
+    ZeroOneAdam adam(ddp, model.parameters(), {.lr = 0.1, .var_update_scaler = 1});
+    const Array before = model.unused[5]->weight.array().clone();
+    const Array bias = model.unused[11]->bias.array().clone();
+    for (int step = 0; step < 9; ++step) {
+      const auto seed = static_cast<uint64_t>(4 * step + world.rank());
+      square(model(Tensor(noise({4, 5}, kFloat32, seed)))).sum().backward();
+      adam.step();
+      adam.zero_grad();
+      expect(same(model.unused[5]->weight.array(), before), "stays in step ", step);
+      expect(same(model.unused[11]->bias.array(), bias), "stays in step ", step);
+    }
+  });
+}
+
 TEST_CASE("one_bit: 0/1 Adam is saved where its ranks are the same, and resumes bit for bit") {
   const hero_test::TempDir dir;
   std::vector<Floats> expected(2), got(2);
