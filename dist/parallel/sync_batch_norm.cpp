@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/collectives.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/op.h>
@@ -66,6 +67,9 @@ Tensor SyncBatchNorm::forward(const Tensor& x) {
   const DType wide = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const int64_t N = x.size(0), C = num_features;
   const Tensor y = x.to(wide).reshape({N, C, -1});
+  check(group_->size() > 1 || N * y.size(2) > 1,
+        "SyncBatchNorm: training needs more than one value per channel: ", x.shape(),
+        " on the only rank; use a larger batch or eval()");
   const auto samples = [&](const Tensor& each) { return unsqueeze(repeated_rows(each, N), -1); };
   const auto sum_of_samples = [](const Tensor& t) { return record(SumOfRows(), sum(t, {-1})); };
   const Tensor size =
@@ -81,7 +85,7 @@ Tensor SyncBatchNorm::forward(const Tensor& x) {
   Tensor out = centred * samples(copies(1 / sqrt(variance + options().eps)));
   if (weight.defined()) out = out * samples(weight.to(wide));
   if (bias.defined()) out = out + samples(bias.to(wide));
-  if (training() && running_mean.defined()) {
+  if (training() && running_mean.defined() && !recomputing()) {
     const NoGrad no_grad;
     const double momentum = next_momentum();
     const Tensor unbiased = variance.detach() * (count / (count - 1));

@@ -5,6 +5,7 @@
 #include "dist/ladder/ladder.h"
 #include "support/catch.h"
 
+#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/collectives.h>
 #include <hero/autograd/gradcheck.h>
 #include <hero/dist/ladder/owners.h>
@@ -140,6 +141,33 @@ TEST_CASE("a norm over ranks alone has the same bits on any power of two", "[syn
     });
     if (ranks > 1) CHECK(alone.difference(found) == "");
   }
+}
+
+TEST_CASE("a checkpoint counts a batch of all ranks once, and a single value has no variance",
+          "[sync_batch_norm]") {
+  const auto train = [](bool again) {
+    nn::StateDict state;
+    dist::run_ranks(2, [&](dist::Communicator& world) {
+      manual_seed(6);
+      NormNet net;
+      dist::convert_sync_batch_norm(net, world);
+      const dist::DDP ddp(net, world);
+      for (int step = 0; step < 2; ++step) {
+        const Tensor x(
+            noise({3, 2, 5, 5}, kFloat32, static_cast<uint64_t>(2 * step + world.rank())));
+        square(again ? checkpoint(net, x) : net(x)).sum().backward();
+      }
+      if (world.rank() == 0) state = net.state_dict();
+    });
+    return state;
+  };
+  CHECK(same_state(train(true), train(false)));
+  const auto errors = errors_of(1, [](dist::Communicator& world) {
+    dist::SyncBatchNorm norm(3, world);
+    norm(ones({1, 3}));
+  });
+  CHECK_THAT(errors[0],
+             ContainsSubstring("training needs more than one value per channel: [1, 3]"));
 }
 
 TEST_CASE("second derivatives go through a norm over ranks", "[sync_batch_norm]") {
