@@ -194,7 +194,7 @@ class TransformedDistribution : public Distribution {
       : TransformedDistribution(std::make_shared<const D>(of),
                                 Transforms{std::make_shared<const T>(list)...}) {}
   /// The same, of a distribution and transforms that are shared.
-  TransformedDistribution(std::shared_ptr<const Distribution> of, Transforms list);
+  TransformedDistribution(const std::shared_ptr<const Distribution>& of, const Transforms& list);
   const char* name() const override { return "TransformedDistribution"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor cdf(const Tensor& value) const override;

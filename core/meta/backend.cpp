@@ -59,8 +59,8 @@ class MetaBackend final : public AskingBackend {
   void chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
                  const Shape& shape, const Array& out) override {
     if (kernels_of(out.device()) == DeviceType::cuda) {
-      Backend::chain_sum(steps, inputs, compute, shape,
-                         out);  // NOLINT(bugprone-parent-virtual-call)
+      // NOLINTNEXTLINE(bugprone-parent-virtual-call)
+      Backend::chain_sum(steps, inputs, compute, shape, out);
     } else {
       AskingBackend::chain_sum(steps, inputs, compute, shape, out);
     }

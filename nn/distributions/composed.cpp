@@ -137,8 +137,8 @@ TransformedDistribution::EventDims::EventDims(const Distribution& base,
   }
 }
 
-TransformedDistribution::TransformedDistribution(std::shared_ptr<const Distribution> of,
-                                                 Transforms list)
+TransformedDistribution::TransformedDistribution(const std::shared_ptr<const Distribution>& of,
+                                                 const Transforms& list)
     : TransformedDistribution(of, list, EventDims(*of, list), transformed(*of, list)) {}
 
 TransformedDistribution::TransformedDistribution(std::shared_ptr<const Distribution> of,

@@ -1,6 +1,4 @@
 // The likeliest values.
-#include <limits>
-
 #include <hero/autograd/math_ops.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
@@ -9,8 +7,6 @@
 namespace hero::distributions {
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 template <class D>
 Tensor at_loc(const D& d) {

@@ -97,12 +97,11 @@ Shape one_more(Shape event) {
   return event;
 }
 
-// log(K - 1), .., log 1.
+}  // namespace
+
 Tensor log_parts_left(const Tensor& like) {
   return log(flip(arange(like.size(-1), beside(like)) + 1, {0}));
 }
-
-}  // namespace
 
 LogisticNormal::LogisticNormal(const Normal& numbers)
     : Distribution(without_last(without_last(one_more(numbers.batch_shape()))),

@@ -10,6 +10,7 @@
 namespace hero::distributions {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kEuler = 0.57721566490153286061;  // Euler's gamma
 
 /// Throws an Error that shows the first of these numbers for which a condition does not hold.
@@ -33,6 +34,10 @@ Tensor factor_of(const char* name, const Spread& spread);
 Tensor log_determinant(const Tensor& factor);
 /// From 1 to the next number of a floating dtype.
 double epsilon_of(DType dtype);
+
+/// log(K - 1), .., log 1 for K - 1 numbers in the last dimension of `like`: the logarithms of how
+/// many parts are left when a stick is broken.
+Tensor log_parts_left(const Tensor& like);
 
 /// Numbers of [0, 1] that are moved inside by the rounding error of 1.
 Tensor within_unit(const Tensor& x);

@@ -8,11 +8,7 @@
 
 namespace hero::distributions {
 
-namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
+namespace {}  // namespace
 
 Weibull::Weibull(const Tensor& s, const Tensor& c) : Weibull(broadcast("Weibull", {s, c})) {}
 

@@ -20,12 +20,6 @@ Tensor beside_of(const Tensor& exponent, const Tensor& x) {
   return exponent.ndim() > 0 ? exponent : exponent.to(x.dtype()).to(x.device());
 }
 
-// The numbers left to break off, and log of it, for K - 1 numbers.
-Tensor log_parts_left(const Tensor& x) {
-  const int64_t n = x.size(-1);
-  return log(arange(n, 0, -1, beside(x)));
-}
-
 Tensor without_last_part(const Tensor& y) { return y.narrow(-1, 0, y.size(-1) - 1); }
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace hero::core::cpu {
 
 // The elements of an input, or the one that stands for all.
 template <class T, bool kRepeated>
-struct Elements {
-  explicit Elements(const std::byte* from) : all(reinterpret_cast<const T*>(from)) {
+struct InputElements {
+  explicit InputElements(const std::byte* from) : all(reinterpret_cast<const T*>(from)) {
     if constexpr (kRepeated) one = *all;
   }
   T operator[](int64_t i) const {
@@ -28,22 +28,22 @@ void run_map_as(int64_t n, const std::byte* const* inputs, std::byte* out) {
   const F f;
   auto* result = reinterpret_cast<Out*>(out);
   // ivdep: an output may be one of the inputs, but element i only ever meets element i.
-  const Elements<T, (kRepeated & 1u) != 0> a(inputs[0]);
+  const InputElements<T, (kRepeated & 1u) != 0> a(inputs[0]);
   if constexpr (F::arity == 1) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) result[i] = f(a[i]);
   } else {
-    const Elements<T, (kRepeated & 2u) != 0> b(inputs[1]);
+    const InputElements<T, (kRepeated & 2u) != 0> b(inputs[1]);
     if constexpr (F::arity == 2) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) result[i] = f(a[i], b[i]);
     } else {
-      const Elements<T, (kRepeated & 4u) != 0> c(inputs[2]);
+      const InputElements<T, (kRepeated & 4u) != 0> c(inputs[2]);
       if constexpr (F::arity == 3) {
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) result[i] = f(a[i], b[i], c[i]);
       } else {
-        const Elements<T, (kRepeated & 8u) != 0> d(inputs[3]);
+        const InputElements<T, (kRepeated & 8u) != 0> d(inputs[3]);
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) result[i] = f(a[i], b[i], c[i], d[i]);
       }

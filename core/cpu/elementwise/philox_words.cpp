@@ -13,47 +13,52 @@ namespace hero::core::cpu {
 namespace {
 
 #if defined(__AVX512F__)
-typedef uint64_t Lanes __attribute__((vector_size(64)));
+typedef uint64_t WideWords __attribute__((vector_size(64)));
 
-Lanes product(Lanes a, Lanes b) { return (Lanes)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
-constexpr Lanes kFirst = {0, 1, 2, 3, 4, 5, 6, 7};
-void store_in_turn(Lanes a, Lanes b, uint32_t* to) {
-  const Lanes both[] = {__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11),
-                        __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
+WideWords product(WideWords a, WideWords b) {
+  return (WideWords)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+}
+constexpr WideWords kFirst = {0, 1, 2, 3, 4, 5, 6, 7};
+void store_in_turn(WideWords a, WideWords b, uint32_t* to) {
+  const WideWords both[] = {__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11),
+                            __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
   std::memcpy(to, both, sizeof(both));
 }
 #else
-typedef uint64_t Lanes __attribute__((vector_size(32)));
+typedef uint64_t WideWords __attribute__((vector_size(32)));
 
-Lanes product(Lanes a, Lanes b) { return (Lanes)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
-constexpr Lanes kFirst = {0, 1, 2, 3};
-void store_in_turn(Lanes a, Lanes b, uint32_t* to) {
-  const Lanes both[] = {__builtin_shufflevector(a, b, 0, 4, 1, 5),
-                        __builtin_shufflevector(a, b, 2, 6, 3, 7)};
+WideWords product(WideWords a, WideWords b) {
+  return (WideWords)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
+constexpr WideWords kFirst = {0, 1, 2, 3};
+void store_in_turn(WideWords a, WideWords b, uint32_t* to) {
+  const WideWords both[] = {__builtin_shufflevector(a, b, 0, 4, 1, 5),
+                            __builtin_shufflevector(a, b, 2, 6, 3, 7)};
   std::memcpy(to, both, sizeof(both));
 }
 #endif
 
-constexpr int kLanes = sizeof(Lanes) / sizeof(uint64_t);
+constexpr int kWideWords = sizeof(WideWords) / sizeof(uint64_t);
 
 }  // namespace
 
 void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words) {
-  static_assert(kPhiloxGroup % kLanes == 0);
-  Lanes keys[philox::kRounds][2];
+  static_assert(kPhiloxGroup % kWideWords == 0);
+  WideWords keys[philox::kRounds][2];
   uint32_t k0 = static_cast<uint32_t>(stream.key), k1 = static_cast<uint32_t>(stream.key >> 32);
   for (auto& key : keys) {
-    key[0] = Lanes{} + k0;
-    key[1] = Lanes{} + k1;
+    key[0] = WideWords{} + k0;
+    key[1] = WideWords{} + k1;
     k0 += philox::kKeyStep0;
     k1 += philox::kKeyStep1;
   }
-  const Lanes first_factor = Lanes{} + philox::kFactor0, second_factor = Lanes{} + philox::kFactor1;
-  for (int i = 0; i < blocks; i += kLanes) {
-    Lanes c0 = kFirst + (first_block + static_cast<uint64_t>(i)), c1 = c0 >> 32;
-    Lanes c2 = Lanes{} + stream.id, c3 = c2 >> 32;
+  const WideWords first_factor = WideWords{} + philox::kFactor0,
+                  second_factor = WideWords{} + philox::kFactor1;
+  for (int i = 0; i < blocks; i += kWideWords) {
+    WideWords c0 = kFirst + (first_block + static_cast<uint64_t>(i)), c1 = c0 >> 32;
+    WideWords c2 = WideWords{} + stream.id, c3 = c2 >> 32;
     for (const auto& key : keys) {
-      const Lanes p0 = product(first_factor, c0), p1 = product(second_factor, c2);
+      const WideWords p0 = product(first_factor, c0), p1 = product(second_factor, c2);
       c0 = (p1 >> 32) ^ c1 ^ key[0];
       c1 = p1;
       c2 = (p0 >> 32) ^ c3 ^ key[1];
