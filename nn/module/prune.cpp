@@ -187,18 +187,21 @@ void global_unstructured(const std::vector<std::pair<Module*, std::string>>& par
                          Scalar amount) {
   const NoGrad no_grad;
   std::vector<Tensor> masks, sizes;
+  std::vector<Shape> shapes;
   for (const auto& [module, name] : parameters) {
     const Pruned at("global_unstructured", *module, name);
     masks.push_back(ravel(at.mask));
     sizes.push_back(ravel(abs(at.original)));
+    shapes.push_back(at.mask.shape());
   }
   check(!masks.empty(), "global_unstructured: there are no parameters");
   const Tensor mask = without_least("global_unstructured", cat(masks), cat(sizes), amount);
   int64_t from = 0;
-  for (const auto& [module, name] : parameters) {
-    const Tensor like = Pruned("global_unstructured", *module, name).mask;
-    set_mask(*module, name, reshape(slice(mask, 0, from, from + like.numel()), like.shape()));
-    from += like.numel();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [module, name] = parameters[i];
+    const int64_t count = shapes[i].numel();
+    set_mask(*module, name, reshape(slice(mask, 0, from, from + count), shapes[i]));
+    from += count;
   }
 }
 
