@@ -97,4 +97,20 @@ inline void same_at_any_threads(const Function& f, const std::vector<Shape>& sha
   CHECK((bits_at(3) == expected));
 }
 
+/// A parameter of the channels of x [N, C, ..], in x's dtype, so that it broadcasts.
+inline Tensor as_channels(const Tensor& parameter, const Tensor& x) {
+  Shape shape = Shape::filled(x.ndim(), 1);
+  shape[1] = x.size(1);
+  return parameter.to(x.dtype()).reshape(shape);
+}
+
+/// The shape of x, and those of the weight and the bias of its channels that are given.
+template <class Given>
+std::vector<Shape> shapes_of(const Shape& x, const Given& given) {
+  std::vector<Shape> shapes{x};
+  if (given.weight) shapes.push_back({x[1]});
+  if (given.bias) shapes.push_back({x[1]});
+  return shapes;
+}
+
 }  // namespace hero::test

@@ -16,12 +16,6 @@ struct Given {
   bool weight, bias, training;
 };
 
-Tensor as_channels(const Tensor& parameter, const Tensor& x) {
-  Shape shape = Shape::filled(x.ndim(), 1);
-  shape[1] = x.size(1);
-  return parameter.to(x.dtype()).reshape(shape);
-}
-
 // Given statistics of C channels.
 Tensor given_mean(int64_t C) { return arange(C) * 0.25 - 1.0; }
 Tensor given_variance(int64_t C) { return arange(C) * 0.5 + 0.75; }
@@ -52,13 +46,6 @@ Function composed_channels(const Given& given) {
     if (given.bias) y = y + as_channels(x.back(), x[0]);
     return Tensors{y};
   };
-}
-
-std::vector<Shape> shapes_of(const Shape& x, const Given& given) {
-  std::vector<Shape> shapes{x};
-  if (given.weight) shapes.push_back({x[1]});
-  if (given.bias) shapes.push_back({x[1]});
-  return shapes;
 }
 
 constexpr Given kAll[] = {{true, true, true},   {true, false, true}, {false, true, true},

@@ -18,12 +18,6 @@ struct Given {
   bool weight, bias;
 };
 
-Tensor as_channels(const Tensor& parameter, const Tensor& x) {
-  Shape shape = Shape::filled(x.ndim(), 1);
-  shape[1] = x.size(1);
-  return parameter.reshape(shape);
-}
-
 Function fused_groups(const Given& given) {
   return [given](const Tensors& x) {
     return Tensors{group_norm(x[0], given.groups, given.weight ? x[1] : Tensor(),
@@ -41,13 +35,6 @@ Function composed_groups(const Given& given) {
     if (given.bias) y = y + as_channels(x.back(), x[0]);
     return Tensors{y};
   };
-}
-
-std::vector<Shape> shapes_of(const Shape& x, const Given& given) {
-  std::vector<Shape> shapes{x};
-  if (given.weight) shapes.push_back({x[1]});
-  if (given.bias) shapes.push_back({x[1]});
-  return shapes;
 }
 
 std::vector<Given> all_of(int64_t channels) {
