@@ -26,10 +26,6 @@ HERO_FORWARD(Sqrt, sqrt)
 HERO_FORWARD(Rsqrt, rsqrt)
 HERO_FORWARD(Sin, sin)
 HERO_FORWARD(Cos, cos)
-HERO_FORWARD(Tan, tan)
-HERO_FORWARD(Atan, atan)
-HERO_FORWARD(Sinh, sinh)
-HERO_FORWARD(Cosh, cosh)
 HERO_FORWARD(LogSigmoid, logsigmoid)
 HERO_FORWARD(Erf, erf)
 HERO_FORWARD(Gelu, gelu)
@@ -38,6 +34,21 @@ HERO_FORWARD(Silu, silu)
 HERO_FORWARD(Mish, mish)
 #undef HERO_FORWARD
 
+struct Exp : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "exp";
+  HERO_HD auto operator()(auto x) const { return math::exp_in_vectors(x); }
+};
+struct Sigmoid : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "sigmoid";
+  HERO_HD auto operator()(auto x) const { return math::sigmoid_in_vectors(x); }
+};
+struct Tanh : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "tanh";
+  HERO_HD auto operator()(auto x) const { return math::tanh_in_vectors(x); }
+};
 struct Neg : OnNumbers {
   static constexpr int arity = 1;
   static constexpr auto name = "neg";
@@ -69,6 +80,16 @@ struct Square : OnNumbers {
   template <class T>
   HERO_HD T operator()(T x) const {
     return wrapping_mul(x, x);
+  }
+};
+/// x^3; of float computed in double and rounded once.
+struct Cube : OnFloats {
+  static constexpr int arity = 1;
+  static constexpr auto name = "pow";
+  template <class T>
+  HERO_HD T operator()(T x) const {
+    const double wide = x;
+    return static_cast<T>(wide * wide * wide);
   }
 };
 struct Reciprocal : OnFloats {
@@ -241,7 +262,7 @@ struct Pow : OnNumbers {
   }
 };
 /// ordinate, abscissa
-struct Atan2 : OnFloats {
+struct Atan2 : OneByOne<OnFloats> {
   static constexpr int arity = 2;
   static constexpr auto name = "atan2";
   template <class T>
@@ -251,7 +272,7 @@ struct Atan2 : OnFloats {
 };
 /// Remainder with the sign of the divisor, as Python's %, exact also where the quotient is large;
 /// an integer divisor of 0 gives 0.
-struct Remainder : OnNumbers {
+struct Remainder : OneByOne<OnNumbers> {
   static constexpr int arity = 2;
   static constexpr auto name = "remainder";
   template <class T>

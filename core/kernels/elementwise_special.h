@@ -12,12 +12,16 @@ namespace hero::core::kernels {
 
 // The functors that only forward to a math function.
 #define HERO_FORWARD(Type, function)                                    \
-  struct Type : OnFloats {                                              \
+  struct Type : OneByOne<OnFloats> {                                    \
     static constexpr int arity = 1;                                     \
     static constexpr auto name = #function;                             \
     HERO_HD auto operator()(auto x) const { return math::function(x); } \
   };
 // One line a function, as in elementwise.h.
+HERO_FORWARD(Tan, tan)
+HERO_FORWARD(Atan, atan)
+HERO_FORWARD(Sinh, sinh)
+HERO_FORWARD(Cosh, cosh)
 HERO_FORWARD(Asin, asin)
 HERO_FORWARD(Acos, acos)
 HERO_FORWARD(Asinh, asinh)
@@ -31,7 +35,7 @@ HERO_FORWARD(Digamma, digamma)
 #undef HERO_FORWARD
 
 /// number, x, y: the function of math_rare.h with this number.
-struct Rare : OnFloats {
+struct Rare : OneByOne<OnFloats> {
   static constexpr int arity = 3;
   static constexpr auto name = "rare";
   template <class T>
@@ -41,7 +45,7 @@ struct Rare : OnFloats {
     return static_cast<T>(math::rare(static_cast<math::Rare>(which), x, y));
   }
 };
-struct Hypot : OnFloats {
+struct Hypot : OneByOne<OnFloats> {
   static constexpr int arity = 2;
   static constexpr auto name = "hypot";
   HERO_HD auto operator()(auto a, auto b) const { return math::hypot(a, b); }
@@ -77,7 +81,7 @@ struct Trunc : OnNumbers {
   }
 };
 /// Remainder with the dividend's sign, as C's; an integer divisor of 0 gives 0.
-struct Fmod : OnNumbers {
+struct Fmod : OneByOne<OnNumbers> {
   static constexpr int arity = 2;
   static constexpr auto name = "fmod";
   template <class T>
@@ -93,7 +97,7 @@ struct Fmod : OnNumbers {
 };
 /// The quotient rounded down, as Python's //: of floats that of the exact remainder; an integer
 /// divisor of 0 gives 0.
-struct FloorDivide : OnNumbers {
+struct FloorDivide : OneByOne<OnNumbers> {
   static constexpr int arity = 2;
   static constexpr auto name = "floor_divide";
   template <class T>
@@ -203,31 +207,6 @@ struct ShiftRight : OnIntegers {
     constexpr T kBits = as<T>(8 * sizeof(T));
     if (places < 0 || places >= kBits) return x < 0 ? as<T>(-1) : T(0);
     return as<T>(x >> places);
-  }
-};
-struct Exp : OnFloats {
-  static constexpr int arity = 1;
-  static constexpr auto name = "exp";
-  HERO_HD auto operator()(auto x) const { return math::exp_in_vectors(x); }
-};
-struct Sigmoid : OnFloats {
-  static constexpr int arity = 1;
-  static constexpr auto name = "sigmoid";
-  HERO_HD auto operator()(auto x) const { return math::sigmoid_in_vectors(x); }
-};
-struct Tanh : OnFloats {
-  static constexpr int arity = 1;
-  static constexpr auto name = "tanh";
-  HERO_HD auto operator()(auto x) const { return math::tanh_in_vectors(x); }
-};
-/// x^3; of float computed in double and rounded once.
-struct Cube : OnFloats {
-  static constexpr int arity = 1;
-  static constexpr auto name = "pow";
-  template <class T>
-  HERO_HD T operator()(T x) const {
-    const double wide = x;
-    return static_cast<T>(wide * wide * wide);
   }
 };
 

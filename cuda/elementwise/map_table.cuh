@@ -90,7 +90,7 @@ constexpr MapKernel<T> strided_or_null() {
 
 template <class F, class S>
 constexpr MapKernel<ComputeOf<S>> vector_or_null() {
-  if constexpr (core::kernels::computes_in<F, ComputeOf<S>>()) {
+  if constexpr (F::vectors && core::kernels::computes_in<F, ComputeOf<S>>()) {
     return &vector_kernel<F, S>;
   } else {
     return nullptr;
