@@ -1,4 +1,6 @@
-# The CUDA backend where the toolkit is found, else cuda/stub.cpp, which has no devices and says what to do.
+# The CUDA backend where there are a toolkit and a GPU (HERO_CUDA=AUTO; with ON where there is a toolkit), else
+# cuda/stub.cpp, which has no devices and says what to do. Its kernels are nearly half of what the whole library
+# takes to compile, and on a machine without a GPU nothing runs them: tests run their sources over tests/cusim.
 # Files with kernels, or with templates of them, are cuda/*.cu; all others are .cpp, which take the
 # host's compiler a third of the time that nvcc needs. Included at file scope: a language cannot be enabled in a function.
 
@@ -8,7 +10,11 @@ if(HERO_CUDA STREQUAL "ON" AND HERO_SANITIZE)
   message(FATAL_ERROR " hero: HERO_CUDA=ON with HERO_SANITIZE: the sanitizers do not know GPUs; "
                       "configure with HERO_CUDA=OFF (tests run the kernels on the CPU)")
 endif()
-if(NOT HERO_CUDA STREQUAL "OFF" AND NOT HERO_SANITIZE)
+# has_gpu() of cmake/run.sh looks for the same files
+file(GLOB hero_gpus /dev/nvidia[0-9]* /dev/dxg)
+if(HERO_CUDA STREQUAL "AUTO" AND NOT hero_gpus)
+  message(STATUS "hero: no GPU found, no CUDA backend (HERO_CUDA=ON builds it where a toolkit is)")
+elseif(NOT HERO_CUDA STREQUAL "OFF" AND NOT HERO_SANITIZE)
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     find_program(hero_nvcc nvcc HINTS /usr/local/cuda/bin)
     if(hero_nvcc)

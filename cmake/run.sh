@@ -98,12 +98,23 @@ show_progress() {
   done
 }
 
+# has_gpu: whether this machine has a GPU that CUDA can use; the same files as in cmake/HeroCuda.cmake.
+has_gpu() { compgen -G "/dev/nvidia[0-9]*" >/dev/null || [ -e /dev/dxg ]; }
+has_nvcc() { command -v nvcc /usr/local/cuda/bin/nvcc >/dev/null; }
+
+# found_here: what CMake looks for only when it configures
+found_here() {
+  if has_gpu; then echo gpu; fi
+  if has_nvcc; then echo nvcc; fi
+}
+
 # build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log, whose
-# last line a terminal shows meanwhile. What want() went without is written down there: it is looked for
-# again once it is installed. HERO_WERROR and HERO_ARCH are taken from the environment where they are set
-# there. A folder that was configured without tests or tutorials, as for an installation, gets them.
+# last line a terminal shows meanwhile. What want() went without is written down there, and whether a GPU
+# and nvcc were there: where that has changed, CMake looks again. HERO_WERROR, HERO_ARCH and HERO_CUDA are
+# taken from the environment where they are set there. A folder that was configured without tests or
+# tutorials, as for an installation, gets them.
 build() {
-  local preset=$1 dir=$root/build/$1 name options="" lacked progress="" good=yes
+  local preset=$1 dir=$root/build/$1 name options="" lacked found progress="" good=yes
   shift
   for name in HERO_WERROR HERO_ARCH HERO_CUDA; do
     if [ -n "${!name:-}" ] && ! grep -qs "^$name:[A-Z]*=${!name}\$" "$dir/CMakeCache.txt"; then
@@ -115,7 +126,13 @@ build() {
   done
   mkdir -p "$dir"
   lacked=$(cat "$dir/without_packages" 2>/dev/null || true)
-  [ -e "$dir/build.ninja" ] || say "building, which takes many minutes the first time; see $dir/build.log"
+  found=$(found_here)
+  if [ ! -e "$dir/build.ninja" ]; then
+    case "$preset ${HERO_CUDA:-AUTO} $found" in
+      "release AUTO nvcc" | "native AUTO nvcc") say "no GPU here: building without the CUDA backend; HERO_CUDA=ON builds it" ;;
+    esac
+    say "building, which takes many minutes the first time; see $dir/build.log"
+  fi
   if [ -t 2 ]; then
     : >"$dir/build.log"
     show_progress "$dir/build.log" &
@@ -124,9 +141,9 @@ build() {
   # shellcheck disable=SC2086
   {
     if [ ! -e "$dir/build.ninja" ] || [ -n "$options" ] || [ -n "${packages_changed:-}" ] ||
-      [ "$lacked" != "$(missing $lacked)" ]; then
+      [ "$lacked" != "$(missing $lacked)" ] || [ "$found" != "$(cat "$dir/found_here" 2>/dev/null)" ]; then
       (cd "$root" && cmake --preset "$preset" $options) &&
-        printf '%s\n' ${without_packages:-} >"$dir/without_packages"
+        printf '%s\n' ${without_packages:-} >"$dir/without_packages" && echo "$found" >"$dir/found_here"
     fi && cmake --build "$dir" --parallel "$(nproc)" --target "$@"
   } </dev/null >"$dir/build.log" 2>&1 || good=""
   if [ -n "$progress" ]; then
