@@ -4,6 +4,9 @@
 set(hero_include_dir ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${hero_include_dir}/hero)
 
+# An archive waits for no other archive: what a program does not link is not built for it.
+set(CMAKE_OPTIMIZE_DEPENDENCIES ON)
+
 add_library(hero INTERFACE)
 add_library(hero::hero ALIAS hero)
 # The same without the CUDA backend, whose kernels are most of a program that has them.
@@ -34,25 +37,42 @@ function(hero_standard_headers target)
   endif()
 endfunction()
 
-# What a file of a component above core reads of Hero takes longer to compile than the file itself: several are
-# compiled at a time, in half the time. Not those of core, where kernels take the time.
-set(HERO_BATCH 8 CACHE STRING "How many files of the library are compiled at a time, above core; 1: each alone")
+# What a file of the library reads of Hero takes longer to compile than the file itself: several are compiled
+# at a time, in half the time. Not kernels, of which each takes its time, and of which somebody who changes one
+# wants to compile no other.
+set(HERO_BATCH 8 CACHE STRING "How many files of the library are compiled at a time, but kernels; 1: each alone")
+file(GLOB_RECURSE hero_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cpu/*.cpp)
+list(APPEND hero_kernels ${PROJECT_SOURCE_DIR}/core/functions/exact_sum.cpp)
 
 # hero_batches_of(target): compiles its files so. The sanitizers and clang-tidy have larger batches, of all.
 function(hero_batches_of target)
   if(HERO_BATCH GREATER 1 AND NOT CMAKE_UNITY_BUILD)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HERO_BATCH})
+    set_source_files_properties(${hero_kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     # g++ takes a batch's files for headers, in which types without linkage are worth a warning
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
-# hero_component(name USES components...): the target hero_<name>, also known as hero::<name>.
+# hero_component(name USES components... [ALSO_AS target REGEX]): the target hero_<name>, also known as
+# hero::<name>. The objects of the files that match REGEX are a target, too, for programs that need no more of
+# the component.
 function(hero_component name)
-  cmake_parse_arguments(arg "" "" "USES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "USES;ALSO_AS" ${ARGN})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/dist/engines/nccl/") # a library of its own: cmake/HeroNccl.cmake
+  if(arg_ALSO_AS)
+    list(POP_FRONT arg_ALSO_AS part regex)
+    set(files ${sources})
+    list(FILTER files INCLUDE REGEX "${regex}")
+    list(FILTER sources EXCLUDE REGEX "${regex}")
+    add_library(${part} OBJECT EXCLUDE_FROM_ALL ${files})
+    target_link_libraries(${part} PRIVATE hero_${arg_USES})
+    hero_standard_headers(${part} hero_core)
+    hero_batches_of(${part})
+    list(APPEND sources $<TARGET_OBJECTS:${part}>)
+  endif()
   add_library(hero_${name} STATIC ${sources})
   add_library(hero::${name} ALIAS hero_${name})
   set_target_properties(hero_${name} PROPERTIES EXPORT_NAME ${name})
@@ -71,9 +91,7 @@ function(hero_component name)
   else()
     hero_standard_headers(hero_${name} hero_core)
   endif()
-  if(NOT name STREQUAL "core")
-    hero_batches_of(hero_${name})
-  endif()
+  hero_batches_of(hero_${name})
 endfunction()
 
 # What no step waits for is smaller at -O2, and a program has all of it. The

@@ -22,25 +22,35 @@ foreach(source IN LISTS candidates)
     list(APPEND sources ${source})
   endif()
 endforeach()
-add_library(hero_cpu_v4 OBJECT EXCLUDE_FROM_ALL ${sources})
+add_library(hero_cpu_v4_objects OBJECT EXCLUDE_FROM_ALL ${sources})
 # without the kind of symbol that objcopy does not make local
-target_compile_options(hero_cpu_v4 PRIVATE -march=x86-64-v4 -mtune=generic -fno-gnu-unique)
-target_compile_definitions(hero_cpu_v4 PRIVATE HERO_CPU_KERNELS=kernels_v4)
-target_compile_features(hero_cpu_v4 PRIVATE cxx_std_20)
-target_include_directories(hero_cpu_v4 PRIVATE ${hero_include_dir})
-set_target_properties(hero_cpu_v4 PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
-hero_standard_headers(hero_cpu_v4)
+target_compile_options(hero_cpu_v4_objects PRIVATE -march=x86-64-v4 -mtune=generic -fno-gnu-unique)
+target_compile_definitions(hero_cpu_v4_objects PRIVATE HERO_CPU_KERNELS=kernels_v4)
+target_compile_features(hero_cpu_v4_objects PRIVATE cxx_std_20)
+target_include_directories(hero_cpu_v4_objects PRIVATE ${hero_include_dir})
+set_target_properties(hero_cpu_v4_objects PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+hero_standard_headers(hero_cpu_v4_objects)
 
 set(joined ${PROJECT_BINARY_DIR}/hero_cpu_v4.o)
-set(objects "$<FILTER:$<TARGET_OBJECTS:hero_cpu_v4>,INCLUDE,o$>") # not the precompiled headers
+set(objects "$<FILTER:$<TARGET_OBJECTS:hero_cpu_v4_objects>,INCLUDE,o$>") # not the precompiled headers
 add_custom_command(
   OUTPUT ${joined}
   COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${joined}.all ${objects}
   COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=*10kernels_v4Ev ${joined}.all ${joined}
   COMMAND ${CMAKE_COMMAND} -E rm ${joined}.all
-  DEPENDS hero_cpu_v4 ${objects}
+  DEPENDS hero_cpu_v4_objects ${objects}
   COMMENT "Joining the kernels for x86-64-v4"
   COMMAND_EXPAND_LISTS VERBATIM)
-target_sources(hero_core PRIVATE ${joined})
+
+# A library of its own, which comes along with hero_core: a program whose target has the property
+# HERO_ONE_LEVEL is linked, and built, without it. Nothing but a weak symbol of level.cpp refers to the table,
+# so the linker takes it along because it is asked for.
+add_library(hero_cpu_v4 STATIC ${joined})
+set_target_properties(hero_cpu_v4 PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME cpu_v4)
+target_link_libraries(hero_cpu_v4 INTERFACE hero_core)
+target_link_options(hero_cpu_v4 INTERFACE LINKER:--undefined=_ZN4hero4core3cpu10kernels_v4Ev)
+set(consumer "$<TARGET_PROPERTY:TYPE>") # archives and objects are not linked: they need not wait for it
+set(without "$<BOOL:$<TARGET_PROPERTY:HERO_ONE_LEVEL>>,$<STREQUAL:${consumer},STATIC_LIBRARY>,$<STREQUAL:${consumer},OBJECT_LIBRARY>")
+target_link_libraries(hero_core INTERFACE "$<$<NOT:$<OR:${without}>>:hero_cpu_v4>")
 # of this file alone: the precompiled headers are shared
 set_source_files_properties(core/cpu/level.cpp PROPERTIES COMPILE_DEFINITIONS HERO_CPU_LEVELS)

@@ -41,6 +41,9 @@ class DeviceScope {
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
+  /// The innermost scope's device on this thread; cpu outside of any.
+  static Device current();
+
  private:
   Device previous_;
 };

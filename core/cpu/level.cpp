@@ -17,12 +17,25 @@
 namespace hero::core::cpu {
 
 const Kernels& kernels_v3();  // kernels.cpp, compiled once for each
-const Kernels& kernels_v4();
+#if defined(HERO_CPU_LEVELS)
+// A library of its own, which a program may be linked without (cmake/HeroLevels.cmake).
+[[gnu::weak]] const Kernels& kernels_v4();
+#endif
 
 namespace {
 
+// Whether this program has the kernels of the levels above the lowest.
+bool has_levels() {
+#if defined(HERO_CPU_LEVELS)
+  return &kernels_v4 != nullptr;
+#else
+  return true;  // one table for all of them
+#endif
+}
+
 Features find_features() {
   Features found;
+  if (!has_levels()) return found;
 #if defined(__x86_64__)
   found.v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
@@ -78,11 +91,11 @@ Level level_named(const char* name, const Features& features) {
     if (std::string(name) == name_of(each)) return each;
     names += (names.empty() ? "" : ", ") + std::string(name_of(each));
   }
+  const char* const who = has_levels() ? "this processor has " : "this program is linked with ";
   const char* const refused = features.tiles && !features.are_tiles_allowed
                                   ? " (and amx, but the system lets this program have no tiles)"
                                   : "";
-  fail("cpu: HERO_CPU is '", name, "', and this processor has ", names, refused,
-       "; name one of them");
+  fail("cpu: HERO_CPU is '", name, "', and ", who, names, refused, "; name one of them");
 }
 
 Level level() {

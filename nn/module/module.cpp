@@ -13,8 +13,6 @@ namespace hero::nn {
 
 namespace {
 
-thread_local Device current_device = kCpu;
-
 // Set by Building for the next Module constructor on this thread.
 struct Pending {
   uint64_t seed;
@@ -27,9 +25,6 @@ std::string joined(const std::string& prefix, const std::string& name) {
 }
 
 }  // namespace
-
-DeviceScope::DeviceScope(Device device) : previous_(current_device) { current_device = device; }
-DeviceScope::~DeviceScope() { current_device = previous_; }
 
 // [note: first values] A root module draws one stream of the thread's generator; each parameter's
 // stream follows from it and the parameter's full name. The slot keeps stream and recipe, so that
@@ -121,13 +116,13 @@ namespace {
 
 // What is made on meta is a plan: a rank never holds it, but what it is filled or cut into.
 LedgerScope planned_on_meta() {
-  return LedgerScope(current_device == kMeta ? planned_ledger() : current_ledger());
+  return LedgerScope(DeviceScope::current() == kMeta ? planned_ledger() : current_ledger());
 }
 
 Tensor first_tensor(const Slot& slot, const Shape& shape, DType dtype) {
   const MemoryScope tag(MemoryTag::parameter);
   const LedgerScope ledger = planned_on_meta();
-  const Array values = Array::empty(shape, dtype, current_device);
+  const Array values = Array::empty(shape, dtype, DeviceScope::current());
   fill_part(slot.init, values, shape, 0, slot.stream);
   return Tensor(values, slot.kind == Slot::Kind::parameter);
 }
@@ -185,7 +180,7 @@ Tensor& Module::buffer(const std::string& name, const Shape& shape, const Init& 
 
 Tensor& Module::buffer(const std::string& name, const Tensor& values, Slot::Kind kind) {
   const LedgerScope ledger = planned_on_meta();
-  return add_slot({name, values.to(current_device), {}, {}, kind});
+  return add_slot({name, values.to(DeviceScope::current()), {}, {}, kind});
 }
 
 template <class Visit>

@@ -1,7 +1,6 @@
 #pragma once
-// The option --device, and where the calling rank's tensors lie.
+// Where the calling thread's tensors lie, for the option --device.
 #include <hero/core/device.h>
-#include <hero/dist/communicator.h>
 #include <hero/nn/module.h>
 
 namespace tutorial {
@@ -22,9 +21,5 @@ class OnDevice {
   hero::Device previous_;
   hero::nn::DeviceScope modules_;
 };
-
-/// The device of a rank where --device said `wanted`: ranks that are threads share that one; with
-/// --engine nccl each has a GPU of its own. An Error where the engine moves no arrays of a GPU.
-hero::Device device_of(const hero::dist::Communicator& rank, hero::Device wanted);
 
 }  // namespace tutorial

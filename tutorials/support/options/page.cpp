@@ -27,10 +27,8 @@ std::vector<hero::nn::Metric> named(const std::string& run,
 
 class OpenPage {
  public:
-  OpenPage(const std::string& file, const std::string& title,
-           const hero::dist::Communicator* world = nullptr)
+  OpenPage(const std::string& file, const std::string& title)
       : page_{hero::nn::Report(file, {.title = title})} {
-    if (world) page_.report.configure("ranks", std::to_string(world->size()));
     open_page = &page_;
   }
   ~OpenPage() { open_page = nullptr; }
@@ -60,15 +58,6 @@ void add_report(Command& command, std::string& file) {
 
 int reported(const std::string& file, const std::string& title, const std::function<int()>& body) {
   return file.empty() ? body() : OpenPage(file, title).run(body);
-}
-
-void reported(const std::string& file, const std::string& title,
-              const hero::dist::Communicator& world, const std::function<void()>& body) {
-  if (file.empty() || world.rank() != 0) return body();
-  OpenPage(file, title, &world).run([&] {
-    body();
-    return 0;
-  });
 }
 
 hero::nn::Report* page() { return open_page ? &open_page->report : nullptr; }

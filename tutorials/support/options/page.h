@@ -6,7 +6,6 @@
 
 #include "support/options/command.h"
 
-#include <hero/dist/communicator.h>
 #include <hero/nn/training/report.h>
 
 namespace tutorial {
@@ -18,9 +17,6 @@ void add_report(Command& command, std::string& file);
 /// says at the end that the run is finished, or failed with its error; or, where `body` does not
 /// return 0, that it was stopped.
 int reported(const std::string& file, const std::string& title, const std::function<int()>& body);
-/// The same on all ranks of `world`; rank 0 writes.
-void reported(const std::string& file, const std::string& title,
-              const hero::dist::Communicator& world, const std::function<void()>& body);
 
 /// The calling thread's page, or null.
 hero::nn::Report* page();

@@ -11,9 +11,55 @@
 #include "support/options/page.h"
 #include "support/options/trace.h"
 
+#include <hero/autograd/profiler.h>
 #include <hero/core/error.h>
+#include <hero/dist/profile.h>
 
 namespace tutorial {
+
+using hero::dist::EngineKind;
+
+namespace {
+
+// reported() on all ranks of `world`; rank 0 writes.
+void reported(const std::string& file, const std::string& title, const Communicator& world,
+              const std::function<void()>& body) {
+  if (world.rank() != 0) return body();
+  tutorial::reported(file, title, [&] {
+    if (page()) page()->configure("ranks", std::to_string(world.size()));
+    body();
+    return 0;
+  });
+}
+
+// traced() on all ranks of `world`, each on its device(): one file with a process a rank, and the
+// tables of rank 0.
+void traced(const TraceOptions& options, const Communicator& world,
+            const std::function<void()>& body) {
+  if (options.file.empty()) return body();
+  if (world.rank() == 0) check_writable(options);
+  hero::Profiler profiler(profiler_options(options, device(), 25));
+  body();
+  profiler.stop();
+  const hero::Profile mine = profiler.profile();
+  hero::dist::save_profiles(options.file, world, mine);
+  world.out() << trace_tables(mine, options) << "\n"
+              << mine.table({.by = hero::ProfileBy::collective, .rows = 12});
+}
+
+}  // namespace
+
+hero::Device device_of(const hero::dist::Communicator& rank, hero::Device wanted) {
+  if (wanted.type != hero::DeviceType::cuda) return wanted;
+  hero::check(rank.engine_kind() != EngineKind::mpi,
+              "--device: the mpi engine moves arrays of the ",
+              "host alone; give every process a GPU with --engine nccl");
+  if (rank.engine_kind() != EngineKind::nccl) return wanted;
+  hero::check(wanted.index == 0,
+              "--device: with --engine nccl every rank has a GPU of its own, not ", wanted,
+              "; use cuda");
+  return rank.device();
+}
 
 int run_ranks(int argc, char** argv, const Ranked& program,
               const std::function<void(Communicator& world, const RankOptions& options)>& body) {

@@ -7,7 +7,7 @@
 
 #include "support/options/command.h"
 
-#include <hero/dist/communicator.h>
+#include <hero/autograd/profiler.h>
 
 namespace tutorial {
 
@@ -26,9 +26,14 @@ void add_trace(Command& command, TraceOptions& options);
 /// tables of it. Operations on a GPU are waited for.
 int traced(const TraceOptions& options, hero::Device device, const std::function<int()>& body);
 
-/// The same on all ranks of `world`, each on its device(): one file with a process a rank, and the
-/// tables of rank 0.
-void traced(const TraceOptions& options, const hero::dist::Communicator& world,
-            const std::function<void()>& body);
+// Parts of traced(), which ranks.cpp uses too.
+
+/// How the first `steps` steps are recorded, where the options do not say how many.
+hero::ProfilerOptions profiler_options(const TraceOptions& options, hero::Device device,
+                                       int64_t steps);
+/// An Error where the file cannot be written: told before the run, not after it.
+void check_writable(const TraceOptions& options);
+/// What is printed of a profile after the run.
+std::string trace_tables(const hero::Profile& profile, const TraceOptions& options);
 
 }  // namespace tutorial
