@@ -152,6 +152,12 @@ if(CMAKE_CROSSCOMPILING)
   return()
 endif()
 
+if(NOT HERO_SANITIZE AND CMAKE_GENERATOR STREQUAL "Ninja")
+  add_test(NAME "build: chapter 3 compiles what it uses"
+           COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_first_chapters ${PROJECT_BINARY_DIR})
+  set_tests_properties("build: chapter 3 compiles what it uses" PROPERTIES LABELS build TIMEOUT 600)
+endif()
+
 # What is measured differs from run to run; that it is measured, on the link that was asked for, does not.
 foreach(name IN ITEMS 11_ddp 17_fsdp)
   add_test(NAME "tutorial: ${name} on a throttled link"
