@@ -81,6 +81,7 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
 void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
   Figure figure("The same run in other precisions", "step", "loss");
   figure.patterned().log_y().y_range(0.05, 1.0).legend("top right");
+  figure.y_ticks({{0.05, "0.05"}, {0.1, "0.1"}, {0.2, "0.2"}, {0.5, "0.5"}, {1.0, "1"}});
   for (const LossCurve& curve : curves) {
     Values x;
     for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));

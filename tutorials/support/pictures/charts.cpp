@@ -25,13 +25,18 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
                  const std::string& name) {
   const auto f = [](double at) { return std::sin(at) + at * at / 10.0; };
   const auto slope = [](double at) { return std::cos(at) + at / 5.0; };
-  Values y, g, dx, dy;
+  constexpr double kShortestTangent = 1e-3;  // what is shorter cannot be seen
+  Values y, g, from_x, from_g, dx, dy;
   double low = -10.0, high = 10.0;
   for (size_t i = 0; i < x.size(); ++i) {
     y.push_back(f(x[i]));
     g.push_back(slope(x[i]));
-    dx.push_back(to[i] - x[i]);
-    dy.push_back(-g[i]);
+    if (std::hypot(to[i] - x[i], g[i]) > kShortestTangent) {
+      from_x.push_back(x[i]);
+      from_g.push_back(g[i]);
+      dx.push_back(to[i] - x[i]);
+      dy.push_back(-g[i]);
+    }
     low = std::min(low, x[i] - 1.0);
     high = std::max(high, x[i] + 1.0);
   }
@@ -55,12 +60,12 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
   tangents.x_range(low, high)
       .legend("top left")
       .curve("f'(x) = cos(x) + x/5", slope, low, high)
-      .arrows("tangent", x, g, dx, dy)
+      .arrows("tangent", from_x, from_g, dx, dy)
       .steps("step", x, g);
   crowd.x_range(kLeft, kRight)
       .y_range(-1.8, 0.2)
       .curve("", slope, kLeft, kRight)
-      .arrows("", x, g, dx, dy)
+      .arrows("", from_x, from_g, dx, dy)
       .points("", x, g);
   if (inside > 3) tangents.inset(crowd, 0.44, 0.12, 0.42, 0.37);
   tangents.save(folder, name + "_tangents");

@@ -105,6 +105,14 @@ class Canvas {
   int fd_ = -1;
 };
 
+// Which gnuplot drew is no part of the figure.
+std::string without_version(std::string svg) {
+  const std::string last = "</desc>\n";
+  const size_t begin = svg.find("<desc>Produced by GNUPLOT "), end = svg.find(last);
+  if (begin < end && end != std::string::npos) svg.erase(begin, end + last.size() - begin);
+  return svg;
+}
+
 void write(const std::string& path, const std::string& bytes) {
   hero::OutputFile file(path);
   file.write(bytes);
@@ -343,7 +351,7 @@ void Figure::save(const std::string& folder, const std::string& name) const {
             drawn("svg size 1100,700 font 'DejaVu Sans,13' background rgb 'white'", svg) +
             "unset output\n");
     write(base + ".png", png.bytes());
-    write(base + ".svg", svg.bytes());
+    write(base + ".svg", without_version(svg.bytes()));
   } catch (const hero::Error& error) {
     std::fprintf(stderr, "no figure %s: %s\n", base.c_str(), error.what());
   }
