@@ -3,21 +3,56 @@
 # makes a package of each.
 include(CMakePackageConfigHelpers)
 
-set(hero_installed hero hero_cpu)
+set(hero_libraries "")
 foreach(component IN LISTS hero_components)
-  list(APPEND hero_installed hero_${component})
+  list(APPEND hero_libraries hero_${component})
+endforeach()
+foreach(library IN ITEMS hero_cpu_v4 hero_nccl)
+  if(TARGET ${library})
+    list(APPEND hero_libraries ${library})
+  endif()
+endforeach()
+set(hero_programs "")
+if(TARGET hero_plan)
+  set(hero_programs hero_plan)
+endif()
+
+# Everything that is installed. After ./tutorials/run it is there; where it is not, as after ./tutorials/run 03, one line
+# says what to build before any file is written.
+add_custom_target(hero_installed DEPENDS ${hero_libraries} ${hero_programs})
+if(TARGET hero_tutorials)
+  add_dependencies(hero_tutorials hero_installed)
+endif()
+set(hero_check "set(missing \"\")")
+foreach(component IN ITEMS dev tools)
+  set(targets ${hero_libraries})
+  if(component STREQUAL "tools")
+    set(targets ${hero_programs})
+  endif()
+  foreach(target IN LISTS targets)
+    string(APPEND hero_check "
+if(NOT EXISTS \"$<TARGET_FILE:${target}>\" AND \"\${CMAKE_INSTALL_COMPONENT}\" MATCHES \"^(${component})?\$\")
+  string(APPEND missing \" $<TARGET_FILE_NAME:${target}>\")
+endif()")
+  endforeach()
+endforeach()
+string(APPEND hero_check "
+if(missing)
+  message(FATAL_ERROR \" hero: not built yet:\${missing}; first call cmake --build ${CMAKE_BINARY_DIR} --target hero_installed\")
+endif()")
+install(CODE "${hero_check}" ALL_COMPONENTS)
+
+foreach(component IN LISTS hero_components)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
           COMPONENT dev FILES_MATCHING PATTERN "*.h"
           REGEX "/(${hero_private_folders})$" EXCLUDE)
 endforeach()
-foreach(library IN ITEMS hero_cpu_v4 hero_nccl)
-  if(TARGET ${library})
-    list(APPEND hero_installed ${library})
-  endif()
-endforeach()
 target_link_options(hero_core INTERFACE $<INSTALL_INTERFACE:LINKER:--gc-sections>)
 set(hero_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hero)
-install(TARGETS ${hero_installed} EXPORT hero-targets COMPONENT dev)
+install(TARGETS hero hero_cpu ${hero_libraries} EXPORT hero-targets COMPONENT dev)
+if(hero_programs)
+  install(TARGETS ${hero_programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+endif()
 install(EXPORT hero-targets NAMESPACE hero:: DESTINATION ${hero_cmake_dir} COMPONENT dev)
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/hero-config.cmake.in ${PROJECT_BINARY_DIR}/hero-config.cmake

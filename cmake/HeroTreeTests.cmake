@@ -141,6 +141,10 @@ hero_tree_test(
 set_tests_properties("install: an outside project finds, links and runs the library"
                      PROPERTIES RESOURCE_LOCK tree COST 100)
 
+hero_tree_test("files that are not built are named before any is installed" install
+                ${PROJECT_SOURCE_DIR}/tests/install/not_built ${PROJECT_SOURCE_DIR} ${CMAKE_CXX_COMPILER}
+                ${CMAKE_CURRENT_BINARY_DIR}/not_built)
+
 hero_tree_test("Debian packages install, serve a program, and are removed" install
                 ${PROJECT_SOURCE_DIR}/tests/install/packages ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER}
                 ${CMAKE_CURRENT_BINARY_DIR}/packages)
