@@ -20,10 +20,12 @@ packages_lint="git clang-format-14 clang-tidy-14 doxygen doxygen-awesome-css lib
 
 say() { echo "$self: $*" >&2; }
 
+has_apt() { command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; }
+
 # missing PACKAGE...: those that dpkg does not know as installed. Elsewhere than on Debian the
 # answer is none, and CMake tells what it lacks.
 missing() {
-  command -v dpkg-query >/dev/null || return 0
+  has_apt || return 0
   local installed package
   installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "$@" 2>/dev/null) "
   for package in "$@"; do
@@ -49,9 +51,13 @@ install() {
   fi
 }
 
+# say_once TEXT: what those without apt are told before the first build, about packages to install by hand.
+say_once() { has_apt || compgen -G "$root/build/*/build.ninja" >/dev/null || say "$*"; }
+
 # need PACKAGE...: installs what is missing; where that is not possible says how, and ends.
 need() {
   local lacking
+  say_once "there is no apt here to install what it needs: $* (docs/faq.md#platforms: the names of dnf and pacman)"
   lacking=$(missing "$@")
   [ -z "$lacking" ] && return 0
   # shellcheck disable=SC2086
@@ -67,6 +73,7 @@ need() {
 want() {
   local loss=$1 lacking
   shift
+  say_once "without $*: $loss"
   lacking=$(missing "$@")
   [ -z "$lacking" ] && return 0
   # shellcheck disable=SC2086
