@@ -152,7 +152,10 @@ template <class Op, bool kNumbers, class T>
     Join::join(value, last);
     if (kChecks) sum += last;
   }
-  return sum == sum ? value : reduce_lanes<Op, false>(x, n, center);
+  if constexpr (kChecks) {
+    if (!(sum == sum)) return reduce_lanes<Op, false>(x, n, center);
+  }
+  return value;
 }
 
 // Asks for what lies 16 KB behind some bytes: the processor looks ahead only within a page.
