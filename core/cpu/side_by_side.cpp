@@ -6,7 +6,7 @@ namespace {
 
 // A piece has at most so many elements, so that it stays in the caches, if it can. Long lines in
 // narrow pieces would fall into few of a cache's sets, so these are gathered.
-constexpr int64_t kPiece = 524288;
+constexpr int64_t kMostElements = 524288;
 constexpr int64_t kNarrow = 128;
 constexpr int64_t kWidest = 1024;
 
@@ -47,7 +47,7 @@ ColumnLayout::ColumnLayout(int d, Passes passes, std::initializer_list<const Arr
   // narrow only where they would leave the caches.
   width = kWidest;
   if (passes == Passes::several) {
-    const int64_t least = std::max(std::min(kNarrow, kPiece / n), kRowGroup);
+    const int64_t least = std::max(std::min(kNarrow, kMostElements / n), kRowGroup);
     width = std::clamp(2 * kGrain / n, least, kWidest);
     width -= width % kRowGroup;
   }
