@@ -153,13 +153,17 @@ constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
 /// instructions have it; an uint8 is the lowest byte of an int32.
 template <class To, class From>
 HERO_HD inline To truncate(From value) {
-#if defined(__aarch64__) && !defined(__CUDA_ARCH__)  // whose instructions give the nearest integer
+#if defined(__CUDA_ARCH__)
+  return static_cast<To>(value);
+#else
   using Whole = std::conditional_t<sizeof(To) < sizeof(int32_t), int32_t, To>;
+#if defined(__aarch64__)  // whose instructions give the nearest integer
   constexpr Whole kLowest = std::numeric_limits<Whole>::min();
   constexpr From kBelow = -static_cast<From>(kLowest);
   return static_cast<To>(value >= -kBelow && value < kBelow ? static_cast<Whole>(value) : kLowest);
 #else
-  return static_cast<To>(value);
+  return static_cast<To>(static_cast<Whole>(value));  // compilers differ in a float of no uint8
+#endif
 #endif
 }
 
