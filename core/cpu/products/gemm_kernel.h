@@ -88,10 +88,10 @@ void store_part(T* to, const Vector<T>& v, int64_t count) {
 #endif
 }
 
-// x * y + sum, rounded once where the machine can.
+// x * y + sum, rounded once where the machine can: clang on x86-64 says so by __FMA__ alone.
 template <class T>
 T multiply_add(T x, T y, T sum) {
-#if defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)
+#if defined(__FMA__) || defined(__aarch64__) || (defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF))
   return std::fma(x, y, sum);
 #else
   return x * y + sum;

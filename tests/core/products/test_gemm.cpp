@@ -55,7 +55,7 @@ T chain(int64_t i, int64_t j, int64_t k, const Matrix<T>& a, const Matrix<T>& b)
   for (int64_t first = 0; first < k; first += length) {
     T sum = 0;
     for (int64_t p = first; p < std::min(k, first + length); ++p) {
-#if defined(__FP_FAST_FMA)
+#if defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMA)
       sum = std::fma(a.at(i, p), b.at(p, j), sum);
 #else
       sum = a.at(i, p) * b.at(p, j) + sum;
