@@ -34,6 +34,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # 105651), the latter where the standard library comes precompiled; the address sanitizer looks.
   list(APPEND hero_warnings -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # What clang warns of and g++ does not: each change of sign between sizes and int64_t; the same name in [name = name] and in
+  # two files of a batch; conditions of lanes joined by & and |, which have no branches; words for g++'s optimiser, as ivdep
+  # and noclone; and, within libstdc++ 12, what it deprecates.
+  list(APPEND hero_warnings -Wno-sign-conversion -Wno-shadow -Wno-bitwise-instead-of-logical -Wno-unknown-pragmas
+              -Wno-unknown-attributes -Wno-unknown-warning-option -Wno-deprecated-declarations)
+endif()
 # Batches of files have warnings of their own (types of a batch look like a header's): where all are
 # errors, files are compiled one by one.
 if(HERO_WERROR AND NOT CMAKE_UNITY_BUILD)

@@ -28,9 +28,9 @@ hero_tree_test("every reader of files for 20 seconds" fuzz ${PROJECT_SOURCE_DIR}
 set_tests_properties("fuzz: every reader of files for 20 seconds" PROPERTIES TIMEOUT 5400)
 if(HERO_LEVELS)
   hero_tree_test("kernels of higher levels are reached by their table alone" build
-                  ${PROJECT_SOURCE_DIR}/tests/levels/check_objects ${PROJECT_BINARY_DIR} ${CMAKE_OBJDUMP})
+                  ${PROJECT_SOURCE_DIR}/tests/levels/check_objects ${PROJECT_BINARY_DIR} ${hero_objdump})
   hero_tree_test("the check of levels finds what others see" build
-                  ${PROJECT_SOURCE_DIR}/tests/levels/test_check ${CMAKE_CXX_COMPILER} ${CMAKE_OBJDUMP})
+                  ${PROJECT_SOURCE_DIR}/tests/levels/test_check ${CMAKE_CXX_COMPILER} ${hero_objdump})
 endif()
 if(HERO_HAS_CUDA)
   hero_tree_test("no kernel spills registers" build ${PROJECT_SOURCE_DIR}/tests/cuda/check_registers

@@ -231,7 +231,7 @@ class Pool {
   }
 
   std::atomic<int> threads_;
-  const Pool* const former_;  // kept, so that what it points to counts as in use
+  [[maybe_unused]] const Pool* const former_;  // kept, so that what it points to counts as in use
   const int cores_ = hardware_threads();
   std::mutex region_mutex_;  // held by the caller whose region runs; guards workers_
   std::vector<std::thread> workers_;
