@@ -156,3 +156,11 @@ hero_tree_test("Debian packages install, serve a program, and are removed" insta
                 ${CMAKE_CURRENT_BINARY_DIR}/packages)
 set_tests_properties("install: Debian packages install, serve a program, and are removed"
                      PROPERTIES RESOURCE_LOCK tree SKIP_RETURN_CODE 77)
+
+# Elsewhere than on this machine, label `platforms`: they build much, so tests/run leaves them out unless asked for.
+function(hero_platform_test name)
+  hero_tree_test("${name}" platforms ${ARGN})
+  set_tests_properties("platforms: ${name}" PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL ON TIMEOUT 7200)
+endfunction()
+hero_platform_test("the third chapter in a minimal Debian 13" ${PROJECT_SOURCE_DIR}/tests/install/other_debian trixie)
+hero_platform_test("the steps of the container file" ${PROJECT_SOURCE_DIR}/tests/install/other_debian --container)

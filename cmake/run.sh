@@ -6,6 +6,7 @@ packages_build="g++ cmake ninja-build nlohmann-json3-dev zlib1g-dev libcli11-dev
 packages_test="catch2 libeigen3-dev"
 packages_mpi="libopenmpi-dev openmpi-bin"
 packages_cluster="openssh-server openssh-client iproute2 procps slurm-wlm munge"
+packages_platforms="debootstrap"
 packages_data="dataset-fashion-mnist bible-kjv"
 packages_site="chromium"
 packages_bench="libbenchmark-dev"
