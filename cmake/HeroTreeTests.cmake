@@ -164,3 +164,7 @@ function(hero_platform_test name)
 endfunction()
 hero_platform_test("the third chapter in a minimal Debian 13" ${PROJECT_SOURCE_DIR}/tests/install/other_debian trixie)
 hero_platform_test("the steps of the container file" ${PROJECT_SOURCE_DIR}/tests/install/other_debian --container)
+# nothing is optimised, which takes a tenth of the time
+hero_platform_test("the recipe for Conan makes a package that a program uses"
+                   ${PROJECT_SOURCE_DIR}/tests/install/test_conan ${CMAKE_CURRENT_BINARY_DIR}/conan -s build_type=Debug -c
+                   "tools.cmake.cmaketoolchain:extra_variables={'CMAKE_UNITY_BUILD': 'ON', 'CMAKE_UNITY_BUILD_BATCH_SIZE': '24'}")
