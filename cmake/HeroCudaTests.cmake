@@ -91,7 +91,7 @@ if(NOT HERO_SANITIZE)
 endif()
 
 if(HERO_HAS_CUDA)
-  if(NOT HERO_CUDA STREQUAL "ON") # the preset `cuda`
+  if(NOT HERO_CUDA STREQUAL "ON" OR NOT hero_gpus) # else the preset `cuda`, where there is a GPU
     set(hero_test_extra ON)
   endif()
   hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
