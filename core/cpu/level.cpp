@@ -29,7 +29,7 @@ bool has_levels() {
 #if defined(HERO_CPU_LEVELS)
   return &kernels_v4 != nullptr;
 #else
-  return true;  // one table for all of them
+  return true;                                        // one table for all of them
 #endif
 }
 
