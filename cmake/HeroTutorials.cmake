@@ -134,6 +134,14 @@ foreach(text IN LISTS hero_tutorial_texts)
   endif()
 endforeach()
 
+if(HERO_LEVELS)
+  add_test(NAME "levels: a program that is linked with one level says so" COMMAND tutorial_03_sgd)
+  set_tests_properties(
+    "levels: a program that is linked with one level says so"
+    PROPERTIES LABELS levels ENVIRONMENT HERO_CPU=v4 TIMEOUT 600 PASS_REGULAR_EXPRESSION
+               "HERO_CPU is 'v4', and this program is linked with v3; name one of them")
+endif()
+
 # hero_tutorials_under_mpirun(label folder): those of a folder that have ranks print the same text
 # whether these are threads or processes
 function(hero_tutorials_under_mpirun label folder)
