@@ -69,7 +69,7 @@ function(hero_component name)
     list(FILTER sources EXCLUDE REGEX "${regex}")
     add_library(${part} OBJECT EXCLUDE_FROM_ALL ${files})
     list(TRANSFORM arg_USES PREPEND hero_ OUTPUT_VARIABLE used)
-    target_link_libraries(${part} PRIVATE ${used})
+    target_link_libraries(${part} PRIVATE ${used} ZLIB::ZLIB nlohmann_json::nlohmann_json)
     hero_standard_headers(${part} hero_core)
     hero_batches_of(${part})
     list(APPEND sources $<TARGET_OBJECTS:${part}>)
@@ -97,16 +97,6 @@ function(hero_component name)
     hero_callers_of_kernels(hero_${name})
   endif()
 endfunction()
-
-# What no step waits for is smaller at -O2, and a program has all of it. Where CMake joins files, for the
-# sanitizers and clang-tidy, they have no flags of their own: it would read each alone.
-if(NOT CMAKE_UNITY_BUILD)
-  set_source_files_properties(
-    core/device/asking_backend.cpp core/functions/decompositions.cpp core/functions/linalg.cpp
-    core/io/file.cpp core/io/print.cpp core/io/safetensors_header.cpp core/json/reader.cpp
-    core/profile/trace_file.cpp nn/module/hooks.cpp nn/module/module.cpp
-    PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)
-endif()
 
 # What is above core calls its kernels, and has hardly a loop over numbers: at -O1, with what the compiler can put in
 # place of a call, it is as fast (tests/bench/bench_ops, bench_profiler), a tenth smaller, and compiled in two
