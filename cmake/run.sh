@@ -139,7 +139,7 @@ build() {
     case "$preset ${HERO_CUDA:-AUTO} $found" in
       "release AUTO nvcc" | "native AUTO nvcc") say "no GPU here: building without the CUDA backend; HERO_CUDA=ON builds it" ;;
     esac
-    say "building, which takes many minutes the first time; see $dir/build.log"
+    say "building, which takes some minutes the first time; see $dir/build.log"
   fi
   if [ -t 2 ]; then
     : >"$dir/build.log"
