@@ -66,6 +66,6 @@ target_link_libraries(hero_cpu_v4 INTERFACE hero_core)
 target_link_options(hero_cpu_v4 INTERFACE LINKER:--undefined=_ZN4hero4core3cpu10kernels_v4Ev)
 set(consumer "$<TARGET_PROPERTY:TYPE>") # archives and objects are not linked: they need not wait for it
 set(without "$<BOOL:$<TARGET_PROPERTY:HERO_ONE_LEVEL>>,$<STREQUAL:${consumer},STATIC_LIBRARY>,$<STREQUAL:${consumer},OBJECT_LIBRARY>")
-target_link_libraries(hero_core INTERFACE "$<$<NOT:$<OR:${without}>>:hero_cpu_v4>")
+target_link_libraries(hero_core INTERFACE "$<$<NOT:$<OR:${without}>>:$<TARGET_NAME:hero_cpu_v4>>")
 # of this file alone: the precompiled headers are shared
 set_source_files_properties(core/cpu/level.cpp PROPERTIES COMPILE_DEFINITIONS HERO_CPU_LEVELS)
