@@ -24,12 +24,13 @@ const Kernels& kernels_v3();  // kernels.cpp, compiled once for each
 
 namespace {
 
-// Whether this program has the kernels of the levels above the lowest.
+// Whether this program has the kernels of the levels above the lowest; of a library that was built
+// for one kind of processor all levels have the same.
 bool has_levels() {
 #if defined(HERO_CPU_LEVELS)
   return &kernels_v4 != nullptr;
 #else
-  return true;                                        // one table for all of them
+  return true;
 #endif
 }
 
