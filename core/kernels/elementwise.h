@@ -8,13 +8,14 @@
 
 namespace hero::core::kernels {
 
-// The functors that only forward to a math function.
-#define HERO_FORWARD(Type, function)                                    \
+// The functors that only forward to a math function, whose name is theirs unless another is given.
+#define HERO_FORWARD_AS(Type, label, function)                          \
   struct Type : OnFloats {                                              \
     static constexpr int arity = 1;                                     \
-    static constexpr auto name = #function;                             \
+    static constexpr auto name = label;                                 \
     HERO_HD auto operator()(auto x) const { return math::function(x); } \
   };
+#define HERO_FORWARD(Type, function) HERO_FORWARD_AS(Type, #function, function)
 // One line a function instead of five: the name, the function and the error text cannot drift
 // apart.
 HERO_FORWARD(Exp2, exp2)
@@ -32,23 +33,12 @@ HERO_FORWARD(Gelu, gelu)
 HERO_FORWARD(GeluTanh, gelu_tanh)
 HERO_FORWARD(Silu, silu)
 HERO_FORWARD(Mish, mish)
+HERO_FORWARD_AS(Exp, "exp", exp_in_vectors)
+HERO_FORWARD_AS(Sigmoid, "sigmoid", sigmoid_in_vectors)
+HERO_FORWARD_AS(Tanh, "tanh", tanh_in_vectors)
 #undef HERO_FORWARD
+#undef HERO_FORWARD_AS
 
-struct Exp : OnFloats {
-  static constexpr int arity = 1;
-  static constexpr auto name = "exp";
-  HERO_HD auto operator()(auto x) const { return math::exp_in_vectors(x); }
-};
-struct Sigmoid : OnFloats {
-  static constexpr int arity = 1;
-  static constexpr auto name = "sigmoid";
-  HERO_HD auto operator()(auto x) const { return math::sigmoid_in_vectors(x); }
-};
-struct Tanh : OnFloats {
-  static constexpr int arity = 1;
-  static constexpr auto name = "tanh";
-  HERO_HD auto operator()(auto x) const { return math::tanh_in_vectors(x); }
-};
 struct Neg : OnNumbers {
   static constexpr int arity = 1;
   static constexpr auto name = "neg";
