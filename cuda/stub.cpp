@@ -1,4 +1,6 @@
 // The CUDA backend of a build that has none: no devices, and a line that says what to do.
+#include <utility>
+
 #include <hero/core/accelerator.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
@@ -43,7 +45,10 @@ bool is_pinned(const Array&) { return false; }
 Event copy_async(const Array&, const Array&) { none("copy_async"); }
 
 struct GraphedStep::State {};
-GraphedStep::GraphedStep(Step, const GraphOptions&) { none("graphed step"); }
+GraphedStep::GraphedStep(Step step, const GraphOptions&) {
+  const Step unused = std::move(step);
+  none("graphed step");
+}
 GraphedStep::~GraphedStep() = default;
 std::vector<Array> GraphedStep::operator()(const std::vector<Array>&) { none("graphed step"); }
 bool GraphedStep::captured() const { return false; }
