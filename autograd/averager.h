@@ -20,6 +20,12 @@ class Averager : public Declares {
   /// The loss whose gradient the averaged gradients are, given each rank's own loss. A collective,
   /// which `op` names in errors. Throws an Error if gradients are not averaged now.
   virtual double average_loss(double loss, const char* op) = 0;
+  /// Throws an Error if the leaf's gradient is this rank's own and has yet to be averaged, although
+  /// averaging is on: ranks that do `op` would part ways.
+  virtual void check_averaged(const Tensor& leaf, const char* op) const = 0;
+  /// Tells the ranks over which it averages how many of its leaves have a gradient, with their next
+  /// collective.
+  virtual void declare_gradients(const char* op) const = 0;
 };
 
 /// A hook for Tensor::register_leaf_hook() by which averager() finds what averages the leaf.

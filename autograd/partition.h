@@ -108,11 +108,17 @@ class Keeper {
   /// Converts them and their gradients; they stay the same tensors.
   virtual void convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
                        std::optional<Device> device) = 0;
+  /// The leaf that optimizers hold of the parameter, given that leaf or the whole parameter that is
+  /// gathered from its shards.
+  virtual Tensor optimizer_leaf(const Tensor& tensor) const = 0;
 };
 
 /// The keeper of the leaf; null if there is none.
 std::shared_ptr<Keeper> keeper(const Tensor& leaf);
 void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper);
+/// What optimizers hold of these parameters: a module that shows whole parameters from its forward
+/// to its backward gives them away for their shards. Others are returned as they are.
+std::vector<Tensor> optimizer_leaves(std::vector<Tensor> parameters);
 
 /// While it lives, `fetch` is called if backward needs saved values in this storage and its bytes
 /// are released; fetch restores them. So backward can run after parameters were freed.

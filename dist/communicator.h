@@ -174,6 +174,7 @@ class Communicator {
   std::ostream& out() const;
 
  private:
+  friend class GroupOwners;
   Engine& engine() const;
   void check_rank(Collective op, const char* what, int rank) const;
   void check_array(Collective op, const char* what, const Array& array) const;

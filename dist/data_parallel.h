@@ -135,6 +135,23 @@ class DataParallel {
   void set_reshard_after_backward(bool on, const std::string& path = "") const {
     replica_->set_reshard_after_backward(on, path);
   }
+  /// Sets what is gathered ahead when the forward of the module at `path` begins: the units of the
+  /// modules at these paths, in this order, in place of the next ones of the pass before. So a pass
+  /// that takes another way than the last one, or the first one, gathers ahead as well, and a
+  /// module may have several in flight; each of them needs the memory of its unit from then on. An
+  /// empty list gathers nothing ahead there. All ranks must set the same, between two steps. For
+  /// fully_shard() and ZeRO-3. It is PyTorch's function of this name.
+  /// \snippet test_examples_ranks.cpp set_modules_to_forward_prefetch
+  void set_modules_to_forward_prefetch(const std::string& path,
+                                       const std::vector<std::string>& modules) const {
+    replica_->set_forward_prefetch(path, modules);
+  }
+  /// Does the same for when the backward of the module at `path` begins, in place of the modules
+  /// whose forward came before it.
+  void set_modules_to_backward_prefetch(const std::string& path,
+                                        const std::vector<std::string>& modules) const {
+    replica_->set_backward_prefetch(path, modules);
+  }
   /// Begins to gather the units of the module at `path` and below it ("": all units), between two
   /// steps, and returns at once; the next forward pass uses them. A collective, for fully_shard()
   /// and ZeRO-3.

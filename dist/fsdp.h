@@ -22,12 +22,13 @@ struct MixedPrecision {
 struct FSDPOptions {
   UnitPolicy unit = {};                 ///< which modules are units; all else is the root's unit
   bool reshard_after_forward = true;    ///< false: gather once per step, keep until backward ends
-  bool prefetch = true;                 ///< true: gather the next unit while one computes
+  int prefetch = 1;                     ///< units that are gathered ahead of the one that computes
   MixedPrecision mixed_precision = {};  ///< dtypes of a step
   /// Names of parameters that stay whole and are not averaged.
   std::vector<std::string> ignored_parameters = {};
   std::vector<std::string> ignored_modules = {};  ///< paths of modules whose parameters all stay so
   bool sync_module_states = false;  ///< true: rank 0 first sends its parameters and buffers
+  bool broadcast_buffers = true;    ///< as in DDPOptions
   /// Where a module made on meta computes; its shards are initialised there or, if offloaded, in
   /// host memory.
   Device device = kCpu;

@@ -13,9 +13,9 @@ struct ZeROOptions {
   int64_t bucket_bytes = 25 << 20;  ///< stages 1 and 2: bytes of parameters in a bucket
   /// Stage 3: which modules are units; empty: each with parameters. An Error in other stages.
   UnitPolicy unit = {};
-  bool reshard_after_forward = true;  ///< stage 3: as in FSDPOptions
-  bool prefetch = true;               ///< stage 3: as in FSDPOptions
-  bool broadcast_buffers = true;      ///< rank 0 sends its buffers before each forward in training
+  bool reshard_after_forward = true;    ///< stage 3: as in FSDPOptions
+  int prefetch = 1;                     ///< stage 3: as in FSDPOptions
+  bool broadcast_buffers = true;        ///< as in DDPOptions
   bool find_unused_parameters = false;  ///< stages 1 and 2: as in DDPOptions
   bool broadcast_parameters = true;     ///< rank 0 sends its initial parameters
   Order order = Order::tree;            ///< order in which the ranks' gradients are added up

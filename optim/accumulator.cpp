@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <hero/autograd/partition.h>
 #include <hero/core/error.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
@@ -25,7 +26,7 @@ void add_behind(const Array& left, Array& right) {
 }  // namespace
 
 Accumulator::Accumulator(std::vector<Tensor> parameters)
-    : parameters_(std::move(parameters)), levels_(parameters_.size()) {
+    : parameters_(optimizer_leaves(std::move(parameters))), levels_(parameters_.size()) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     check(parameters_[i].defined(), "Accumulator: parameter ", i, " of ", parameters_.size(),
           " is undefined");

@@ -117,11 +117,24 @@ void declare_norm(const std::vector<Tensor>& params, double p) {
   }
 }
 
+// Gradients that are this rank's own, of modules that nothing averages, would give each rank
+// another norm, and the averaged ones would be limited apart. A norm on a GPU is not fetched for
+// it.
+void declare_norm_used(const std::vector<Tensor>& params, const Array& norm, double limit) {
+  if (norm.device().type != DeviceType::cpu || std::isinf(limit)) return;
+  declare(params, [&] {
+    char text[96];
+    (void)std::snprintf(text, sizeof(text), "limit gradients of norm %.7g", norm.item<double>());
+    return std::string(text);
+  });
+}
+
 }  // namespace
 
-Tensor grad_norm(const std::vector<Tensor>& params, double p) {
+Tensor grad_norm(const std::vector<Tensor>& parameters, double p) {
   check(p > 0.0, "clip_grad_norm: norm must be positive: ", p);
   const NoGrad no_grad;
+  const std::vector<Tensor> params = optimizer_leaves(parameters);
   declare_norm(params, p);
   const Device device = device_of(params);
   if (std::isinf(p)) return Tensor(largest_magnitude(params, device));
@@ -131,11 +144,13 @@ Tensor grad_norm(const std::vector<Tensor>& params, double p) {
   return Tensor(p == 1.0 ? value : core::map<k::Pow>(value, Scalar(1.0 / p)));
 }
 
-void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm,
+void clip_grads_with_norm(const std::vector<Tensor>& parameters, double max_norm,
                           const Tensor& total_norm) {
   check(total_norm.defined() && total_norm.numel() == 1,
         "clip_grads_with_norm: the norm must be a tensor of one element");
+  const std::vector<Tensor> params = optimizer_leaves(parameters);
   const Array norm = total_norm.array().to(kFloat64).reshape({});
+  declare_norm_used(params, norm, max_norm);
   std::vector<Array> gradients;
   for (const Tensor& param : params) {
     if (param.grad().defined()) gradients.push_back(param.grad().array());
@@ -148,9 +163,10 @@ void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm,
   core::each_group(std::move(gradients), &Array::device, limit);
 }
 
-Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
+Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm,
                       const ClipOptions& options) {
   check(max_norm >= 0.0, "clip_grad_norm: max_norm must be 0 or more: ", max_norm);
+  const std::vector<Tensor> params = optimizer_leaves(parameters);
   declare_limit("clip_grad_norm", params, max_norm);
   const Tensor total = grad_norm(params, options.norm);
   if (options.error_if_nonfinite && total.device().type != DeviceType::meta) {
@@ -161,8 +177,9 @@ Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
   return total;
 }
 
-void clip_grad_value(const std::vector<Tensor>& params, double limit) {
+void clip_grad_value(const std::vector<Tensor>& parameters, double limit) {
   check(limit >= 0.0, "clip_grad_value: limit must be 0 or more: ", limit);
+  const std::vector<Tensor> params = optimizer_leaves(parameters);
   declare_limit("clip_grad_value", params, limit);
   for (const Tensor& param : params) {
     const Tensor grad = param.grad();

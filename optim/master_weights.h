@@ -57,7 +57,8 @@ class MasterWeights : public O {
   /// Makes masters of these parameters and an optimizer O of the masters, all with the same
   /// options.
   explicit MasterWeights(const std::vector<Tensor>& params, const Options& options = {})
-      : O(detail::masters_of(params), options), params_(params) {}
+      : O(detail::masters_of(optimizer_leaves(params)), options),
+        params_(optimizer_leaves(params)) {}
   /// Makes masters of groups of parameters, each group with options of its own.
   explicit MasterWeights(const std::vector<Group>& groups)
       : O(master_groups(groups)), params_(all_params(groups)) {}
@@ -168,7 +169,7 @@ class MasterWeights : public O {
     return is_same(this->state(param).param, params_[static_cast<size_t>(param)]);
   }
   static std::vector<Group> master_groups(std::vector<Group> groups) {
-    for (Group& group : groups) group.params = detail::masters_of(group.params);
+    for (Group& group : groups) group.params = detail::masters_of(optimizer_leaves(group.params));
     return groups;
   }
   static std::vector<Tensor> all_params(const std::vector<Group>& groups) {

@@ -51,7 +51,7 @@ std::string step_text(const char* name, double lr, const std::vector<double>& op
 }  // namespace
 
 void Optimizer::add_params(const std::vector<Tensor>& params) {
-  for (const Tensor& param : params) {
+  for (const Tensor& param : optimizer_leaves(params)) {
     const size_t at = states_.size();
     check(param.defined(), name_, ": parameter ", at, " is undefined");
     check(param.is_leaf(), name_, ": parameter ", at, " of shape ", param.shape(),
@@ -134,6 +134,8 @@ void Optimizer::step() {
   core::HostSteps* const recorded = is_elementwise() ? core::HostSteps::current() : nullptr;
   const core::HostSteps::Taking taking(recorded);
   if (recorded) check_repeatable(name_, parameters());
+  check_averaged(model_parameters(), "step");
+  declare_gradients(model_parameters(), "step");
   declare(model_parameters(), [this] {
     return step_text(name_, has_option("lr") ? option("lr") : 0.0, all_options());
   });

@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
+#include <hero/autograd/averager.h>
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
@@ -90,7 +93,44 @@ std::shared_ptr<Keeper> keeper(const Tensor& leaf) {
   return hooks ? hooks->keeper.lock() : nullptr;
 }
 
+std::vector<Tensor> optimizer_leaves(std::vector<Tensor> parameters) {
+  for (Tensor& parameter : parameters) {
+    if (const auto kept = keeper(parameter)) parameter = kept->optimizer_leaf(parameter);
+  }
+  return parameters;
+}
+
+void check_averaged(const std::vector<Tensor>& leaves, const char* op) {
+  for (const Tensor& leaf : leaves) {
+    if (const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf))) {
+      keeps->check_averaged(leaf, op);
+    } else if (const auto averages = averager(leaf)) {
+      averages->check_averaged(leaf, op);
+    }
+  }
+}
+
+void declare_gradients(const std::vector<Tensor>& leaves, const char* op) {
+  std::vector<const void*> told;
+  const auto tell = [&](const auto& whom) {
+    if (std::count(told.begin(), told.end(), whom.get()) > 0) return;
+    told.push_back(whom.get());
+    whom->declare_gradients(op);
+  };
+  for (const Tensor& leaf : leaves) {
+    if (const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf))) {
+      tell(keeps);
+    } else if (const auto averages = averager(leaf)) {
+      tell(averages);
+    }
+  }
+}
+
 void clear_kept_gradients(const std::vector<Tensor>& leaves, bool set_to_none) {
+  for (const Tensor& leaf : leaves) {
+    const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf));
+    if (keeps) keeps->check_averaged(leaf, "zero_grad");
+  }
   for (const Tensor& leaf : leaves) {
     const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf));
     if (keeps) keeps->clear_gradient(leaf, set_to_none);

@@ -175,7 +175,7 @@ std::vector<Held> held_by(nn::Module& module) {
   std::vector<Held> values;
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
-    const Tensor& leaf = slot->tensor;
+    const Tensor leaf = optimizer_leaves({slot->tensor}).front();
     const auto known = std::find_if(values.begin(), values.end(),
                                     [&](const Held& v) { return is_same(v.leaf, leaf); });
     if (known != values.end()) {

@@ -59,6 +59,16 @@ DiskHome::~DiskHome() {
   if (order_->leaving == this) order_->leaving = nullptr;
 }
 
+void DiskHome::nest(const std::string& unit, std::shared_ptr<DiskOrder> order) {
+  wait();
+  std::erase(order_->homes, this);
+  if (order_->leaving == this) order_->leaving = nullptr;
+  order_ = std::move(order);
+  order_->homes.push_back(this);
+  options_.unit = unit;
+  options_.stays = false;
+}
+
 // Bytes that could not be written are where they were.
 void DiskHome::end_write() {
   if (!std::exchange(writing_, false)) return;

@@ -14,8 +14,8 @@ namespace hero::dist {
 
 class DiskHome;
 
-/// The units of one module whose shards lie in a file, in the order in which an optimizer steps
-/// them.
+/// The units of one outermost module whose shards lie in a file, in the order in which an optimizer
+/// steps them.
 struct DiskOrder {
   std::vector<DiskHome*> homes = {};
   DiskHome* leaving = nullptr;  ///< on its way to the file, in an optimizer's step
@@ -39,6 +39,8 @@ class DiskHome : public core::Fetcher {
   /// A storage that is away stays released for good.
   ~DiskHome() override;
 
+  /// Its unit belongs to a larger module, in whose order it takes part from now on.
+  void nest(const std::string& unit, std::shared_ptr<DiskOrder> order);
   bool is_away() const { return storage_->released(); }
   /// Begins to read, for a fetch() to come.
   void begin_fetch();

@@ -50,7 +50,25 @@ std::string name_among(const std::vector<std::string>& names, const Slots& slots
   return "";
 }
 
-std::string shown(const std::string& path) { return path.empty() ? "root" : path; }
+// [note: few that are trained] Of a unit's row each rank owns one interval. Adapters beside a large
+// frozen weight would lie on the few ranks in whose intervals they fall, which would sum and step
+// all of them: the frozen ones get a unit of their own then, so that both are spread evenly.
+std::vector<Member> frozen_apart(std::vector<Member>& members) {
+  int64_t trained = 0, all = 0;
+  for (const Member& member : members) {
+    all += member.leaf.numel();
+    if (member.leaf.requires_grad()) trained += member.leaf.numel();
+  }
+  if (trained == 0 || 2 * trained > all) return {};
+  std::vector<Member> frozen, rest;
+  for (Member& member : members) {
+    (member.leaf.requires_grad() ? rest : frozen).push_back(std::move(member));
+  }
+  members = std::move(rest);
+  return frozen;
+}
+
+std::string shown(const std::string& path) { return path.empty() ? std::string(kRoot) : path; }
 
 }  // namespace
 
@@ -192,7 +210,12 @@ void add_units(Replica& replica, std::vector<Member> members, const UnitPolicy& 
   }
   for (size_t m = 0; m < modules.size(); ++m) {
     if (units[m].empty()) continue;
-    replica.add_unit(*modules[m].second, shown(modules[m].first), std::move(units[m]));
+    const std::string name = shown(modules[m].first);
+    std::vector<Member> frozen = frozen_apart(units[m]);
+    if (!frozen.empty()) {
+      replica.add_unit(*modules[m].second, name + std::string(kFrozen), std::move(frozen));
+    }
+    replica.add_unit(*modules[m].second, name, std::move(units[m]));
   }
 }
 

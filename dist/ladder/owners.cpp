@@ -1,4 +1,6 @@
+#include <algorithm>
 
+#include <hero/dist/engines/rank_state.h>
 #include <hero/dist/ladder/owners.h>
 
 namespace hero::dist {
@@ -35,6 +37,22 @@ class PairOwners : public Owners {
 };
 
 }  // namespace
+
+std::shared_ptr<GroupOwners> GroupOwners::of(const Communicator& group,
+                                             const Communicator& replicas) {
+  std::vector<std::weak_ptr<GroupOwners>>& known = group.state_->owners;
+  std::erase_if(known, [](const auto& each) { return each.expired(); });
+  for (const auto& each : known) {
+    const auto owners = each.lock();
+    if (owners && owners->group_.engine_ == group.engine_ &&
+        owners->replicas_.engine_ == replicas.engine_) {
+      return owners;
+    }
+  }
+  auto owners = std::make_shared<GroupOwners>(group, replicas);
+  known.push_back(owners);
+  return owners;
+}
 
 void GroupOwners::declare(const std::string& what) {
   group_.declare(what);

@@ -10,12 +10,15 @@
 
 namespace hero::dist {
 
-/// The ranks of a group, and those of other groups that hold the same parts. Made by
+/// The ranks of a group, and those of other groups that hold the same parts. Made by of() or
 /// std::make_shared.
 class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwners> {
  public:
   explicit GroupOwners(Communicator group, Communicator replicas = {})
       : group_(std::move(group)), replicas_(std::move(replicas)) {}
+  /// The same object for the same groups as long as it lives, so that what asks the owners of
+  /// several modules' leaves asks once.
+  static std::shared_ptr<GroupOwners> of(const Communicator& group, const Communicator& replicas);
   void declare(const std::string& what) override;
   void add_up(const Array& words) override;
   void largest(const Array& x) override;

@@ -32,9 +32,10 @@ Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& option
     : module_(&module),
       groups_(std::move(groups)),
       options_(options),
-      owners_(std::make_shared<GroupOwners>(groups_.shard, groups_.replicas)) {
-  if (options_.units.offload.disk) options_.units.disk_order = std::make_shared<DiskOrder>();
-  module_states_.push_back(std::make_unique<ModuleState>(ModuleState{&module}));
+      owners_(GroupOwners::of(groups_.shard, groups_.replicas)),
+      schedule_(std::make_shared<UnitSchedule>(*this)) {
+  options_.units.disk_order = schedule_->disk_order();
+  module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, &module}));
   module_states_.front()->reshard = options.reshard_after_forward;
 }
 
@@ -42,7 +43,7 @@ void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member>
   const auto known = std::find_if(module_states_.begin(), module_states_.end(),
                                   [&](const auto& state) { return state->module == &module; });
   const bool here = known != module_states_.end();
-  if (!here) module_states_.push_back(std::make_unique<ModuleState>(ModuleState{&module}));
+  if (!here) module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, &module}));
   ModuleState& state = here ? **known : *module_states_.back();
   units_.push_back(std::make_unique<Unit>(std::move(name), std::move(members), groups_,
                                           options_.units, owners_));
@@ -52,6 +53,7 @@ void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member>
 
 void Replica::install() {
   index_parameters();
+  if (!nested_.empty()) schedule_->order_disk();
   keep_parameters();
   for (const auto& each : module_states_) {
     ModuleState* state = each.get();
@@ -70,13 +72,13 @@ void Replica::install() {
           return self->after_forward(*state, out);
         },
         {.always_call = true, .for_parameters = true});
-    // One rank alone gathers and frees nothing; the root tells that backward begins. Between
-    // forward and backward buckets are freed only where another backward came, but what a
-    // checkpoint then computes again needs them before anything asks for a saved value.
-    if (!shards() || !(root || frees(*state))) continue;
+    // Also where there is nothing to gather: what a checkpoint within the module computes again
+    // in backward needs whole parameters, and they are shown from here on.
+    if (!shards()) continue;
     state->module->register_full_backward_pre_hook(
         [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
         {.for_parameters = true});
+    if (!(root || frees(*state))) continue;
     state->module->register_full_backward_hook(
         [self, state](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
           if (!in.empty()) self->after_backward(*state);
@@ -90,10 +92,9 @@ bool Replica::frees(const ModuleState& state) {
                      [](const Unit* unit) { return unit->owns_storage(); });
 }
 
-// From forward to backward. What has no memory to free stays too: nothing would gather it again for
-// what a checkpoint within the module computes in backward.
+// From forward to backward; what has no memory to free stays too.
 bool Replica::stays_gathered(const ModuleState& state) const {
-  return is_outermost(state) || !state.reshard || !frees(state);
+  return schedule_->is_outermost(state) || !state.reshard || !frees(state);
 }
 
 void Replica::index_parameters() {
@@ -140,7 +141,7 @@ void Replica::watch(Member& member) {
   if (shards()) return;
   // Before the gradient is added to what the leaf has.
   member.full.register_hook([self = weak_from_this()](const Tensor&) {
-    if (const auto replica = self.lock()) replica->begin_backward();
+    if (const auto replica = self.lock()) replica->schedule_->begin_backward();
     return Tensor();
   });
 }
@@ -155,16 +156,12 @@ void Replica::free(ModuleState& state) {
   }
 }
 
-void Replica::reset(bool keep_held) {
-  if (in_backward_) {  // it threw
+void Replica::reset_own(bool threw, bool keep_held) {
+  if (threw) {
     for (const auto& unit : units_) unit->drop_gradients();
   }
   take_back();
-  reducing_.clear();
-  landing_.clear();
-  in_backward_ = false;
   touched_ = false;
-  in_forward_ = false;
   next_bucket_ = 0;
   for (const auto& state : module_states_) {
     if (!keep_held || !state->held || stale(*state)) free(*state);
@@ -174,103 +171,76 @@ void Replica::reset(bool keep_held) {
   for (const ParameterEntry& entry : parameters_) entry.unit->members()[entry.member].ready = false;
 }
 
-bool Replica::recomputing() const { return in_backward_ && backward_running(); }
+void Replica::rest() {
+  if (!shards() || summoned_) return;
+  for (const auto& unit : units_) unit->rest();
+}
+
+bool Replica::recomputing() const { return schedule_->in_backward() && backward_running(); }
 
 void Replica::start_forward() {
   for (const Replica* replica : all()) replica->check_not_summoned("forward");
-  for (Replica* replica : all()) replica->reset(true);
+  schedule_->begin_forward();
   if (joining_) tell_before_forward();
   // A rank that has no data knows no order, and one may evaluate alone.
   if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_ &&
       grad_enabled()) {
     rebuild_buckets();
   }
-  former_order_ = std::move(order_);
-  order_.clear();
-  in_forward_ = true;
-}
-
-void Replica::broadcast_buffers() const {
-  if (!options_.broadcast_buffers) return;
-  for (const auto& [name, buffer] : module().named_buffers()) {
-    groups_.shard.broadcast(buffer.array(), buffer_root_, {.unit = "buffers"});
-  }
-}
-
-ModuleState* Replica::next_to_prefetch() const {
-  const size_t at = order_.size();  // of the module that comes next
-  if (at >= former_order_.size() || former_order_[at - 1] != order_.back()) return nullptr;
-  return former_order_[at];
-}
-
-// Begins to read what will be gathered after the module that is gathered next. The root's
-// parameters stay gathered, so backward does not come to them.
-void Replica::read_ahead(const ModuleState* state) const {
-  if (state == nullptr || state == module_states_.front().get()) return;
-  for (const Unit* unit : state->units) unit->read_ahead();
-}
-
-ModuleState* Replica::predecessor(const ModuleState& state) const {
-  if (&state == module_states_.front().get()) return order_.empty() ? nullptr : order_.back();
-  const auto last = std::find(order_.rbegin(), order_.rend(), &state);
-  return last == order_.rend() || last + 1 == order_.rend() ? nullptr : *(last + 1);
 }
 
 nn::Tensors Replica::before_forward(ModuleState& state, const nn::Tensors& inputs) {
   // A checkpoint runs forward again inside backward: what it needs stays until its own backward.
   const bool again = recomputing();
-  if (!again && &state == module_states_.front().get()) start_forward();
+  const bool outermost = schedule_->is_outermost(state);
+  if (!again && outermost) start_forward();
+  if (!again && schedule_->in_backward()) schedule_->reset(true);  // that one threw
   state.entered = state.entered || grad_enabled();
+  if (!again && stale(state)) free(state);
   gather(state);
   wait_unsharded(state);
   const bool begins = !again && &state == module_states_.front().get();
   if (begins && grad_enabled()) check_all_known();
-  if (begins && module().training()) broadcast_buffers();
-  if (!again && in_forward_) {
-    order_.push_back(&state);
-    ModuleState* next = options_.prefetch ? next_to_prefetch() : nullptr;
-    if (next) gather(*next);
-    const size_t after = order_.size() + 1;
-    if (next && after < former_order_.size()) read_ahead(former_order_[after]);
-  }
+  if (begins && joining_ && module().training()) broadcast_all_buffers();
+  if (begins && !joining_) broadcast_changed_buffers(module().training());
+  if (!again) schedule_->prefetch_forward(state);
   return converted(inputs, options_.units.gathered);
 }
 
 nn::Tensors Replica::after_forward(ModuleState& state, const nn::Tensors& outputs) {
   if (recomputing()) return {};
-  const bool root = &state == module_states_.front().get();
+  const bool outermost = schedule_->is_outermost(state);
   const bool fails = outputs.empty();
-  if (fails || !grad_enabled() || !stays_gathered(state)) free(state);
-  if (!root) return {};
-  in_forward_ = false;
-  for (const auto& other : module_states_) {  // what was prefetched and not used
-    if (fails || !grad_enabled() || !stays_gathered(*other)) free(*other);
+  const auto leave = [&](ModuleState& of) {
+    if (fails || !grad_enabled() || !of.replica->stays_gathered(of)) of.replica->free(of);
+  };
+  leave(state);
+  if (outermost) {
+    schedule_->end_forward();
+    for (Replica* replica : schedule_->replicas()) {
+      for (const auto& other : replica->module_states_) leave(*other);  // prefetched and not used
+      for (const auto& unit : replica->units_) unit->wait_home();
+    }
+    if (fails) schedule_->reset(true);
   }
-  for (const auto& unit : units_) unit->wait_home();
-  for (const auto& [path, replica] : nested_) {
-    if (fails) replica->reset();
+  if (!fails && shards() && grad_enabled() && !schedule_->in_forward()) {
+    schedule_->watch_graph(outputs);
   }
-  return fails ? nn::Tensors{} : converted(outputs, options_.output_dtype);
-}
-
-void Replica::begin_backward() {
-  if (in_backward_) return;
-  in_backward_ = true;
-  if (averages()) put_aside();
-  on_backward_end([self = weak_from_this()] {
-    if (const auto replica = self.lock()) replica->end_backward();
-  });
+  if (!fails && outermost && !grad_enabled() && !joining_) {
+    for (Replica* replica : schedule_->replicas()) replica->broadcast_changed_buffers(false);
+  }
+  return fails || &state != module_states_.front().get()
+             ? nn::Tensors{}
+             : converted(outputs, options_.output_dtype);
 }
 
 void Replica::before_backward(ModuleState& state) {
-  begin_backward();
+  schedule_->begin_backward();
   ++state.begun;
+  if (stale(state)) free(state);
   gather(state);
   wait_unsharded(state);
-  ModuleState* next = options_.prefetch ? predecessor(state) : nullptr;
-  if (!next || next == module_states_.front().get()) return;
-  gather(*next);
-  read_ahead(predecessor(*next));
+  schedule_->prefetch_backward(state);
 }
 
 void Replica::after_backward(ModuleState& state) {
@@ -302,7 +272,8 @@ void Replica::gradient_ready(size_t id) {
   if (!backward_running()) return;
   const ParameterEntry& entry = parameters_[id];
   check_entered(id);
-  begin_backward();
+  schedule_->begin_backward();
+  schedule_->touch();
   touched_ = true;
   entry.unit->members()[entry.member].ready = true;
   if (averages() && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
@@ -324,16 +295,14 @@ void Replica::reduce_ready(Unit& unit) {
 void Replica::reduce(Unit& unit) {
   // One bucket at a time where buckets are freed; where they stay nobody needs to wait. What went
   // home before had the time of one unit's backward.
-  land();
+  schedule_->land();
   declare_first_values();
-  if (options_.units.stage >= Stage::gradients) advance_reductions();
+  if (options_.units.stage >= Stage::gradients) schedule_->advance();
   if (hook_) hand_to_hook(unit);
   unit.begin_reduce(when_all_reduced(unit));
-  if (hook_) {
-    for (Unit* before : reducing_) before->advance_hook();
-  }
+  if (hook_) schedule_->advance_hooks();
   emit(Event::Kind::reduce, unit);
-  reducing_.push_back(&unit);
+  schedule_->add(*this, unit);
 }
 
 AllReduce Replica::when_all_reduced(const Unit& unit) const {
@@ -341,60 +310,49 @@ AllReduce Replica::when_all_reduced(const Unit& unit) const {
   return all_reduce_ && state.all_reduce ? AllReduce::now : AllReduce::later;
 }
 
-// What goes on over the replicas has no bucket any more, and is waited for when the next unit is
-// reduced.
-void Replica::advance_reductions() {
-  std::vector<Unit*> begun;
-  for (Unit* unit : reducing_) {
-    unit->begin_all_reduce() ? begun.push_back(unit) : end_reduction(*unit);
-  }
-  reducing_ = std::move(begun);
-}
-
-void Replica::end_reductions() {
-  for (Unit* unit : reducing_) end_reduction(*unit);
-  reducing_.clear();
-  land();
-}
-
-void Replica::end_reduction(Unit& unit) {
-  if (!unit.end_reduce()) return;
-  if (unit.is_landing()) return landing_.push_back(&unit);
-  emit(Event::Kind::reduced, unit);
-}
-
-void Replica::land() {
-  for (Unit* unit : std::exchange(landing_, {})) {
-    unit->land();
-    emit(Event::Kind::reduced, *unit);
-  }
-}
-
-void Replica::end_backward() {
-  if (!in_backward_) return;  // reset meanwhile
-  if (!touched_) {            // grad(), which leaves parameters alone
-    in_backward_ = false;
-    return reset();
-  }
+// At the end of a pass. Buckets of which the pass reached none are left alone, unless something was
+// left from before, or others may have reached them.
+std::string Replica::finish_gradients() {
+  if (!averages()) return "";
+  const bool buckets = options_.units.stage != Stage::parameters;
+  if (buckets && !touched_ && !owes() && options_.unused != Unused::agree) return "";
+  if (options_.unused == Unused::agree) agree_on_unused();
   std::string missing;
-  if (averages()) {
-    if (options_.unused == Unused::agree) agree_on_unused();
-    if (options_.unused == Unused::error) missing = unused_names();
-    if (missing.empty()) finish_units();
+  if (options_.unused == Unused::error) missing = unused_names();
+  if (missing.empty()) {
+    finish_units();
+  } else if (shards()) {  // what nobody can complete
+    for (const auto& unit : units_) unit->drop_gradients();
   }
-  end_reductions();
-  unsent_ = !averages() && !gradients_stay_;
-  in_backward_ = false;
-  free_after_backward();
+  return missing;
+}
+
+// What stays gathered is what unshard() would have gathered for the next forward.
+void Replica::end_pass() {
+  if (averages() || touched_) unsent_ = !averages() && !gradients_stay_;
+  for (const auto& state : module_states_) {
+    state->held = !state->reshard_backward;
+    for (Unit* unit : state->units) {
+      if (state->held) unit->rest();
+    }
+  }
+  if (averages() && !joining_) broadcast_changed_buffers(false);
   if (sync() && unsent_) {  // inside an AddUpScope
-    AddUpScope::owe(this, [self = shared_from_this()] {
-      self->in_backward_ = self->touched_ = true;
-      self->end_backward();
-    });
+    AddUpScope::owe(this, [schedule = schedule_] { schedule->average_owed(); });
   }
-  check(missing.empty(),
-        "backward: parameters without a gradient, which the other ranks wait for: ", missing,
-        "; use them in forward, freeze them, or set find_unused_parameters");
+}
+
+bool Replica::owes(const ParameterEntry& entry) const {
+  const Member& member = entry.unit->members()[entry.member];
+  if (!shards()) return unsent_ && groups_.ranks() > 1 && member.leaf.grad().defined();
+  if (!entry.state->sync) return false;
+  return member.full.grad().defined() ||
+         (member.partial.defined() && all_reduce_ && entry.state->all_reduce);
+}
+
+bool Replica::owes() const {
+  return averages() && std::any_of(parameters_.begin(), parameters_.end(),
+                                   [this](const auto& entry) { return owes(entry); });
 }
 
 }  // namespace hero::dist

@@ -1,7 +1,9 @@
 #pragma once
 // Replica: one rank's copy of a module that several ranks train, each on its own part of the batch.
-// It decides when units gather, free and reduce; dist/ladder/unit.h does it.
+// Its hooks tell the schedule (dist/ladder/unit_schedule.h) how far a step is, which says when
+// units gather, free and reduce; dist/ladder/unit.h does it.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -10,7 +12,7 @@
 
 #include <hero/autograd/averager.h>
 #include <hero/autograd/kept_gradients.h>
-#include <hero/dist/ladder/unit.h>
+#include <hero/dist/ladder/unit_schedule.h>
 
 namespace hero::dist {
 
@@ -33,26 +35,15 @@ struct ReplicaOptions {
   UnitOptions units;
   Unused unused = Unused::same;
   bool reshard_after_forward = true;
-  bool prefetch = true;
-  bool broadcast_buffers = false;   ///< rank 0's, before each forward in training
+  int prefetch = 1;                ///< units that are gathered ahead
+  bool broadcast_buffers = false;  ///< rank 0's, when a pass in training has changed them
+  /// The ranks' buffers are not known to be the same: all are sent before the first forward.
+  bool broadcast_first = false;
   int64_t rebuild_bytes = 0;        ///< DDP: buckets of this size in the order of readiness
   int64_t rebuild_first_bytes = 0;  ///< the first bucket's size
   std::optional<DType> output_dtype = {};
   std::vector<std::string> alone = {};  ///< names of parameters that stay as each rank has them
-};
-
-/// A module around whose forward and backward units are gathered, and how far these passes are.
-struct ModuleState {
-  nn::Module* module = nullptr;
-  std::vector<Unit*> units = {};
-  int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
-  int ended = 0;  ///< and those whose backward has come through to the module's inputs
-  bool entered = false;          ///< a forward that is recorded has come through the module's hooks
-  bool sync = true;              ///< gradients are averaged; see Replica::set_sync()
-  bool all_reduce = true;        ///< over the replicas, too; see Replica::set_all_reduce()
-  bool held = false;             ///< gathered by unshard(), for the forward to come
-  bool reshard = true;           ///< freed after forward; see Replica::set_reshard()
-  bool reshard_backward = true;  ///< and after backward; see Replica::set_reshard_after_backward()
+  std::vector<std::string> alone_modules = {};  ///< paths of modules whose buffers do
 };
 
 class Replica : public Keeper,
@@ -61,6 +52,7 @@ class Replica : public Keeper,
                 public std::enable_shared_from_this<Replica> {
  public:
   Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
+  ~Replica() override { schedule_->remove(*this); }
 
   /// Adds a unit that is gathered at `module`; the root module is the first to be named.
   void add_unit(nn::Module& module, std::string name, std::vector<Member> members);
@@ -70,6 +62,8 @@ class Replica : public Keeper,
   /// An Error if the module is not there any more.
   nn::Module& module() const;
   const Groups& groups() const { return groups_; }
+  const ReplicaOptions& options() const { return options_; }
+  UnitSchedule& schedule() const { return *schedule_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   /// Parameters between two steps are shards.
   bool shards() const { return options_.units.stage != Stage::none; }
@@ -105,6 +99,9 @@ class Replica : public Keeper,
   /// Between two steps, for the units at and below a path.
   void set_reshard(bool on, const std::string& path);
   void set_reshard_after_backward(bool on, const std::string& path);
+  /// What is gathered ahead when the module at a path begins its forward, or its backward.
+  void set_forward_prefetch(const std::string& path, const std::vector<std::string>& modules);
+  void set_backward_prefetch(const std::string& path, const std::vector<std::string>& modules);
   /// Begins to gather the units at and below a path, for the forward to come; frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);
@@ -114,16 +111,19 @@ class Replica : public Keeper,
   void set_hook(CommHook hook);
   /// On: backward leaves gradients as this rank has them, from now on.
   void keep_gradients_local(bool on) { gradients_stay_ = on; }
-  /// Takes in the replica of a module at `path` below this one's, which goes on by itself, as a
-  /// module that is not the outermost: nothing of it stays gathered between forward and backward.
+  /// Takes in the replica of a module at `path` below this one's, with those below it: from now on
+  /// they share one schedule, and nothing of it stays gathered between forward and backward.
   void nest(const std::string& path, std::shared_ptr<Replica> replica);
   bool is_nested() const { return is_nested_; }
   /// This one and all that are nested in it.
   std::vector<Replica*> all();
   /// See DataParallel::join().
   void join(const std::function<void()>& body, const std::function<void()>& step);
-  /// Brings everything between two steps: nothing gathered, nothing under way.
-  void reset(bool keep_held = false);
+  /// Brings everything between two steps, of all that share the schedule: nothing gathered, nothing
+  /// under way.
+  void reset() { schedule_->reset(false); }
+  /// What is gathered in the place of shards for a backward that may come is no longer shown.
+  void rest();
   /// Lets the module see whole parameters in these rows, one a unit, until hide().
   void show(const std::vector<Array>& rows);
   void hide();
@@ -138,6 +138,9 @@ class Replica : public Keeper,
   void convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
                std::optional<Device> device) override;
   void clear_gradient(const Tensor& leaf, bool set_to_none) override;
+  void check_averaged(const Tensor& leaf, const char* op) const override;
+  void declare_gradients(const char* op) const override;
+  Tensor optimizer_leaf(const Tensor& tensor) const override;
   /// \}
 
   /// \name As what averages the gradients of parameters that are whole
@@ -145,10 +148,15 @@ class Replica : public Keeper,
   std::string describe_averager() const override;
   std::vector<int> averaging_ranks() const override;
   double average_loss(double loss, const char* op) override;
-  void declare(const std::string& what) override { owners_->declare(what); }
+  /// Nothing while each rank goes by its own gradients, as under no_sync().
+  void declare(const std::string& what) override {
+    if (averages()) owners_->declare(what);
+  }
   /// \}
 
  private:
+  friend class UnitSchedule;
+
   // Where one parameter is: its unit, its number there, the module at which that is gathered.
   struct ParameterEntry {
     Unit* unit;
@@ -162,7 +170,6 @@ class Replica : public Keeper,
   void before_backward(ModuleState& state);
   void after_backward(ModuleState& state);
   void gradient_ready(size_t parameter);
-  void end_backward();
   void fetch_again(ModuleState& state);
   void check_entered(size_t parameter) const;
   void meet(ModuleState& state, nn::Module& module);
@@ -174,24 +181,26 @@ class Replica : public Keeper,
   void take_back();
   void keep_parameters();
   void offer_refills();
-  void read_ahead(const ModuleState* state) const;
   const Member* member_of(const Tensor& tensor) const;
   bool has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const;
 
   void start_forward();
   bool recomputing() const;
-  void begin_backward();
+  void reset_own(bool threw, bool keep_held);
+  std::string finish_gradients();
+  void end_pass();
+  bool owes() const;
+  bool owes(const ParameterEntry& entry) const;
   void gather(ModuleState& state);
   void wait_unsharded(ModuleState& state);
   void free(ModuleState& state);
   void free_if_done(ModuleState& state);
-  void free_after_backward();
   std::vector<ModuleState*> states_below(const char* what, const std::string& path) const;
-  template <class Say>
-  bool tell_nested(const std::string& path, const Say& say);
+  std::vector<ModuleState*> states_at(const char* what, const std::string& path) const;
+  std::vector<ModuleState*> states_at(const char* what,
+                                      const std::vector<std::string>& paths) const;
   void set_states(const char* what, const std::string& path,
                   const std::function<void(ModuleState&)>& set);
-  bool is_outermost(const ModuleState& state) const;
   static bool frees(const ModuleState& state);
   bool stays_gathered(const ModuleState& state) const;
   static bool stale(const ModuleState& state);
@@ -201,23 +210,20 @@ class Replica : public Keeper,
   void reduce_ready(Unit& unit);
   void reduce(Unit& unit);
   AllReduce when_all_reduced(const Unit& unit) const;
-  void advance_reductions();
-  void end_reductions();
-  void end_reduction(Unit& unit);
-  void land();
   void finish_units();
   void hand_to_hook(Unit& unit);
   void agree_on_unused();
   std::string unused_names() const;
-  void broadcast_buffers() const;
+  std::vector<std::pair<std::string, Tensor>> own_buffers() const;
+  void broadcast_all_buffers();
+  void broadcast_changed_buffers(bool and_first);
+  void send_buffers(const std::vector<Tensor>& buffers);
   int64_t tell_others(int64_t word);
   void tell_before_forward();
   void shadow(int64_t word, const std::function<void()>& step);
   void index_parameters();
   void rebuild_buckets();
   void make_buckets(const std::vector<int64_t>& order);
-  ModuleState* next_to_prefetch() const;
-  ModuleState* predecessor(const ModuleState& state) const;
   void emit(Event::Kind kind, const Unit& unit) const;
 
   nn::Module* module_;
@@ -229,11 +235,9 @@ class Replica : public Keeper,
   std::vector<ParameterEntry> parameters_;                   // of every parameter, by Member::id
   std::unordered_map<const detail::TensorImpl*, size_t> known_;  // their leaves, with the ids
   std::unordered_set<const nn::Slot*> known_slots_;              // and where the module has them
-  std::vector<ModuleState*> order_, former_order_;  // of forward: this pass and the one before
-  std::vector<size_t> ready_order_;                 // of the first backward, for rebuild_buckets()
+  std::shared_ptr<UnitSchedule> schedule_;
+  std::vector<size_t> ready_order_;  // of the first backward, for rebuild_buckets()
   std::unique_ptr<const CommHook> hook_;
-  std::vector<Unit*> reducing_;
-  std::vector<Unit*> landing_;  // whose averaged gradients are on their way home
   std::function<void(const Event&)> events_;
   std::vector<std::pair<std::string, std::shared_ptr<Replica>>> nested_;  // by path
   std::vector<std::unique_ptr<Refill>> refills_;                          // of units that are freed
@@ -247,12 +251,13 @@ class Replica : public Keeper,
   bool touched_ = false;  // a parameter got its gradient in this backward
   bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged
   bool summoned_ = false;
-  bool in_forward_ = false;
-  bool in_backward_ = false;
   bool rebuilt_ = false;
   bool joining_ = false;
   bool compared_values_ = false;  // those that the ranks began with
+  bool shares_groups_ = false;    // with the replica in which it is nested
   int buffer_root_ = 0;           // whose buffers all ranks get
+  /// Of each buffer its storage and that one's version, when all ranks had the same values.
+  std::map<std::string, std::pair<const core::Storage*, uint32_t>> same_buffers_;
 };
 
 }  // namespace hero::dist

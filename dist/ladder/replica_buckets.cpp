@@ -74,7 +74,8 @@ void Replica::set_hook(CommHook hook) {
   same_lines(groups_.shard, "ddp: ranks registered different communication hooks", hook.name + "\n",
              "register the same hook on every rank", "communication hook");
   check(!hook.name.empty() && hook.run, "ddp: a communication hook needs a name and a function");
-  check(!in_backward_ && !in_forward_, "ddp: register_comm_hook() within forward or backward");
+  check(!schedule_->in_backward() && !schedule_->in_forward(),
+        "ddp: register_comm_hook() within forward or backward");
   hook_ = std::make_unique<const CommHook>(std::move(hook));
   std::vector<int64_t> order;
   for (size_t id = parameters_.size(); id-- > 0;) order.push_back(static_cast<int64_t>(id));

@@ -6,6 +6,7 @@
 #include <hero/autograd/graph/engine.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/io/crc32c.h>
+#include <hero/dist/ladder/add_up_scope.h>
 #include <hero/dist/ladder/replica.h>
 
 namespace hero::dist {
@@ -141,7 +142,7 @@ void Replica::offer_refills() {
 
 void Replica::fetch_again(ModuleState& state) {
   if (!backward_running()) return;
-  begin_backward();
+  schedule_->begin_backward();
   gather(state);
   wait_unsharded(state);
 }
@@ -194,6 +195,36 @@ void Replica::clear_gradient(const Tensor& leaf, bool set_to_none) {
     const NoGrad no_grad;
     member.leaf.grad().zero_();
   }
+}
+
+void Replica::check_averaged(const Tensor& leaf, const char* op) const {
+  const auto found = known_.find(leaf.impl());
+  if (found == known_.end() || !sync() || gradients_stay_ || AddUpScope::active()) return;
+  const ParameterEntry& entry = parameters_[found->second];
+  if (!owes(entry)) return;
+  const std::string& name = entry.unit->members()[entry.member].name;
+  fail(op, ": '", name, "'", module_ ? " of " + module().type_name() : "",
+       " still owes the ranks a gradient that was added up while averaging was off (no_sync() or "
+       "set_requires_gradient_sync(false)); run a backward pass with averaging on before, or do "
+       "this within no_sync() if it shall ",
+       op[0] == 'z' ? "be dropped" : "not count");
+}
+
+void Replica::declare_gradients(const char* op) const {
+  if (!averages() || groups_.ranks() == 1) return;
+  const auto count =
+      std::count_if(parameters_.begin(), parameters_.end(), [](const ParameterEntry& entry) {
+        return entry.unit->members()[entry.member].leaf.grad().defined();
+      });
+  const auto all = static_cast<std::ptrdiff_t>(parameters_.size());
+  if (count == all) return;  // as is usual
+  owners_->declare(std::string(op) + " by gradients of " + std::to_string(count) + " of " +
+                   std::to_string(all) + " parameters");
+}
+
+Tensor Replica::optimizer_leaf(const Tensor& tensor) const {
+  const Member* member = member_of(tensor);
+  return member != nullptr ? member->leaf : tensor;
 }
 
 const Member* Replica::member_of(const Tensor& tensor) const {
@@ -251,7 +282,7 @@ std::string Replica::describe(const Tensor& leaf) const {
 
 void Replica::check_convertible(const std::vector<Tensor>& leaves,
                                 std::optional<Device> device) const {
-  check(!in_forward_ && !in_backward_, "to: ", module().type_name(),
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "to: ", module().type_name(),
         " is sharded and inside forward or backward; convert it between two steps");
   check(!summoned_, "to: the parameters of ", module().type_name(),
         " are shown whole by summon_full_parameters(), which must end before");

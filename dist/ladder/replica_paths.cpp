@@ -25,38 +25,61 @@ std::vector<ModuleState*> Replica::states_below(const char* what, const std::str
       "': only units of fully_shard() and ZeRO-3 belong to a path; the buckets of DDP, ZeRO-1 and "
       "ZeRO-2 hold parameters of many modules");
   std::vector<ModuleState*> found;
-  for (const auto& state : module_states_) {
-    for (const auto& [at, module] : modules) {
-      if (module == state->module && is_at_or_below(at, path) && !state->units.empty()) {
-        found.push_back(state.get());
-        break;
+  for (const auto& [at, module] : modules) {
+    if (!is_at_or_below(at, path)) continue;
+    for (Replica* replica : schedule_->replicas()) {
+      if (replica->options_.units.stage != Stage::parameters) continue;
+      for (const auto& state : replica->module_states_) {
+        if (state->module == module && !state->units.empty()) found.push_back(state.get());
       }
     }
   }
   return found;
 }
 
-// Calls say(replica, path below it) for each nested replica at or below the path, or above it.
-template <class Say>
-bool Replica::tell_nested(const std::string& path, const Say& say) {
-  bool any = false;
-  for (const auto& [at, replica] : nested_) {
-    const bool whole = is_at_or_below(at, path);
-    if (!whole && !is_at_or_below(path, at)) continue;
-    say(*replica, whole ? std::string() : path.substr(at.size() + 1));
-    any = true;
+std::vector<ModuleState*> Replica::states_at(const char* what, const std::string& path) const {
+  std::vector<ModuleState*> found = states_below(what, path);
+  const auto modules = module().named_modules();
+  std::erase_if(found, [&](const ModuleState* state) {
+    return std::none_of(modules.begin(), modules.end(), [&](const auto& named) {
+      return named.first == path && named.second == state->module;
+    });
+  });
+  check(!found.empty(), what, ": no unit is gathered at '", path,
+        "'; units() lists those that there are");
+  return found;
+}
+
+std::vector<ModuleState*> Replica::states_at(const char* what,
+                                             const std::vector<std::string>& paths) const {
+  std::vector<ModuleState*> all;
+  for (const std::string& path : paths) {
+    for (ModuleState* state : states_at(what, path)) {
+      if (!schedule_->is_outermost(*state)) all.push_back(state);  // it is gathered all the time
+    }
   }
-  return any;
+  return all;
+}
+
+void Replica::set_forward_prefetch(const std::string& path,
+                                   const std::vector<std::string>& modules) {
+  const auto states = states_at("set_modules_to_forward_prefetch", path);
+  const auto ahead = states_at("set_modules_to_forward_prefetch", modules);
+  for (ModuleState* state : states) state->forward_prefetch = ahead;
+}
+
+void Replica::set_backward_prefetch(const std::string& path,
+                                    const std::vector<std::string>& modules) {
+  const auto states = states_at("set_modules_to_backward_prefetch", path);
+  const auto ahead = states_at("set_modules_to_backward_prefetch", modules);
+  for (ModuleState* state : states) state->backward_prefetch = ahead;
 }
 
 void Replica::set_states(const char* what, const std::string& path,
                          const std::function<void(ModuleState&)>& set) {
   const auto states = states_below(what, path);
   for (ModuleState* state : states) set(*state);
-  const bool any = tell_nested(path, [&](Replica& nested, const std::string& below) {
-    nested.set_states(what, below, set);
-  });
-  check(any || !states.empty(), what, ": no unit lies at or below '", path,
+  check(!states.empty(), what, ": no unit lies at or below '", path,
         "'; its parameters belong to the unit of a module above it");
 }
 
@@ -81,27 +104,16 @@ void Replica::set_all_reduce(bool on, const std::string& path) {
 }
 
 void Replica::set_reshard(bool on, const std::string& path) {
-  check(!in_forward_ && !in_backward_, "set_reshard_after_forward: '", path,
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "set_reshard_after_forward: '", path,
         "': inside forward and backward units stay as they are");
   set_states("set_reshard_after_forward", path, [on](ModuleState& state) { state.reshard = on; });
 }
 
 void Replica::set_reshard_after_backward(bool on, const std::string& path) {
-  check(!in_forward_ && !in_backward_, "set_reshard_after_backward: '", path,
-        "': inside forward and backward units stay as they are");
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "set_reshard_after_backward: '",
+        path, "': inside forward and backward units stay as they are");
   set_states("set_reshard_after_backward", path,
              [on](ModuleState& state) { state.reshard_backward = on; });
-}
-
-// What stays is what unshard() would have gathered for the next forward.
-void Replica::free_after_backward() {
-  for (const auto& state : module_states_) {
-    state->held = !state->reshard_backward;
-    for (Unit* unit : state->units) {
-      if (state->held) unit->rest();
-    }
-  }
-  reset(true);
 }
 
 bool Replica::reshards_after_forward() const {
@@ -112,21 +124,19 @@ bool Replica::reshards_after_forward() const {
 // [note: gathered beforehand] What unshard() began the next forward finds, unless the shards were
 // written since: then it gathers anew, on every rank, since a step writes the shards of all.
 void Replica::unshard(const std::string& path) {
-  check(!in_forward_ && !in_backward_, "unshard: '", path,
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "unshard: '", path,
         "': inside forward and backward units are gathered by themselves");
   for (ModuleState* state : states_below("unshard", path)) {
-    if (stale(*state)) free(*state);
-    gather(*state);
+    if (stale(*state)) state->replica->free(*state);
+    state->replica->gather(*state);
     state->held = true;
   }
-  tell_nested(path, [](Replica& nested, const std::string& below) { nested.unshard(below); });
 }
 
 void Replica::reshard(const std::string& path) {
-  check(!in_forward_ && !in_backward_, "reshard: '", path,
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "reshard: '", path,
         "': inside forward and backward units are freed by themselves");
-  for (ModuleState* state : states_below("reshard", path)) free(*state);
-  tell_nested(path, [](Replica& nested, const std::string& below) { nested.reshard(below); });
+  for (ModuleState* state : states_below("reshard", path)) state->replica->free(*state);
 }
 
 bool Replica::stale(const ModuleState& state) {
@@ -134,13 +144,13 @@ bool Replica::stale(const ModuleState& state) {
                      [](const Unit* unit) { return unit->stale(); });
 }
 
-bool Replica::is_outermost(const ModuleState& state) const {
-  return !is_nested_ && &state == module_states_.front().get();
-}
-
 void Replica::nest(const std::string& path, std::shared_ptr<Replica> replica) {
   replica->is_nested_ = true;
-  for (const auto& unit : replica->units_) unit->nest(path);
+  replica->shares_groups_ = replica->owners_ == owners_;
+  for (Replica* below : replica->all()) {
+    for (const auto& unit : below->units_) unit->nest(path, schedule_->disk_order());
+  }
+  schedule_->take_in(*std::shared_ptr<UnitSchedule>(replica->schedule_));
   nested_.emplace_back(path, std::move(replica));
 }
 

@@ -172,9 +172,11 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
           .units = {.stage = Stage::none, .order = options.order, .divide_by = options.divide_by},
           .unused = unused_policy(options.find_unused_parameters),
           .broadcast_buffers = options.broadcast_buffers,
+          .broadcast_first = true,
           .rebuild_bytes = options.bucket_bytes,
           .rebuild_first_bytes = options.first_bucket_bytes,
-          .alone = alone});
+          .alone = alone,
+          .alone_modules = options.ignored_modules});
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);
   replica->install();
@@ -202,6 +204,8 @@ std::vector<std::pair<std::string, std::shared_ptr<Replica>>> sharded_below(nn::
 std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
                                Tied tied) {
   check_divisor("fully_shard", options.divide_by);
+  check(options.prefetch >= 0, "fully_shard: prefetch is how many units are gathered ahead, 0 or ",
+        "more: ", options.prefetch);
   check_floating("parameters", options.mixed_precision.parameters);
   check_floating("reduce", options.mixed_precision.reduce);
   check_floating("output", options.mixed_precision.output);
@@ -228,8 +232,10 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                      .unused = Unused::same,
                      .reshard_after_forward = options.reshard_after_forward,
                      .prefetch = options.prefetch,
+                     .broadcast_buffers = options.broadcast_buffers,
                      .output_dtype = dtypes.output,
-                     .alone = alone});
+                     .alone = alone,
+                     .alone_modules = options.ignored_modules});
   add_units(*replica, members_of(module, alone, true), options.unit, tied);
   for (auto& [path, inner] : nested) replica->nest(path, std::move(inner));
   replica->install();
@@ -258,6 +264,7 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                   .prefetch = options.prefetch,
                   .ignored_modules = options.ignored_modules,
                   .sync_module_states = options.broadcast_parameters,
+                  .broadcast_buffers = options.broadcast_buffers,
                   .order = options.order,
                   .divide_by = options.divide_by,
                   .offload = options.offload,
@@ -277,7 +284,9 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                      .unused = unused_policy(options.find_unused_parameters),
                      .reshard_after_forward = false,
                      .broadcast_buffers = options.broadcast_buffers,
-                     .alone = alone});
+                     .broadcast_first = true,
+                     .alone = alone,
+                     .alone_modules = options.ignored_modules});
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,
               options.bucket_bytes);
   replica->install();

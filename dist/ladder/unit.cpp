@@ -342,14 +342,41 @@ void Unit::wait_unsharded() {
   }
   check_slots();
   if (state_ == State::sharded || options_.stage == Stage::none) return;
+  take_over();
   for (Member& member : members_) {
-    member.full.requires_grad_(member.leaf.requires_grad());
+    member.trains = member.leaf.requires_grad();
+    member.full.requires_grad_(member.trains);
     for (nn::Slot* slot : member.slots) slot->tensor = member.full;
   }
 }
 
+// [note: whole parameters that a program changed] While the module shows whole parameters a program
+// may freeze them, or write to them: that belongs to the shards. Of what is written each rank keeps
+// its own part. Where they were rounded on their way, what was not written would come back rounded.
+void Unit::take_over() {
+  if (state_ != State::unsharded || options_.stage == Stage::none) return;
+  for (const Member& member : members_) {
+    const bool shown = std::any_of(member.slots.begin(), member.slots.end(), [&](nn::Slot* slot) {
+      return is_same(slot->tensor, member.full);
+    });
+    if (shown && member.full.requires_grad() != member.trains) {
+      member.leaf.requires_grad_(member.full.requires_grad());
+    }
+  }
+  if (!owns_storage_ || full_.storage().version() == full_version_) return;
+  full_version_ = full_.storage().version();
+  const bool exact = shard_.dtype() == full_.dtype() && !options_.quantize.weights;
+  check(exact, "fully_shard: parameters of unit '", name_,
+        "' were written while they were gathered in other bits than the shards have; write to them "
+        "between two steps, or within summon_full_parameters()");
+  copy(part(full_, own_), shard_);
+  shard_.storage().bump_version();  // also where this rank's part is empty: all must know
+  shard_version_ = begun_version_ = shard_.storage().version();
+}
+
 void Unit::reshard() {
   if (state_ == State::gathering) gather_.wait();
+  take_over();
   gathered_bytes_ = {};
   if (home_) home_->join_up();
   const bool gathered = state_ != State::sharded;
@@ -361,11 +388,23 @@ void Unit::reshard() {
 }
 
 void Unit::rest() {
-  if (!owns_storage_) return reshard();
   if (state_ != State::unsharded) return;
+  if (!owns_storage_) return reshard();
+  take_over();
   state_ = State::gathering;
   gathers_ = false;
   show_shards();
+}
+
+bool Unit::is_of_root() const {
+  return name_ == kRoot || name_ == std::string(kRoot) + std::string(kFrozen);
+}
+
+void Unit::nest(const std::string& path, const std::shared_ptr<DiskOrder>& disk_order) {
+  name_ = is_of_root() ? path + name_.substr(kRoot.size()) : path + "." + name_;
+  for (Member& member : members_) member.name = path + "." + member.name;
+  options_.disk_order = disk_order;
+  if (disk_) disk_->nest(name_, disk_order);
 }
 
 void Unit::show_shards() {

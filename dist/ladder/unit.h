@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,12 @@ namespace hero::dist {
 
 /// What is cut into shards; each stage cuts what the one before it cuts, and one thing more.
 enum class Stage : uint8_t { none, optimizer, gradients, parameters };
+
+/// The name of the unit of the sharded module itself.
+inline constexpr std::string_view kRoot = "root";
+/// What the name of a unit ends with whose parameters are frozen, beside a unit of the same module
+/// whose parameters are trained.
+inline constexpr std::string_view kFrozen = " (frozen)";
 
 /// When the sums of a hybrid's groups go on over the replicas. `later`: each rank keeps its part of
 /// them, in float32 where they are halves, and adds them up until a reduction that is `now`.
@@ -69,9 +76,10 @@ struct Member {
   size_t id = 0;                                 ///< its place among all parameters of the module
   bool watched = false;                          ///< `full` tells when its gradient is complete
   bool ready = false;                            ///< it is, in the backward pass now running
-  Tensor aside = {};   ///< Stage::none: the mean that leaf.grad() was before this pass
-  Array partial = {};  ///< this rank's part of its group's sums that the replicas wait for
-  Tensor shown = {};   ///< what the module shows while all parameters are summoned
+  bool trains = false;  ///< whether `full` required a gradient when the module began to show it
+  Tensor aside = {};    ///< Stage::none: the mean that leaf.grad() was before this pass
+  Array partial = {};   ///< this rank's part of its group's sums that the replicas wait for
+  Tensor shown = {};    ///< what the module shows while all parameters are summoned
 };
 
 /// Elements of one parameter, and who holds them: numbers in the whole world.
@@ -90,10 +98,9 @@ class Unit {
 
   const std::string& name() const { return name_; }
   /// Its module has become a part of the one that lies so far above it.
-  void nest(const std::string& path) {
-    name_ = name_ == "root" ? path : path + "." + name_;
-    for (Member& member : members_) member.name = path + "." + member.name;
-  }
+  void nest(const std::string& path, const std::shared_ptr<DiskOrder>& disk_order);
+  /// Where its shards lie in a file; null: they do not.
+  DiskHome* disk_home() const { return disk_.get(); }
   std::vector<Member>& members() { return members_; }
   const std::vector<Member>& members() const { return members_; }
   /// Elements of all parameters.
@@ -113,9 +120,11 @@ class Unit {
   void unshard();
   /// Returns when they are there, and lets the module see them.
   void wait_unsharded();
-  /// Frees what was gathered; the module sees the shards.
+  /// Frees what was gathered; the module sees the shards, of which the same holds as of rest().
   void reshard();
-  /// The module sees the shards, and what was gathered stays for the next wait_unsharded().
+  /// The module sees the shards, and what was gathered stays for the next wait_unsharded(). What
+  /// the program did meanwhile with the whole parameters holds: values that it wrote, and whether
+  /// they are trained.
   void rest();
   bool sharded() const { return state_ == State::sharded; }
   /// Shards have memory of their own, so that there is something to free.
@@ -191,6 +200,8 @@ class Unit {
     Future hooked;  // in place of `work`, or of what `within` says of it
   };
 
+  bool is_of_root() const;
+  void take_over();
   void place_members();
   void cut(const UnitOptions& options);
   void set_leaf(const Member& member) const;

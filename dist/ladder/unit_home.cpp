@@ -77,7 +77,7 @@ std::unique_ptr<DiskHome> Unit::make_disk_home(const Array& shard) const {
   };
   return std::make_unique<DiskHome>(
       *options_.offload.disk, shard.storage_ref(),
-      DiskHomeOptions{.unit = name_, .stays = name_ == "root", .is_stepped = is_stepped},
+      DiskHomeOptions{.unit = name_, .stays = is_of_root(), .is_stepped = is_stepped},
       options_.disk_order, groups_.shard.traffic());
 }
 

@@ -71,6 +71,7 @@ void GradientSync::average_all() {
 void GradientSync::end() {
   if (whole_) whole_->average();
   whole_.reset();
+  for (const auto& replica : replicas_) replica->schedule().average_owed();
 }
 
 }  // namespace hero::dist

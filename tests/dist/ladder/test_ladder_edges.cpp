@@ -351,8 +351,8 @@ TEST_CASE(
           std::optional<NoSync> local;  // which can be moved
           local.emplace(parallel.no_sync());
           subject_loss(kSubject, *model, step + 9, world.rank()).backward();
+          way == 0 ? sgd->zero_grad() : model->zero_grad(way == 1);
         }
-        way == 0 ? sgd->zero_grad() : model->zero_grad(way == 1);
         subject_loss(kSubject, *model, step + 5, world.rank()).backward();  // averaged
         const Tensor loss = subject_loss(kSubject, *model, step, world.rank());
         way == 0 ? sgd->zero_grad() : model->zero_grad(way == 1);

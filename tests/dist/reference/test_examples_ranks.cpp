@@ -96,6 +96,36 @@ TEST_CASE("example: set_reshard_after_backward") {
   CHECK(right);
 }
 
+TEST_CASE("example: set_modules_to_forward_prefetch") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    nn::Sequential model{nn::Linear(2, 4), nn::Linear(4, 4), nn::Linear(4, 2)};
+    const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
+    std::string seen;
+    fsdp.on_event([&](const dist::Event& event) {
+      if (event.kind == dist::Event::Kind::gather) seen += "gather " + event.unit + " ";
+      if (event.kind == dist::Event::Kind::use) seen += "use " + event.unit + " ";
+    });
+    //! [set_modules_to_forward_prefetch]
+    fsdp.set_modules_to_forward_prefetch("0", {"1", "2"});   // both are on their way at once,
+    fsdp.set_modules_to_backward_prefetch("2", {"1", "0"});  // in the first step, too
+    //! [set_modules_to_forward_prefetch]
+    const Tensor loss = model(ones({3, 2})).sum();
+    right = right && seen == "gather 0 use 0 gather 1 gather 2 use 1 use 2 ";
+    seen.clear();
+    loss.backward();
+    right = right && seen == "gather 2 use 2 gather 1 gather 0 use 1 use 0 ";
+    bool refused = false;
+    try {
+      fsdp.set_modules_to_forward_prefetch("0", {"7"});
+    } catch (const Error&) {
+      refused = true;
+    }
+    right = right && refused;
+  });
+  CHECK(right);
+}
+
 TEST_CASE("example: register_comm_hook") {
   std::atomic<bool> right = true;
   dist::run_ranks(2, [&](dist::Communicator& world) {

@@ -1,0 +1,128 @@
+// fully_shard() of each block, then of the model, is the model with the policy each<Block>: in
+// bits, in peak bytes, in the order of what happens, in the number of calls, and in what a step
+// brings from a file.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "dist/ladder/ladder.h"
+#include "support/catch.h"
+
+#include <hero/core/swap_file.h>
+
+using namespace hero;
+using namespace hero::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// What a step was seen to do.
+struct Seen {
+  Whole whole;
+  std::vector<std::string> events;  // of the first step and of the third, on rank 0
+  int64_t peak = 0;                 // bytes beyond those between two steps
+  int64_t calls_of_a_norm = 0;
+  int64_t shards_in_step = 0;  // bytes of parameters in memory at most
+};
+
+nn::GPTConfig blocks(int64_t layers) {
+  return {.vocab_size = 16,
+          .block_size = 8,
+          .n_layer = layers,
+          .n_head = 2,
+          .n_embd = 16,
+          .tie_weights = false};
+}
+
+Tensor loss_of(nn::GPT& model, int step, int rank) {
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < 9; ++i) ids.push_back((i * 5 + step * 3 + rank * 7) % 16);
+  const Tensor all(Array::from(ids, {1, 9}));
+  return model.loss(all.slice(1, 0, 8).contiguous(), all.slice(1, 1, 9).contiguous());
+}
+
+dist::DataParallel shard(nn::GPT& model, const dist::Communicator& world, bool idiom,
+                         dist::FSDPOptions options = {}) {
+  if (idiom) {
+    for (size_t i = 0; i < model.transformer.h.size(); ++i) {
+      dist::fully_shard(model.transformer.h[i], world, options);
+    }
+  } else {
+    options.unit = dist::each<nn::Block>();
+  }
+  return dist::fully_shard(model, world, options);
+}
+
+void train_three_steps(Seen& seen, int64_t layers, bool idiom, bool on_disk) {
+  dist::run_ranks(4, [&](dist::Communicator& world) {
+    std::optional<core::SwapFile> file;
+    if (on_disk)
+      file.emplace(std::filesystem::temp_directory_path().string(),
+                   core::SwapOptions{.bytes = int64_t{8} << 20});
+    core::SwapFile* const disk = on_disk ? &*file : nullptr;
+    manual_seed(5);
+    nn::GPT model(blocks(layers));
+    const auto fsdp = shard(model, world, idiom, {.offload = {.disk = disk}});
+    std::unique_ptr<optim::Optimizer> adamw;
+    if (disk != nullptr) {
+      adamw = std::make_unique<optim::Paged<optim::AdamW>>(*disk, model.parameters());
+    } else {
+      adamw = std::make_unique<optim::AdamW>(model.parameters());
+    }
+    int step = 0;
+    if (world.rank() == 0) {
+      fsdp.on_event([&](const dist::Event& event) {
+        if (step != 1) seen.events.push_back(std::string(name(event.kind)) + " " + event.unit);
+      });
+    }
+    for (; step < 3; ++step) {
+      world.barrier();
+      const int64_t before = current_ledger().live(DeviceType::cpu);
+      if (world.rank() == 0) current_ledger().reset_peak();
+      loss_of(model, step, world.rank()).backward();
+      if (world.rank() == 0 && step == 2) {
+        seen.peak = current_ledger().peak(DeviceType::cpu) - before;
+      }
+      const int64_t calls = world.traffic().calls();
+      optim::clip_grad_norm(model.parameters(), 1.0);
+      if (world.rank() == 0) seen.calls_of_a_norm = world.traffic().calls() - calls;
+      if (world.rank() == 0) current_ledger().reset_peak();
+      adamw->step();
+      if (world.rank() == 0) seen.shards_in_step = current_ledger().peak(MemoryTag::parameter);
+      adamw->zero_grad();
+    }
+    if (disk == nullptr) add_state(seen.whole, model, *adamw);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("fully_shard of each block, then of the model, equals the policy that names the blocks") {
+  for (const int64_t layers : {4, 8, 16}) {
+    CAPTURE(layers);
+    Seen unit, idiom;
+    train_three_steps(unit, layers, false, false);
+    train_three_steps(idiom, layers, true, false);
+    CHECK(unit.whole.size() > 20);
+    CHECK(unit.whole.difference(idiom.whole) == "");
+    CHECK(unit.events == idiom.events);
+    CHECK(std::count(unit.events.begin(), unit.events.end(), "gather transformer.h.1") == 4);
+    CHECK(unit.peak == idiom.peak);
+    CHECK(unit.calls_of_a_norm == idiom.calls_of_a_norm);
+    CHECK(unit.calls_of_a_norm == 1);
+  }
+}
+
+TEST_CASE("with shards in a file a step of the idiom brings no more of them than the policy's") {
+  std::vector<int64_t> most;
+  for (const int64_t layers : {4, 8, 16}) {
+    Seen unit, idiom;
+    train_three_steps(unit, layers, false, true);
+    train_three_steps(idiom, layers, true, true);
+    CAPTURE(layers);
+    CHECK(unit.events == idiom.events);
+    CHECK(unit.shards_in_step == idiom.shards_in_step);
+    most.push_back(idiom.shards_in_step);
+  }
+  CHECK(most.front() == most.back());
+}
