@@ -1,6 +1,8 @@
 #pragma once
 // This header has fully_shard(), which divides a module among the ranks, and its options.
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/mesh.h>
@@ -58,5 +60,20 @@ DataParallel fully_shard(nn::Module& module, const Communicator& comm,
 /// power of two; for other G it is a sum of trees with bits of its own. Order::ranks is an Error if
 /// H > 1.
 DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions& options = {});
+
+/// Modules that are sharded as one unit.
+using UnitModules = std::vector<std::reference_wrapper<nn::Module>>;
+
+/// Does the same for several modules at once, whose parameters become one unit:
+/// fully_shard({model.norm, model.head}, world). It is gathered when the forward of the first of
+/// them begins, and freed when each of them has run. A parameter that they share is in it once. Use
+/// it for modules of the same outermost module, which you shard afterwards. It is PyTorch's
+/// fully_shard() of a list. Throws an Error if a module is in another one of the list.
+/// \snippet test_examples_ranks.cpp fully_shard_list
+DataParallel fully_shard(const UnitModules& modules, const Communicator& comm,
+                         const FSDPOptions& options = {});
+/// Does the same over a mesh of one or two axes.
+DataParallel fully_shard(const UnitModules& modules, const Mesh& mesh,
+                         const FSDPOptions& options = {});
 
 }  // namespace hero::dist

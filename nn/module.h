@@ -273,6 +273,9 @@ class Module {
   }
   /// Registers a child made elsewhere.
   Module& adopt(const std::string& name, std::unique_ptr<Module> child);
+  /// Lets slots() and named_modules() see a module that belongs to another one and must live as
+  /// long as this one is used; a second call with the name puts another in its place.
+  void refer_to(const std::string& name, Module& module);
   /// Registers a parameter, which `init` initialises. The reference remains valid; assigning
   /// another module's parameter to it ties the two.
   Tensor& parameter(const std::string& name, const Shape& shape, const Init& init,
@@ -357,8 +360,9 @@ class Module {
   Origin origin_;                             // what first values hang on; see [note: first values]
   std::vector<std::unique_ptr<Slot>> slots_;  // pointers: references to the tensors stay good
   std::vector<std::unique_ptr<Module>> children_;
-  std::unique_ptr<Module> replacement_;  // see replace()
-  std::shared_ptr<Hooks> hooks_;         // shared only as that needs no complete type
+  std::vector<std::pair<std::string, Module*>> referred_;  // see refer_to()
+  std::unique_ptr<Module> replacement_;                    // see replace()
+  std::shared_ptr<Hooks> hooks_;  // shared only as that needs no complete type
   bool called_alone_ = false;
   mutable bool training_ = true;  // read and written as an atomic: see training()
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <hero/autograd/graph/engine.h>
@@ -29,21 +30,31 @@ const char* name(Event::Kind kind) {
 }
 
 Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& options)
-    : module_(&module),
+    : Replica(nullptr, {&module}, std::move(groups), options) {}
+
+Replica::Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
+                 Groups groups, const ReplicaOptions& options)
+    : group_(std::move(group)),
+      module_(group_ ? group_.get() : modules.front()),
       groups_(std::move(groups)),
       options_(options),
       owners_(GroupOwners::of(groups_.shard, groups_.replicas)),
       schedule_(std::make_shared<UnitSchedule>(*this)) {
   options_.units.disk_order = schedule_->disk_order();
-  module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, &module}));
+  module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, modules}));
   module_states_.front()->reshard = options.reshard_after_forward;
 }
 
 void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member> members) {
-  const auto known = std::find_if(module_states_.begin(), module_states_.end(),
-                                  [&](const auto& state) { return state->module == &module; });
+  const auto known =
+      std::find_if(module_states_.begin(), module_states_.end(), [&](const auto& state) {
+        return &module == group_.get() || state->modules.front() == &module;
+      });
   const bool here = known != module_states_.end();
-  if (!here) module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, &module}));
+  if (!here) {
+    module_states_.push_back(
+        std::make_unique<ModuleState>(ModuleState{this, std::vector<nn::Module*>{&module}}));
+  }
   ModuleState& state = here ? **known : *module_states_.back();
   units_.push_back(std::make_unique<Unit>(std::move(name), std::move(members), groups_,
                                           options_.units, owners_));
@@ -55,36 +66,42 @@ void Replica::install() {
   index_parameters();
   if (!nested_.empty()) schedule_->order_disk();
   keep_parameters();
-  for (const auto& each : module_states_) {
-    ModuleState* state = each.get();
-    // The module's hooks keep the replica alive, not the other way round.
-    const auto self = shared_from_this();
-    const bool root = each == module_states_.front();
-    state->module->register_forward_pre_hook(
-        [self, state, end = root ? end_of_module() : nullptr](nn::Module& module,
-                                                              const nn::Tensors& in) {
-          self->meet(*state, module);
-          return self->before_forward(*state, in);
-        },
-        {.for_parameters = true, .prepend = true});  // others compute with whole parameters
-    state->module->register_forward_hook(
-        [self, state](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
-          return self->after_forward(*state, out);
-        },
-        {.always_call = true, .for_parameters = true});
-    // Also where there is nothing to gather: what a checkpoint within the module computes again
-    // in backward needs whole parameters, and they are shown from here on.
-    if (!shards()) continue;
-    state->module->register_full_backward_pre_hook(
-        [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
-        {.for_parameters = true});
-    if (!(root || frees(*state))) continue;
-    state->module->register_full_backward_hook(
-        [self, state](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
-          if (!in.empty()) self->after_backward(*state);
-        },
-        {.for_parameters = true});
+  for (const auto& state : module_states_) {
+    state->passed.resize(state->modules.size());
+    for (size_t i = 0; i < state->modules.size(); ++i) hang_on(*state, i);
   }
+}
+
+// The module's hooks keep the replica alive, not the other way round.
+void Replica::hang_on(ModuleState& hooked, size_t i) {
+  const auto self = shared_from_this();
+  ModuleState* const state = &hooked;
+  nn::Module& module = *state->modules[i];
+  const bool root = state == module_states_.front().get();
+  module.register_forward_pre_hook(
+      [self, state, i, end = root ? end_of_module() : nullptr](nn::Module& of,
+                                                               const nn::Tensors& in) {
+        self->meet(*state, i, of);
+        return self->before_forward(*state, i, in);
+      },
+      {.for_parameters = true, .prepend = true});  // others compute with whole parameters
+  module.register_forward_hook(
+      [self, state, i](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
+        return self->after_forward(*state, i, out);
+      },
+      {.always_call = true, .for_parameters = true});
+  // Also where there is nothing to gather: what a checkpoint within the module computes again in
+  // backward needs whole parameters, and they are shown from here on.
+  if (!shards()) return;
+  module.register_full_backward_pre_hook(
+      [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
+      {.for_parameters = true});
+  if (!(root || frees(*state))) return;
+  module.register_full_backward_hook(
+      [self, state](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
+        if (!in.empty()) self->after_backward(*state);
+      },
+      {.for_parameters = true});
 }
 
 bool Replica::frees(const ModuleState& state) {
@@ -166,6 +183,7 @@ void Replica::reset_own(bool threw, bool keep_held) {
   for (const auto& state : module_states_) {
     if (!keep_held || !state->held || stale(*state)) free(*state);
     state->begun = state->ended = 0;
+    state->passed.assign(state->passed.size(), false);
   }
   for (const auto& unit : units_) unit->wait_home();
   for (const ParameterEntry& entry : parameters_) entry.unit->members()[entry.member].ready = false;
@@ -189,32 +207,40 @@ void Replica::start_forward() {
   }
 }
 
-nn::Tensors Replica::before_forward(ModuleState& state, const nn::Tensors& inputs) {
+// Of several modules that are one unit a pass begins with the first whose forward begins, and the
+// unit is freed behind the last.
+nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn::Tensors& inputs) {
   // A checkpoint runs forward again inside backward: what it needs stays until its own backward.
   const bool again = recomputing();
   const bool outermost = schedule_->is_outermost(state);
-  if (!again && outermost) start_forward();
+  if (!again && state.passed[module]) state.passed.assign(state.passed.size(), false);
+  const bool first = std::none_of(state.passed.begin(), state.passed.end(), std::identity());
+  if (!again && outermost && first) start_forward();
   if (!again && schedule_->in_backward()) schedule_->reset(true);  // that one threw
   state.entered = state.entered || grad_enabled();
   if (!again && stale(state)) free(state);
   gather(state);
   wait_unsharded(state);
-  const bool begins = !again && &state == module_states_.front().get();
+  const bool begins = !again && first && &state == module_states_.front().get();
+  const bool training = modules().front()->training();
   if (begins && grad_enabled()) check_all_known();
-  if (begins && joining_ && module().training()) broadcast_all_buffers();
-  if (begins && !joining_) broadcast_changed_buffers(module().training());
+  if (begins && joining_ && training) broadcast_all_buffers();
+  if (begins && !joining_) broadcast_changed_buffers(training);
   if (!again) schedule_->prefetch_forward(state);
   return converted(inputs, options_.units.gathered);
 }
 
-nn::Tensors Replica::after_forward(ModuleState& state, const nn::Tensors& outputs) {
+nn::Tensors Replica::after_forward(ModuleState& state, size_t module, const nn::Tensors& outputs) {
   if (recomputing()) return {};
+  state.passed[module] = true;
+  const bool last = std::all_of(state.passed.begin(), state.passed.end(), std::identity());
   const bool outermost = schedule_->is_outermost(state);
   const bool fails = outputs.empty();
   const auto leave = [&](ModuleState& of) {
     if (fails || !grad_enabled() || !of.replica->stays_gathered(of)) of.replica->free(of);
   };
-  leave(state);
+  if (fails || last || (outermost && !grad_enabled())) leave(state);
+  if (fails || last) state.passed.assign(state.passed.size(), false);
   if (outermost) {
     schedule_->end_forward();
     for (Replica* replica : schedule_->replicas()) {

@@ -46,12 +46,28 @@ struct ReplicaOptions {
   std::vector<std::string> alone_modules = {};  ///< paths of modules whose buffers do
 };
 
+/// Several modules that are sharded together, as if one contained them: "0", "1" and so on. It is
+/// never called itself.
+class ModuleGroup : public nn::Module {
+ public:
+  explicit ModuleGroup(const std::vector<nn::Module*>& modules) {
+    for (nn::Module* module : modules) set(modules_++, *module);
+  }
+  void set(size_t i, nn::Module& module) { refer_to(std::to_string(i), module); }
+
+ private:
+  size_t modules_ = 0;
+};
+
 class Replica : public Keeper,
                 public KeepsGradients,
                 public Averager,
                 public std::enable_shared_from_this<Replica> {
  public:
   Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
+  /// Of several modules, whose parameters are one unit, which `group` names.
+  Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
+          Groups groups, const ReplicaOptions& options);
   ~Replica() override { schedule_->remove(*this); }
 
   /// Adds a unit that is gathered at `module`; the root module is the first to be named.
@@ -61,6 +77,8 @@ class Replica : public Keeper,
 
   /// An Error if the module is not there any more.
   nn::Module& module() const;
+  /// The module, or those of a group.
+  const std::vector<nn::Module*>& modules() const { return module_states_.front()->modules; }
   const Groups& groups() const { return groups_; }
   const ReplicaOptions& options() const { return options_; }
   UnitSchedule& schedule() const { return *schedule_; }
@@ -111,9 +129,10 @@ class Replica : public Keeper,
   void set_hook(CommHook hook);
   /// On: backward leaves gradients as this rank has them, from now on.
   void keep_gradients_local(bool on) { gradients_stay_ = on; }
-  /// Takes in the replica of a module at `path` below this one's, with those below it: from now on
+  /// Takes in the replica of a module at a path below this one's, or of a group of them, with those
+  /// below it: from now on
   /// they share one schedule, and nothing of it stays gathered between forward and backward.
-  void nest(const std::string& path, std::shared_ptr<Replica> replica);
+  void nest(const std::vector<std::string>& paths, std::shared_ptr<Replica> replica);
   bool is_nested() const { return is_nested_; }
   /// This one and all that are nested in it.
   std::vector<Replica*> all();
@@ -157,6 +176,11 @@ class Replica : public Keeper,
  private:
   friend class UnitSchedule;
 
+  // A replica below, and where its modules are.
+  struct Nested {
+    std::vector<std::string> paths;
+    std::shared_ptr<Replica> replica;
+  };
   // Where one parameter is: its unit, its number there, the module at which that is gathered.
   struct ParameterEntry {
     Unit* unit;
@@ -165,14 +189,15 @@ class Replica : public Keeper,
   };
 
   // forward and backward, in the order of a step
-  nn::Tensors before_forward(ModuleState& state, const nn::Tensors& inputs);
-  nn::Tensors after_forward(ModuleState& state, const nn::Tensors& outputs);
+  nn::Tensors before_forward(ModuleState& state, size_t module, const nn::Tensors& inputs);
+  nn::Tensors after_forward(ModuleState& state, size_t module, const nn::Tensors& outputs);
   void before_backward(ModuleState& state);
   void after_backward(ModuleState& state);
   void gradient_ready(size_t parameter);
   void fetch_again(ModuleState& state);
   void check_entered(size_t parameter) const;
-  void meet(ModuleState& state, nn::Module& module);
+  void hang_on(ModuleState& state, size_t module);
+  void meet(ModuleState& state, size_t i, nn::Module& module);
   std::shared_ptr<void> end_of_module();
   void check_all_known() const;
   void declare_first_values();
@@ -226,7 +251,8 @@ class Replica : public Keeper,
   void make_buckets(const std::vector<int64_t>& order);
   void emit(Event::Kind kind, const Unit& unit) const;
 
-  nn::Module* module_;
+  std::unique_ptr<ModuleGroup> group_;  // of several modules; or null
+  nn::Module* module_;                  // or the group
   Groups groups_;
   ReplicaOptions options_;
   std::shared_ptr<GroupOwners> owners_;
@@ -239,8 +265,8 @@ class Replica : public Keeper,
   std::vector<size_t> ready_order_;  // of the first backward, for rebuild_buckets()
   std::unique_ptr<const CommHook> hook_;
   std::function<void(const Event&)> events_;
-  std::vector<std::pair<std::string, std::shared_ptr<Replica>>> nested_;  // by path
-  std::vector<std::unique_ptr<Refill>> refills_;                          // of units that are freed
+  std::vector<Nested> nested_;
+  std::vector<std::unique_ptr<Refill>> refills_;  // of units that are freed
   size_t next_bucket_ = 0;
   bool sync_ = true;
   int no_syncs_ = 0;

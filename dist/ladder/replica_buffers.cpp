@@ -21,8 +21,9 @@ std::vector<std::pair<std::string, Tensor>> Replica::own_buffers() const {
     const auto is_in = [&, &full = name](const std::string& path) { return is_below(full, path); };
     const auto& alone = options_.alone_modules;
     const bool apart = std::any_of(alone.begin(), alone.end(), is_in) ||
-                       std::any_of(nested_.begin(), nested_.end(), [&](const auto& below) {
-                         return !below.second->shares_groups_ && is_in(below.first);
+                       std::any_of(nested_.begin(), nested_.end(), [&](const Nested& below) {
+                         return !below.replica->shares_groups_ &&
+                                std::any_of(below.paths.begin(), below.paths.end(), is_in);
                        });
     if (!apart && buffer.defined()) own.emplace_back(name, buffer);
   }

@@ -30,7 +30,7 @@ int64_t Replica::tell_others(int64_t word) {
 
 void Replica::tell_before_forward() {
   const bool reduces = averages() && grad_enabled();
-  tell_others(kHasData | (reduces ? kReduces : 0) | (module().training() ? kTrains : 0));
+  tell_others(kHasData | (reduces ? kReduces : 0) | (modules().front()->training() ? kTrains : 0));
 }
 
 void Replica::join(const std::function<void()>& body, const std::function<void()>& step) {

@@ -14,9 +14,14 @@ namespace hero::dist {
 // [note: a module that moves or ends] The module's hooks move with it and end with it: the first
 // hook of the root notes where it is, and what that hook holds says that it is no more. From then
 // on nobody may touch the slots, while backward and optimizers may still use the leaves.
-void Replica::meet(ModuleState& state, nn::Module& module) {
-  state.module = &module;
-  if (&state == module_states_.front().get()) module_ = &module;
+void Replica::meet(ModuleState& state, size_t i, nn::Module& module) {
+  state.modules[i] = &module;
+  if (&state != module_states_.front().get()) return;
+  if (group_) {
+    group_->set(i, module);
+  } else {
+    module_ = &module;
+  }
 }
 
 std::shared_ptr<void> Replica::end_of_module() {
@@ -42,8 +47,8 @@ Tensor Replica::leaf_of(const nn::Slot& slot) const {
     const Member& member = entry.unit->members()[entry.member];
     if (std::count(member.slots.begin(), member.slots.end(), &slot) > 0) return member.leaf;
   }
-  for (const auto& [path, replica] : nested_) {
-    const Tensor leaf = replica->leaf_of(slot);
+  for (const Nested& below : nested_) {
+    const Tensor leaf = below.replica->leaf_of(slot);
     if (!is_same(leaf, slot.tensor)) return leaf;
   }
   return slot.tensor;  // frozen or ignored
@@ -80,7 +85,7 @@ void Replica::check_entered(size_t id) const {
   const std::string& name = entry.unit->members()[entry.member].name;
   fail(
       "backward: ", name, " of ", module().type_name(), " gets a gradient, but the forward of ",
-      entry.state->module->type_name(),
+      entry.state->modules.front()->type_name(),
       " was never entered, so that the ranks would not agree; call the module that was given to "
       "DDP, ZeRO or fully_shard(), and compute inside run_hooked() where it has its own operator() "
       "or loss()");

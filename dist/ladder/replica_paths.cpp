@@ -30,7 +30,10 @@ std::vector<ModuleState*> Replica::states_below(const char* what, const std::str
     for (Replica* replica : schedule_->replicas()) {
       if (replica->options_.units.stage != Stage::parameters) continue;
       for (const auto& state : replica->module_states_) {
-        if (state->module == module && !state->units.empty()) found.push_back(state.get());
+        const auto& of = state->modules;
+        const bool there = std::find(of.begin(), of.end(), module) != of.end();
+        const bool known = std::find(found.begin(), found.end(), state.get()) != found.end();
+        if (there && !known && !state->units.empty()) found.push_back(state.get());
       }
     }
   }
@@ -42,7 +45,8 @@ std::vector<ModuleState*> Replica::states_at(const char* what, const std::string
   const auto modules = module().named_modules();
   std::erase_if(found, [&](const ModuleState* state) {
     return std::none_of(modules.begin(), modules.end(), [&](const auto& named) {
-      return named.first == path && named.second == state->module;
+      return named.first == path &&
+             std::count(state->modules.begin(), state->modules.end(), named.second) > 0;
     });
   });
   check(!found.empty(), what, ": no unit is gathered at '", path,
@@ -90,7 +94,10 @@ void Replica::set_sync_only(const std::vector<nn::Module*>& modules) {
   for (const auto& state : module_states_) state->sync = false;
   for (nn::Module* top : modules) {
     for (const nn::Module* below : top->modules()) {
-      for (const auto& state : module_states_) state->sync = state->sync || state->module == below;
+      for (const auto& state : module_states_) {
+        const auto& of = state->modules;
+        state->sync = state->sync || std::find(of.begin(), of.end(), below) != of.end();
+      }
     }
   }
 }
@@ -144,20 +151,20 @@ bool Replica::stale(const ModuleState& state) {
                      [](const Unit* unit) { return unit->stale(); });
 }
 
-void Replica::nest(const std::string& path, std::shared_ptr<Replica> replica) {
+void Replica::nest(const std::vector<std::string>& paths, std::shared_ptr<Replica> replica) {
   replica->is_nested_ = true;
   replica->shares_groups_ = replica->owners_ == owners_;
   for (Replica* below : replica->all()) {
-    for (const auto& unit : below->units_) unit->nest(path, schedule_->disk_order());
+    for (const auto& unit : below->units_) unit->nest(paths, schedule_->disk_order());
   }
   schedule_->take_in(*std::shared_ptr<UnitSchedule>(replica->schedule_));
-  nested_.emplace_back(path, std::move(replica));
+  nested_.push_back({paths, std::move(replica)});
 }
 
 std::vector<Replica*> Replica::all() {
   std::vector<Replica*> list = {this};
-  for (const auto& [path, replica] : nested_) {
-    const std::vector<Replica*> below = replica->all();
+  for (const Nested& each : nested_) {
+    const std::vector<Replica*> below = each.replica->all();
     list.insert(list.end(), below.begin(), below.end());
   }
   return list;

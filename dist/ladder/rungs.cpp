@@ -130,10 +130,16 @@ QuantizedRoute check_quantize(const nn::Module& module, const Quantize& quantize
 
 Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
 
+// Modules that were sharded together before the one that contains them.
+struct Below {
+  std::vector<std::string> paths;
+  std::shared_ptr<Replica> replica;
+};
+
 // The names of parameters that stay as they are: those that are named, those of modules that are,
 // and those that a module below has sharded already.
 Names left_alone(const char* what, nn::Module& module, const Names& parameters, const Names& paths,
-                 const std::vector<std::pair<std::string, std::shared_ptr<Replica>>>& nested) {
+                 const std::vector<Below>& nested) {
   Names names = parameters;
   const auto modules = module.named_modules();
   for (const std::string& path : paths) {
@@ -146,8 +152,9 @@ Names left_alone(const char* what, nn::Module& module, const Names& parameters, 
     const auto below = [&, &full = name](const std::string& path) { return is_below(full, path); };
     const auto kept = keeper(slot->tensor);
     if (std::any_of(paths.begin(), paths.end(), below) ||
-        std::any_of(nested.begin(), nested.end(),
-                    [&](const auto& inner) { return kept && below(inner.first); })) {
+        std::any_of(nested.begin(), nested.end(), [&](const Below& inner) {
+          return kept && std::any_of(inner.paths.begin(), inner.paths.end(), below);
+        })) {
       names.push_back(name);
     }
   }
@@ -183,26 +190,33 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
   return replica;
 }
 
-// Modules below this one that were sharded before it, with their paths.
-std::vector<std::pair<std::string, std::shared_ptr<Replica>>> sharded_below(nn::Module& module) {
-  std::vector<std::pair<std::string, std::shared_ptr<Replica>>> found;
+// What lies below this module and was sharded before it, with all of its modules.
+std::vector<Below> sharded_below(nn::Module& module) {
+  std::vector<Below> found;
   const auto modules = module.named_modules();
   for (const auto& [name, slot] : module.slots()) {
     const auto replica = std::dynamic_pointer_cast<Replica>(keeper(slot->tensor));
-    if (!replica) continue;
-    for (const auto& [path, below] : modules) {
-      const bool new_one = std::none_of(found.begin(), found.end(),
-                                        [&](const auto& known) { return known.second == replica; });
-      if (below == &replica->module() && !path.empty() && new_one && !replica->is_nested()) {
-        found.emplace_back(path, replica);
-      }
+    if (!replica || replica->is_nested()) continue;
+    if (std::any_of(found.begin(), found.end(),
+                    [&](const Below& known) { return known.replica == replica; })) {
+      continue;
     }
+    std::vector<std::string> paths;
+    for (const nn::Module* part : replica->modules()) {
+      const auto at = std::find_if(modules.begin(), modules.end(), [&](const auto& named) {
+        return named.second == part && !named.first.empty();
+      });
+      if (at != modules.end()) paths.push_back(at->first);
+    }
+    if (paths.size() == replica->modules().size()) found.push_back({std::move(paths), replica});
   }
   return found;
 }
 
-std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
-                               Tied tied) {
+std::shared_ptr<Replica> shard(const std::vector<nn::Module*>& modules, const Groups& groups,
+                               const FSDPOptions& options, Tied tied) {
+  auto group = modules.size() > 1 ? std::make_unique<ModuleGroup>(modules) : nullptr;
+  nn::Module& module = group ? *group : *modules.front();
   check_divisor("fully_shard", options.divide_by);
   check(options.prefetch >= 0, "fully_shard: prefetch is how many units are gathered ahead, 0 or ",
         "more: ", options.prefetch);
@@ -219,7 +233,7 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
   if (options.sync_module_states) broadcast_state(module, groups, alone);
   const MixedPrecision& dtypes = options.mixed_precision;
   auto replica = std::make_shared<Replica>(
-      module, groups,
+      std::move(group), modules, groups,
       ReplicaOptions{.units = {.stage = Stage::parameters,
                                .gathered = dtypes.parameters,
                                .reduce = dtypes.reduce,
@@ -237,7 +251,7 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                      .alone = alone,
                      .alone_modules = options.ignored_modules});
   add_units(*replica, members_of(module, alone, true), options.unit, tied);
-  for (auto& [path, inner] : nested) replica->nest(path, std::move(inner));
+  for (Below& below : nested) replica->nest(below.paths, std::move(below.replica));
   replica->install();
   materialize_rest(module, groups, options.device);
   return replica;
@@ -258,7 +272,7 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
   check(options.bucket_bytes > 0, "zero: bucket_bytes must be positive: ", options.bucket_bytes);
   const Groups groups = {comm, {}};
   if (options.stage == 3) {
-    return shard(module, groups,
+    return shard({&module}, groups,
                  {.unit = options.unit ? options.unit : each_with_parameters(),
                   .reshard_after_forward = options.reshard_after_forward,
                   .prefetch = options.prefetch,
@@ -302,21 +316,58 @@ DDP::DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options
 ZeRO::ZeRO(nn::Module& module, const Communicator& comm, const ZeROOptions& options)
     : DataParallel(make_zero(module, comm, options)) {}
 
-DataParallel fully_shard(nn::Module& module, const Communicator& comm, const FSDPOptions& options) {
-  return make_data_parallel(shard(module, {comm, {}}, options, Tied::error));
-}
+namespace {
 
-DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions& options) {
+Groups groups_of(const Mesh& mesh, const FSDPOptions& options) {
   const auto& axes = mesh.axes();
   check(axes.size() <= 2, "fully_shard: a mesh of ", axes.size(),
         " axes; pass one axis, or two: the first replicates, the second shards");
-  if (axes.size() == 1) return fully_shard(module, mesh[axes[0].name], options);
+  if (axes.size() == 1) return {mesh[axes[0].name], {}};
   const Groups groups = {mesh[axes[1].name], mesh[axes[0].name], mesh.world()};
   check(
       options.order != Order::ranks || groups.replicas.size() == 1,
       "fully_shard: a hybrid adds up within each group of shards first, which is not the order of "
       "ranks; use Order::tree, or one axis");
-  return make_data_parallel(shard(module, groups, options, Tied::error));
+  return groups;
+}
+
+std::vector<nn::Module*> group_of(const UnitModules& list, const FSDPOptions& options) {
+  std::vector<nn::Module*> modules;
+  for (nn::Module& module : list) modules.push_back(&module);
+  check(!modules.empty(), "fully_shard: there is no module in the list");
+  if (modules.size() == 1) return modules;
+  check(!options.unit,
+        "fully_shard: the modules of a list are one unit, so `unit` cannot name "
+        "others; shard parts of them before");
+  for (size_t i = 0; i < modules.size(); ++i) {
+    for (size_t j = 0; j < modules.size(); ++j) {
+      const auto below = modules[i]->modules();
+      check(i == j || std::find(below.begin(), below.end(), modules[j]) == below.end(),
+            "fully_shard: module ", j, " of the list, ", modules[j]->type_name(), ", is module ", i,
+            " or a part of it; name it once");
+    }
+  }
+  return modules;
+}
+
+}  // namespace
+
+DataParallel fully_shard(nn::Module& module, const Communicator& comm, const FSDPOptions& options) {
+  return make_data_parallel(shard({&module}, {comm, {}}, options, Tied::error));
+}
+
+DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions& options) {
+  return make_data_parallel(shard({&module}, groups_of(mesh, options), options, Tied::error));
+}
+
+DataParallel fully_shard(const UnitModules& modules, const Communicator& comm,
+                         const FSDPOptions& options) {
+  return make_data_parallel(shard(group_of(modules, options), {comm, {}}, options, Tied::error));
+}
+
+DataParallel fully_shard(const UnitModules& modules, const Mesh& mesh, const FSDPOptions& options) {
+  return make_data_parallel(
+      shard(group_of(modules, options), groups_of(mesh, options), options, Tied::error));
 }
 
 }  // namespace hero::dist

@@ -400,11 +400,23 @@ bool Unit::is_of_root() const {
   return name_ == kRoot || name_ == std::string(kRoot) + std::string(kFrozen);
 }
 
-void Unit::nest(const std::string& path, const std::shared_ptr<DiskOrder>& disk_order) {
-  name_ = is_of_root() ? path + name_.substr(kRoot.size()) : path + "." + name_;
-  for (Member& member : members_) member.name = path + "." + member.name;
-  options_.disk_order = disk_order;
-  if (disk_) disk_->nest(name_, disk_order);
+void Unit::nest(const std::vector<std::string>& paths, const std::shared_ptr<DiskOrder>& order) {
+  // names below a group begin with the number of a module in it
+  const auto below = [&](const std::string& name) {
+    if (paths.size() == 1) return paths.front() + "." + name;
+    const size_t end = std::min(name.find('.'), name.size());
+    return paths.at(std::stoul(name.substr(0, end))) + name.substr(end);
+  };
+  if (is_of_root()) {
+    std::string all;
+    for (const std::string& path : paths) all += (all.empty() ? "" : ", ") + path;
+    name_ = all + name_.substr(kRoot.size());
+  } else {
+    name_ = below(name_);
+  }
+  for (Member& member : members_) member.name = below(member.name);
+  options_.disk_order = order;
+  if (disk_) disk_->nest(name_, order);
 }
 
 void Unit::show_shards() {

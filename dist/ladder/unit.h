@@ -97,8 +97,9 @@ class Unit {
        const std::shared_ptr<GroupOwners>& owners);
 
   const std::string& name() const { return name_; }
-  /// Its module has become a part of the one that lies so far above it.
-  void nest(const std::string& path, const std::shared_ptr<DiskOrder>& disk_order);
+  /// The module that was sharded with it has become a part of another one, at this path; or the
+  /// modules of a group, at these.
+  void nest(const std::vector<std::string>& paths, const std::shared_ptr<DiskOrder>& disk_order);
   /// Where its shards lie in a file; null: they do not.
   DiskHome* disk_home() const { return disk_.get(); }
   std::vector<Member>& members() { return members_; }

@@ -12,11 +12,13 @@ namespace hero::dist {
 
 class Replica;
 
-/// A module around whose forward and backward units are gathered, and how far these passes are.
+/// A module, or several whose parameters are one unit, around whose forward and backward units are
+/// gathered, and how far these passes are.
 struct ModuleState {
   Replica* replica = nullptr;  ///< whose units they are
-  nn::Module* module = nullptr;
+  std::vector<nn::Module*> modules = {};
   std::vector<Unit*> units = {};
+  std::vector<bool> passed = {};  ///< modules whose forward has run since the first of them began
   int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
   int ended = 0;  ///< and those whose backward has come through to the module's inputs
   bool entered = false;          ///< a forward that is recorded has come through the module's hooks

@@ -33,6 +33,7 @@ Module::Module(Module&& other) noexcept
       origin_(std::move(other.origin_)),
       slots_(std::move(other.slots_)),
       children_(std::move(other.children_)),
+      referred_(std::move(other.referred_)),
       replacement_(std::move(other.replacement_)),
       hooks_(std::move(other.hooks_)),
       called_alone_(other.called_alone_),
@@ -46,6 +47,7 @@ Module& Module::operator=(Module&& other) noexcept {
   origin_ = std::move(other.origin_);
   slots_ = std::move(other.slots_);
   children_ = std::move(other.children_);
+  referred_ = std::move(other.referred_);
   replacement_ = std::move(other.replacement_);
   hooks_ = std::move(other.hooks_);
   called_alone_ = other.called_alone_;

@@ -188,6 +188,17 @@ void Module::visit(const std::string& prefix, Visit&& visit_module) {
   if (replacement_) return replacement_->visit(prefix, visit_module);
   visit_module(prefix, *this);
   for (const auto& child : children_) child->visit(joined(prefix, child->name_), visit_module);
+  for (const auto& [name, module] : referred_) module->visit(joined(prefix, name), visit_module);
+}
+
+void Module::refer_to(const std::string& name, Module& module) {
+  const auto known = std::find_if(referred_.begin(), referred_.end(),
+                                  [&](const auto& other) { return other.first == name; });
+  if (known != referred_.end()) {
+    known->second = &module;
+  } else {
+    referred_.emplace_back(name, &module);
+  }
 }
 
 Named<Slot*> Module::slots() {

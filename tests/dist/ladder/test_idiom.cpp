@@ -126,3 +126,92 @@ TEST_CASE("with shards in a file a step of the idiom brings no more of them than
   }
   CHECK(most.front() == most.back());
 }
+
+TEST_CASE("modules of a list are one unit, which is freed behind the last of them") {
+  Seen unit, list;
+  for (const bool grouped : {false, true}) {
+    Seen& seen = grouped ? list : unit;
+    dist::run_ranks(4, [&](dist::Communicator& world) {
+      manual_seed(5);
+      nn::GPT model(blocks(3));
+      auto& h = model.transformer.h;
+      if (grouped) {
+        dist::fully_shard({h[0], h[1]}, world);
+        dist::fully_shard({model.transformer.ln_f, model.lm_head},
+                          dist::Mesh(world, {{"replicate", 2}, {"shard", 2}}));
+      }
+      dist::FSDPOptions options;
+      if (!grouped) options.unit = dist::each<nn::Block>();
+      const auto fsdp = dist::fully_shard(model, world, options);
+      optim::AdamW adamw(model.parameters());
+      if (world.rank() == 0) {
+        fsdp.on_event([&](const dist::Event& event) {
+          seen.events.push_back(std::string(name(event.kind)) + " " + event.unit);
+        });
+      }
+      for (int step = 0; step < 3; ++step) {
+        if (world.rank() == 0) seen.events.clear();
+        {
+          const auto local = fsdp.no_sync();
+          loss_of(model, step + 5, world.rank()).backward();
+          model.loss(zeros({1, 8}, {.dtype = kInt64}), zeros({1, 8}, {.dtype = kInt64}));
+        }
+        loss_of(model, step, world.rank()).backward();
+        optim::clip_grad_norm(model.parameters(), 1.0);
+        adamw.step();
+        adamw.zero_grad();
+      }
+      for (const Tensor& p : model.parameters()) expect(partition(p) != nullptr, "a shard");
+      fsdp.set_requires_gradient_sync(true, "transformer.h.1");
+      add_state(seen.whole, model, adamw);
+      if (!grouped) return;
+      std::string names;
+      for (const dist::UnitInfo& info : fsdp.units()) names += info.name + "; ";
+      expect(names.find("transformer.h.0, transformer.h.1; ") != std::string::npos, names);
+      expect(names.find("transformer.ln_f, lm_head; ") != std::string::npos, names);
+      for (const dist::UnitInfo& info : fsdp.units()) {
+        for (const std::string& parameter : info.parameters) model.get_parameter(parameter);
+      }
+    });
+  }
+  CHECK(unit.whole.difference(list.whole) == "");
+  CHECK(std::count(list.events.begin(), list.events.end(),
+                   "gather transformer.h.0, transformer.h.1") ==
+        5);  // three forwards, two backwards
+}
+
+TEST_CASE("modules of a list that nothing contains are sharded by themselves") {
+  dist::run_ranks(2, [](dist::Communicator& world) {
+    manual_seed(2);
+    nn::Linear a(4, 4), b(4, 4), c(4, 4), d(4, 4);
+    {
+      const NoGrad none;
+      c.weight.copy_(a.weight), c.bias.copy_(a.bias);
+      d.weight.copy_(b.weight), d.bias.copy_(b.bias);
+    }
+    const auto pair = dist::fully_shard({a, b}, world);
+    const dist::DDP first(c, world), second(d, world);
+    const Tensor x(noise({3, 4}, kFloat32, static_cast<uint64_t>(world.rank() + 1)));
+    for (const bool both : {true, false, true}) {
+      (both ? sum(square(b(tanh(a(x))))) : sum(square(a(x)))).backward();
+      (both ? sum(square(d(tanh(c(x))))) : sum(square(c(x)))).backward();
+      for (const auto& [shard, whole] :
+           {std::pair(a.weight, c.weight), std::pair(b.bias, d.bias)}) {
+        expect(partition(shard) != nullptr, "a shard between two steps");
+        expect(shard.grad().defined() == whole.grad().defined(), "gradients of the same");
+        if (shard.numel() == 0 || !whole.grad().defined()) continue;
+        const Partition& part = *partition(shard);
+        expect(same(shard.grad().array(), whole.grad().array().contiguous().reshape({-1}).slice(
+                                              0, part.first, part.first + shard.numel())),
+               "the same gradient");
+      }
+      pair.module().zero_grad();
+      c.zero_grad();
+      d.zero_grad();
+    }
+    expect(error_of([&] {
+             dist::fully_shard({a, a}, world);
+           }).find("name it once") != std::string::npos,
+           "twice");
+  });
+}

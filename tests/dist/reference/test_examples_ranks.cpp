@@ -96,6 +96,26 @@ TEST_CASE("example: set_reshard_after_backward") {
   CHECK(right);
 }
 
+TEST_CASE("example: fully_shard_list") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    nn::GPT model({.vocab_size = 11, .block_size = 6, .n_layer = 2, .n_head = 2, .n_embd = 8});
+    //! [fully_shard_list]
+    for (size_t i = 0; i < model.transformer.h.size(); ++i) {
+      dist::fully_shard(model.transformer.h[i], world);
+    }
+    dist::fully_shard({model.transformer.wte, model.lm_head}, world);  // whose weight is one
+    const auto fsdp = dist::fully_shard(model, world);
+    //! [fully_shard_list]
+    bool found = false;
+    for (const dist::UnitInfo& unit : fsdp.units()) {
+      found = found || unit.name == "transformer.wte, lm_head";
+    }
+    right = right && found;
+  });
+  CHECK(right);
+}
+
 TEST_CASE("example: set_modules_to_forward_prefetch") {
   std::atomic<bool> right = true;
   dist::run_ranks(2, [&](dist::Communicator& world) {
