@@ -49,6 +49,7 @@ class EMA : public OptimizerOf<EMAOptions> {
   /// before the first step it throws an Error. For parameters of half precision the averages are
   /// rounded, and the second call restores the parameters' exact bits.
   void swap();
+  void load_state_dict(const StateDict& dict) override;
   /// Calls swap() when it is made, and again when it goes out of scope.
   class Scope {
    public:
@@ -68,7 +69,7 @@ class EMA : public OptimizerOf<EMAOptions> {
   Array gradient_of(int param) const override;
 
  private:
-  std::vector<Array> kept_;  // what the parameters were while they are averages
+  bool swapped_ = false;  // the parameters are averages; scratch is what each was
 };
 
 }  // namespace hero::optim

@@ -32,10 +32,12 @@ bool overflowed(const Optimizer& optimizer, double scale) {
     return std::string(text);
   });
   const Array found = Array::full({1}, optimizer.gradients_finite() ? 0 : 1, kInt64);
-  for (Owners* owners : all_owners(optimizer.parameters())) {
+  // the model's: masters become shards as late as in the step
+  const std::vector<Tensor> params = optimizer.model_parameters();
+  for (Owners* owners : all_owners(params)) {
     if (owners) owners->largest(found);
   }
-  for (Owners* others : all_elsewhere(optimizer.parameters())) others->largest(found);
+  for (Owners* others : all_elsewhere(params)) others->largest(found);
   return found.item() != 0.0;
 }
 

@@ -63,6 +63,7 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
  protected:
   std::vector<const char*> array_names(int) const override { return {}; }
   void update(int, State&, const Array&) override {}
+  void follow() const override;
 
  private:
   // A step and the change of the gradient over it: what curvature is known from.
@@ -87,7 +88,7 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
   Array flat_params() const;
   DType flat_dtype() const;
 
-  Memory memory_;
+  mutable Memory memory_;  // which follows the parameters when it is asked for
 };
 
 }  // namespace hero::optim

@@ -30,21 +30,45 @@ std::vector<Tensor> masters_of(const std::vector<Tensor>& params) {
   return masters;
 }
 
-void follow(const std::vector<Tensor>& params, const std::vector<Tensor>& masters) {
-  for (size_t i = 0; i < params.size(); ++i) {
-    const Tensor& param = params[i];
-    if (is_same(param, masters[i])) continue;
-    const Partition *const now = partition(param), *const then = partition(masters[i]);
-    const bool same_place =
-        now == nullptr || then == nullptr
-            ? now == then
-            : now->first == then->first && now->whole == then->whole && now->boxes == then->boxes;
-    if (same_place && param.shape() == masters[i].shape() && param.device() == masters[i].device())
-      continue;
-    const MemoryScope scope(MemoryTag::optimizer);
-    set_part(masters[i], param.array().to(kFloat32),
-             now != nullptr ? std::make_shared<Partition>(*now) : nullptr);
+bool is_master_of(const Tensor& master, const Tensor& param) {
+  if (is_same(param, master)) return !is_half(param.dtype());
+  return master.dtype() == core::state_dtype(param.dtype()) && master.device() == param.device() &&
+         is_same_place(master, param);
+}
+
+bool can_follow(const Tensor& master, const Tensor& param) {
+  if (is_same(param, master)) return true;
+  const bool has_values =
+      master.device().type != DeviceType::meta || param.device().type == DeviceType::meta;
+  return has_values && covers(place_of(master), place_of(param));
+}
+
+void check_can_follow(const char* optimizer, size_t at, const Tensor& master, const Tensor& param) {
+  check(can_follow(master, param), optimizer, ": parameter ", at, " has become ",
+        describe(place_of(param)), " on ", param.device(), ", but its float32 master is of ",
+        describe(place_of(master)), " on ", master.device(),
+        "; call refresh() to take over the parameters' values, make the optimizer after that, or "
+        "load its state from a checkpoint");
+}
+
+Tensor follow(const Tensor& master, const Tensor& param, bool begun) {
+  if (is_master_of(master, param)) return master;
+  if (is_same(param, master)) return master_of(param);
+  const DType dtype = core::state_dtype(param.dtype());
+  const MemoryScope scope(MemoryTag::optimizer);
+  // what take_gradients() moved; that of a parameter that was cut is gone, like the parameter's own
+  const Tensor grad = is_same_place(master, param) ? master.grad() : Tensor();
+  const bool is_own = !begun && !is_half(param.dtype());
+  if (!is_own) {
+    const Array values =
+        begun ? recut(master.array(), place_of(master), place_of(param)) : param.array();
+    const Partition* const part = partition(param);
+    set_part(master, values.to(dtype).to(param.device()),
+             part != nullptr ? std::make_shared<Partition>(*part) : nullptr);
   }
+  const Tensor& now = is_own ? param : master;
+  if (grad.defined()) now.set_grad(Tensor(grad.array().to(dtype).to(param.device())));
+  return now;
 }
 
 void round_to_param(const Tensor& master, const Tensor& param) {
@@ -119,8 +143,9 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
   StateLookup lookup(optimizer, found);
   masters.assign(params.size(), Array());
   for (size_t i = 0; i < params.size(); ++i) {
-    if (!is_half(params[i].dtype())) continue;
-    const Array* array = lookup.array(master_key(i), params[i].shape(), kFloat32);
+    const DType dtype = core::state_dtype(params[i].dtype());
+    if (!is_half(params[i].dtype()) && !lookup.contains(master_key(i))) continue;
+    const Array* array = lookup.array(master_key(i), params[i].shape(), dtype);
     if (array) masters[i] = *array;
   }
   lookup.finish();

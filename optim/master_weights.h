@@ -11,9 +11,17 @@ namespace detail {
 /// MemoryTag::optimizer; for other dtypes, the parameter itself.
 Tensor master_of(const Tensor& param);
 std::vector<Tensor> masters_of(const std::vector<Tensor>& params);
-/// Makes those masters again whose parameter has become a shard, or has got its values on another
-/// device, since they were made.
-void follow(const std::vector<Tensor>& params, const std::vector<Tensor>& masters);
+/// True if the master has the elements, the device and the precision that one made of the parameter
+/// now would have. A parameter that is of half precision no more may keep its master.
+bool is_master_of(const Tensor& master, const Tensor& param);
+/// True if the master has the values of all elements that the parameter holds now.
+bool can_follow(const Tensor& master, const Tensor& param);
+/// Throws an Error if not.
+void check_can_follow(const char* optimizer, size_t at, const Tensor& master, const Tensor& param);
+/// The master of a parameter that may have been converted, moved or cut since it was made: `master`
+/// itself, whose values are converted, moved and cut as the parameter was, or if `begun` is false
+/// are those of the parameter; a new one if the parameter was its own and is of half precision now.
+Tensor follow(const Tensor& master, const Tensor& param, bool begun);
 /// Copies master into param, rounded to nearest; does nothing if they are the same tensor.
 void round_to_param(const Tensor& master, const Tensor& param);
 /// The gradient of param in float32, times factor.
@@ -26,7 +34,8 @@ int64_t wide_gradient_bytes(const Tensor& param, double factor);
 /// Moves the gradient of every param, converted to float32, to its master.
 void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>& masters);
 bool gradients_are_finite(const std::vector<Tensor>& params);
-/// Adds the entries "master.<parameter>" to a state dict, or takes them out of one.
+/// Adds the entries "master.<parameter>" to a state dict, or takes them out of one, which has them
+/// for parameters of half precision and may have them for others.
 void add_masters(StateDict& dict, const std::vector<Tensor>& params,
                  const std::vector<Tensor>& masters);
 StateDict take_masters(const char* optimizer, const StateDict& dict,
@@ -43,6 +52,11 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
 /// without lookahead().
 ///
 ///   optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 3e-4});
+///
+/// Masters follow their parameters as states do: if the model is converted, moved or cut between
+/// two steps, the masters keep their precision. A model that is converted to bfloat16 gets masters,
+/// and one that is converted from it to float32 or float64 keeps them in that dtype: they have the
+/// digits that the parameters get at the next step.
 ///
 /// parameters() returns the masters. state_dict() contains them as "master.<parameter>".
 template <class O>
@@ -67,8 +81,10 @@ class MasterWeights : public O {
   std::vector<Tensor> model_parameters() const override { return params_; }
   /// Copies the parameters' values into the masters. Call it after something else has written to
   /// the parameters, such as a loaded checkpoint, or a DDP that sent rank 0's first values. Before
-  /// the first step the masters of parameters that have become shards follow by themselves.
+  /// the first step the masters of parameters that were converted or cut take their values from
+  /// there by themselves.
   void refresh() {
+    begun_ = false;
     follow();
     const NoGrad no_grad;
     const std::vector<Tensor> masters = this->parameters();
@@ -93,8 +109,7 @@ class MasterWeights : public O {
     }
   }
   void step() override {
-    follow();
-    O::step();
+    O::step();  // which calls follow()
     begun_ = true;
     for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
       if (!own(i)) this->state(i).param.set_grad({});
@@ -124,12 +139,20 @@ class MasterWeights : public O {
     return dict;
   }
   void load_state_dict(const StateDict& dict) override {
-    follow();
+    for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
+      if (!detail::can_follow(this->state(i).param, params_[static_cast<size_t>(i)])) {
+        begun_ = false;  // a state that was saved has what these masters lack
+      }
+    }
+    follow_masters();
     std::vector<Array> arrays;
     O::load_state_dict(detail::take_masters(this->name(), dict, params_, arrays));
     const std::vector<Tensor> masters = this->parameters();
     for (size_t i = 0; i < params_.size(); ++i) {
-      if (!arrays[i].defined()) continue;
+      if (!arrays[i].defined()) {
+        this->set_param(static_cast<int>(i), params_[i]);  // it is its own, as when it was saved
+        continue;
+      }
       const NoGrad no_grad;
       masters[i].copy_(Tensor(arrays[i]));
       detail::round_to_param(masters[i], params_[i]);
@@ -150,6 +173,11 @@ class MasterWeights : public O {
   Array low_of(int param) const override {
     if (!this->is_elementwise() || factor_ != 1.0 || own(param)) return {};
     return detail::low_copy(with_gradient(param));
+  }
+  bool is_behind() const override { return masters_behind() || O::is_behind(); }
+  void follow() const override {
+    if (masters_behind()) follow_masters();
+    O::follow();
   }
   void updated(int param) override {
     if (Array& low = this->state(param).low; low.defined()) {
@@ -180,8 +208,20 @@ class MasterWeights : public O {
     return all;
   }
 
-  void follow() const {
-    if (!begun_) detail::follow(params_, this->parameters());
+  bool masters_behind() const {
+    for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
+      if (!detail::is_master_of(this->state(i).param, params_[static_cast<size_t>(i)])) return true;
+    }
+    return false;
+  }
+  void follow_masters() const {
+    for (size_t i = 0; begun_ && i < params_.size(); ++i) {
+      detail::check_can_follow(this->name(), i, this->state(static_cast<int>(i)).param, params_[i]);
+    }
+    for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
+      const Tensor& param = params_[static_cast<size_t>(i)];
+      this->set_param(i, detail::follow(this->state(i).param, param, begun_));
+    }
   }
 
   std::vector<Tensor> params_;

@@ -65,6 +65,7 @@ void Optimizer::add_params(const std::vector<Tensor>& params) {
           " is given twice; it would be updated twice a step");
     State state;
     state.param = param;
+    state.place = place_of(param);
     states_.push_back(std::move(state));
   }
   group_ends_.push_back(static_cast<int>(states_.size()));
@@ -127,10 +128,78 @@ void Optimizer::prepare(int group, State& state) {
   for (const char* item : number_names(group)) state.numbers.push_back(first_value(group, item));
 }
 
+bool Optimizer::fits(const State& state) const {
+  const Array& param = state.param.array();
+  const auto is_fit = [&](const NamedState& item) {
+    return item.array.dtype() == core::state_dtype(param.dtype()) &&
+           item.array.device() == param.device();
+  };
+  return is_at(state.place, state.param) &&
+         std::all_of(state.arrays.begin(), state.arrays.end(), is_fit) &&
+         (!state.scratch.defined() || state.scratch.device() == param.device());
+}
+
+bool Optimizer::is_behind() const {
+  return !std::all_of(states_.begin(), states_.end(), [&](const State& s) { return fits(s); });
+}
+
+// [note: states that follow] A leaf stays the same tensor when it is converted, moved or cut, and
+// nobody tells optimizers. So each state knows which elements of the parameter it was made for, and
+// is made to fit when it is used next. All are asked first, so that an error changes none.
+void Optimizer::follow() const {
+  if (!Optimizer::is_behind()) return;
+  const MemoryScope scope(MemoryTag::optimizer);
+  for (size_t at = 0; at < states_.size(); ++at) check_can_follow(at);
+  for (State& state : states_) {
+    if (!fits(state)) fit(state);
+  }
+}
+
+void Optimizer::check_can_follow(size_t at) const {
+  constexpr const char* kWhatToDo =
+      "; make the optimizer after that, or load its state from a checkpoint";
+  const State& state = states_[at];
+  const Array& param = state.param.array();
+  const Place now = place_of(state.param);
+  for (const auto& [item, array] : state.arrays) {
+    check(array.device().type != DeviceType::meta || param.device().type == DeviceType::meta ||
+              array.numel() == 0,
+          name_, ": parameter ", at, " has got values since its state '", item,
+          "' was made on meta, without any", kWhatToDo);
+    if (state.place == now) continue;
+    const bool is_whole = is_number(item);
+    const bool is_like_param = array.shape() == state.place.shape;
+    check(is_whole ? array.shape() == state_shape(item, state.param)
+                   : is_like_param && covers(state.place, now),
+          name_, ": parameter ", at, " has become ", describe(now), ", but its state '", item,
+          "' is of ", describe(state.place),
+          is_whole || is_like_param ? "" : ", in a shape of its own", kWhatToDo);
+  }
+}
+
+void Optimizer::fit(State& state) const {
+  const Array& param = state.param.array();
+  const Place now = place_of(state.param);
+  std::vector<NamedState> arrays = state.arrays;
+  for (auto& [item, array] : arrays) {
+    if (state.place != now && !is_number(item)) array = recut(array, state.place, now);
+    array = array.to(core::state_dtype(param.dtype())).to(param.device());
+  }
+  Array scratch = state.scratch;
+  if (scratch.defined()) {
+    const bool is_cut = scratch.shape() == state.place.shape && covers(state.place, now);
+    scratch = (is_cut ? recut(scratch, state.place, now) : scratch).to(param.device());
+  }
+  state.arrays = std::move(arrays);
+  state.scratch = std::move(scratch);
+  state.place = now;
+}
+
 void Optimizer::step() {
   const ProfileScope::Step profiled("optimizer step");
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
+  follow();
   core::HostSteps* const recorded = is_elementwise() ? core::HostSteps::current() : nullptr;
   const core::HostSteps::Taking taking(recorded);
   if (recorded) check_repeatable(name_, parameters());
@@ -290,6 +359,7 @@ bool Optimizer::is_number(const std::string& state) const {
 }
 
 StateDict Optimizer::state_dict() const {
+  follow();
   StateDict dict;
   add_options(dict);
   for (int group = 0; group < groups(); ++group) {
@@ -348,6 +418,8 @@ void Optimizer::keep_options(const std::function<void()>& body) {
 Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at) const {
   State fresh;
   fresh.param = states_[at].param;
+  fresh.place = place_of(fresh.param);
+  if (is_at(states_[at].place, fresh.param)) fresh.scratch = states_[at].scratch;
   // A parameter that never had a gradient has no state.
   if (!lookup.contains(state_key(at, "step"))) return fresh;
   fresh.steps = lookup.count(state_key(at, "step"));

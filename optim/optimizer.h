@@ -11,6 +11,7 @@
 #include <hero/autograd/tensor.h>
 #include <hero/core/functions/update.h>
 #include <hero/core/safetensors.h>
+#include <hero/optim/place.h>
 
 namespace hero::optim {
 
@@ -35,6 +36,13 @@ struct ParamGroup {
 /// a slice of the gradient. Steps are elementwise, so shards that are stepped one by one get the
 /// bits of the whole; LAMB asks the owners of the other slices for norms,
 /// and Muon and Adafactor ask for the slices themselves (<hero/autograd/partition.h>).
+///
+/// States follow their parameter: if it has been converted to another dtype, moved to another
+/// device or cut into shards since its last step, so are they at the next step() or state_dict(),
+/// and training goes on with the bits of an optimizer that always had such states. A shard's states
+/// are those of its elements; what every rank has as a whole stays whole. An Error says what to do
+/// if states cannot follow, and changes none of them: if the parameter has got elements that it did
+/// not hold before, or is moved from meta, where states have no values.
 ///
 /// step() gives many parameters to their device at a time, so that a GPU steps a whole model in a
 /// few launches. Parameters must not overlap in memory.
@@ -109,9 +117,12 @@ class Optimizer {
     double steps = 0.0;  ///< steps taken; a double, as it enters formulas
     std::vector<NamedState> arrays;
     std::vector<double> numbers;
-    Array scratch;           ///< a class's own between two calls; not saved
+    /// A class's own between two calls; not saved. If it has the shape of the parameter it is moved
+    /// and cut with it, and keeps its dtype.
+    Array scratch;
     bool just_made = false;  ///< arrays were made in this step
     Array low;               ///< the 16-bit copy that this step sets; see low_of()
+    Place place;             ///< the elements of the parameter that arrays are for
   };
 
   /// For derived classes; `name` names the optimizer in errors.
@@ -171,6 +182,17 @@ class Optimizer {
   /// Called for each parameter that was stepped, after all of them have been.
   virtual void updated(int /*param*/) {}
 
+  /// True if states do not fit their parameters: one was converted, moved or cut since they were
+  /// made.
+  virtual bool is_behind() const;
+  /// Makes states fit their parameters. step() and state_dict() begin with it; a class calls it
+  /// itself where it reads states elsewhere. Throws an Error, before any state changes, if one
+  /// cannot follow its parameter.
+  virtual void follow() const;
+  /// Steps `leaf` in place of what was stepped; its state stays, and follow() makes it fit.
+  void set_param(int param, const Tensor& leaf) const {
+    states_[static_cast<size_t>(param)].param = leaf;
+  }
   /// Makes the arrays and numbers that do not exist yet: at the first step, or after an option that
   /// needs them was switched on.
   void prepare(int group, State& state);
@@ -208,6 +230,9 @@ class Optimizer {
 
  private:
   State read_state(StateLookup& lookup, int group, size_t at) const;
+  bool fits(const State& state) const;
+  void check_can_follow(size_t at) const;
+  void fit(State& state) const;
   Array fresh_array(int group, const char* array, const Tensor& param) const;
   Shape state_shape(const char* array, const Tensor& param) const;
   void step_params();
@@ -217,7 +242,7 @@ class Optimizer {
   std::vector<double> all_options() const;
 
   const char* name_;
-  std::vector<State> states_;
+  mutable std::vector<State> states_;  // that follow their parameters when they are asked for
   std::vector<int> group_ends_;
   // Of the step now running: updates that wait to be run together, their gradients, and the
   // parameters stepped.

@@ -81,7 +81,8 @@ class StatePager {
 ///
 /// If the disk fails during a step, an Error says so; it is then unknown which parameters were
 /// stepped, and you have to resume from a checkpoint. state_dict() and load_state_dict() have all
-/// states in memory while they run. Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, section
+/// states in memory while they run, and so has a step after parameters were converted or cut.
+/// Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, section
 /// 5.1.
 template <class O>
 class Paged : public O {
@@ -96,13 +97,13 @@ class Paged : public O {
   /// Makes an optimizer O for these parameters, with its states in `file`, which must outlive it.
   Paged(core::SwapFile& file, const std::vector<Tensor>& params, const Options& options = {},
         const PagedOptions& paged = {})
-      : O(params, options) {
-    page(file, paged);
+      : O(params, options), file_(file), paged_options_(paged) {
+    page();
   }
   /// Makes an optimizer O for groups of parameters, each group with options of its own.
   Paged(core::SwapFile& file, const std::vector<Group>& groups, const PagedOptions& paged = {})
-      : O(groups) {
-    page(file, paged);
+      : O(groups), file_(file), paged_options_(paged) {
+    page();
   }
 
   void step() override {
@@ -118,6 +119,7 @@ class Paged : public O {
     pager_->finish();
   }
   StateDict state_dict() const override {
+    follow();
     pager_->bring_all();
     StateDict dict = O::state_dict();
     pager_->put_back();
@@ -128,13 +130,25 @@ class Paged : public O {
     try {
       O::load_state_dict(dict);
     } catch (...) {
-      pager_->put_back();
+      page();
       throw;
     }
-    pager_->put_back();
+    page();
   }
 
  protected:
+  /// Has all states in memory while they change, and divides them into windows anew.
+  void follow() const override {
+    if (!this->is_behind()) return;
+    pager_->bring_all();
+    try {
+      O::follow();
+    } catch (...) {
+      page();
+      throw;
+    }
+    page();
+  }
   void entered(int param) override {
     O::entered(param);
     if (!pager_->holds(param)) {
@@ -148,7 +162,10 @@ class Paged : public O {
   void updated(int /*param*/) override {}
 
  private:
-  void page(core::SwapFile& file, const PagedOptions& options) {
+  // Gives what is in memory to a new pager, which writes it.
+  void page() const {
+    pager_.reset();
+    has_master_.clear();
     std::vector<int64_t> bytes;
     for (const Tensor& param : this->model_parameters()) {
       const auto i = static_cast<int>(has_master_.size());
@@ -162,7 +179,7 @@ class Paged : public O {
         bytes.push_back((arrays + (has_master(i) ? 1 : 0)) * each);
       }
     }
-    pager_ = std::make_unique<detail::StatePager>(file, options, bytes,
+    pager_ = std::make_unique<detail::StatePager>(file_, paged_options_, bytes,
                                                   [this](int i) { return states_of(i); });
     pager_->put_back();
   }
@@ -179,9 +196,12 @@ class Paged : public O {
     return arrays;
   }
 
-  std::unique_ptr<detail::StatePager> pager_;
-  std::vector<bool> has_master_;  // of each parameter
-  std::vector<int> stepped_;      // of the window in memory
+  core::SwapFile& file_;
+  const PagedOptions paged_options_;
+  // Made anew when states have followed their parameters.
+  mutable std::unique_ptr<detail::StatePager> pager_;
+  mutable std::vector<bool> has_master_;  // of each parameter
+  std::vector<int> stepped_;              // of the window in memory
 };
 
 }  // namespace hero::optim

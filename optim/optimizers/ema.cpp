@@ -16,7 +16,7 @@ std::vector<const char*> EMA::array_names(int) const { return {"average"}; }
 Array EMA::gradient_of(int param) const { return state(param).param.array(); }
 
 void EMA::update(int group, State& state, const Array& /*grad*/) {
-  check(kept_.empty(), "ema: the parameters are averages now; call swap() before step()");
+  check(!swapped_, "ema: the parameters are averages now; call swap() before step()");
   const EMAOptions& o = options(group);
   const double t = state.steps - 1.0;
   const double slow = o.warmup ? std::min(o.decay, (1.0 + t) / (10.0 + t)) : o.decay;
@@ -32,22 +32,26 @@ void EMA::update(int group, State& state, const Array& /*grad*/) {
 
 void EMA::swap() {
   const NoGrad no_grad;
+  follow();
   const int count = group_end(groups() - 1);
-  if (!kept_.empty()) {
-    for (int i = 0; i < count; ++i) {
-      state(i).param.copy_(Tensor(kept_[static_cast<size_t>(i)]));
-    }
-    kept_.clear();
+  if (swapped_) {
+    for (int i = 0; i < count; ++i) state(i).param.copy_(Tensor(state(i).scratch));
+    for (int i = 0; i < count; ++i) state(i).scratch = {};
+    swapped_ = false;
     return;
   }
   for (int i = 0; i < count; ++i) {
     check(!state(i).arrays.empty(), "ema: there are no averages before the first step()");
   }
   const MemoryScope scope(MemoryTag::optimizer);
-  std::vector<Array> kept;
-  for (int i = 0; i < count; ++i) kept.push_back(state(i).param.array().clone());
-  kept_ = std::move(kept);
+  for (int i = 0; i < count; ++i) state(i).scratch = state(i).param.array().clone();
+  swapped_ = true;
   for (int i = 0; i < count; ++i) state(i).param.copy_(Tensor(state(i).arrays[0].array));
+}
+
+void EMA::load_state_dict(const StateDict& dict) {
+  if (swapped_) follow();  // what the parameters were stays
+  OptimizerOf::load_state_dict(dict);
 }
 
 }  // namespace hero::optim

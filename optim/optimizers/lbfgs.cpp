@@ -73,6 +73,30 @@ DType LBFGS::flat_dtype() const {
   return dtype;
 }
 
+// The history in the dtype and on the device of the parameters. That of parameters that have become
+// shards stays as it is: step() refuses them.
+void LBFGS::follow() const {
+  Memory& m = memory_;
+  const DType dtype = flat_dtype();
+  const Device device = parameters()[0].device();
+  if (!m.direction.defined() || (m.direction.dtype() == dtype && m.direction.device() == device)) {
+    return;
+  }
+  check(m.direction.device().type != DeviceType::meta,
+        "lbfgs: the parameters have got values since the history was made on meta, without any; "
+        "make the optimizer after that, or load its state from a checkpoint");
+  const MemoryScope scope(MemoryTag::optimizer);
+  Memory moved = m;
+  const auto fit = [&](Array& array) { array = array.to(dtype).to(device); };
+  fit(moved.direction);
+  fit(moved.gradient);
+  for (Pair& pair : moved.pairs) {
+    fit(pair.step);
+    fit(pair.change);
+  }
+  m = std::move(moved);
+}
+
 // The loss, and all gradients behind one another; zeros where there is none. With maximize, those
 // of the loss with the other sign, which the rest of the step minimises. Under DDP gradients
 // are those of the mean of all ranks' losses: by another loss the ranks would choose other lengths.
@@ -210,6 +234,7 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   check_whole("lbfgs", parameters());
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
+  follow();
   const LBFGSOptions& o = options();
   const int max_eval = o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
   Array gradient;
@@ -229,6 +254,7 @@ void LBFGS::step() {
 }
 
 StateDict LBFGS::state_dict() const {
+  follow();
   StateDict dict;
   add_options(dict);
   const Memory& m = memory_;

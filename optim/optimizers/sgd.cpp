@@ -52,6 +52,7 @@ std::vector<const char*> NesterovLookahead::array_names(int) const { return {"ve
 void NesterovLookahead::lookahead() {
   check(!looking_, "nesterov_lookahead: lookahead() was called twice; call step() in between");
   const MemoryScope scope(MemoryTag::optimizer);
+  follow();
   for (int group = 0; group < groups(); ++group) {
     for (int i = group_begin(group); i < group_end(group); ++i) {
       State& s = state(i);
@@ -70,6 +71,10 @@ void NesterovLookahead::step() {
   check(looking_,
         "nesterov_lookahead: step() without lookahead(); call lookahead() before the forward pass, "
         "so that gradients are taken there");
+  for (int i = 0; i < group_end(groups() - 1); ++i) {
+    State& s = state(i);
+    s.scratch = s.scratch.to(core::state_dtype(s.param.dtype()));
+  }
   Optimizer::step();
   for (int group = 0; group < groups(); ++group) {
     for (int i = group_begin(group); i < group_end(group); ++i) {
