@@ -59,6 +59,8 @@ void OneBitAdam::update(int group, State& state, const Array& grad) {
 }
 
 void OneBitAdam::step() {
+  link_->check_fits(parameters());
+  follow();
   frozen() ? step_frozen() : OptimizerOf::step();
   link_->keep_gradients_local(frozen());
 }

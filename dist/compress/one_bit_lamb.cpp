@@ -74,6 +74,8 @@ bool OneBitLAMB::frozen() const {
 
 void OneBitLAMB::step() {
   directed_.clear();  // of a step that ended in an error
+  link_->check_fits(parameters());
+  follow();
   if (frozen()) {
     step_frozen();
   } else {

@@ -47,17 +47,25 @@ OneBitLink::OneBitLink(const char* what, std::shared_ptr<Replica> replica,
     const Member* member = member_of(*replica_, parameter);
     check(member != nullptr, what, ": parameter ", i, " of shape ", parameter.shape(),
           " is no trainable parameter of the DDP's module");
-    check(parameter.dtype() != kFloat64, what, ": parameter '", member->name,
-          "' is float64, and bits stand for float32; convert the module");
-    check(parameter.device() == device_, what, ": parameter '", member->name, "' is on ",
-          parameter.device(), ", the first on ", device_);
     names_.push_back(member->name);
     shapes_.push_back(parameter.shape());
     begins_.push_back(begin);
     begin += parameter.numel();
   }
   begins_.push_back(begin);
+  check_fits(parameters);
   check_all_given(parameters);
+}
+
+void OneBitLink::check_fits(const std::vector<Tensor>& parameters) const {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& parameter = parameters[i];
+    check(parameter.dtype() != kFloat64, what_, ": parameter '", names_[i],
+          "' is float64, and bits stand for float32; convert the module");
+    check(parameter.device() == device_, what_, ": parameter '", names_[i], "' is on ",
+          parameter.device(), ", and bits are sent from ", device_,
+          "; have all on one device when the optimizer is made, and leave them there");
+  }
 }
 
 // Once gradients stay on their ranks, another optimizer would step by each rank's own.

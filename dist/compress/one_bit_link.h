@@ -24,6 +24,9 @@ class OneBitLink {
   const Communicator& comm() const { return replica_->groups().shard; }
   /// Whether backward leaves this rank's own gradients.
   void keep_gradients_local(bool on) { replica_->keep_gradients_local(on); }
+  /// An Error where what bits stand for does not fit these parameters: the module was converted to
+  /// float64, or moved since the optimizer was made.
+  void check_fits(const std::vector<Tensor>& parameters) const;
   /// An Error on every rank where a gradient of these parameters is not finite on one. A
   /// collective.
   void check_finite(const std::vector<Tensor>& parameters) const;

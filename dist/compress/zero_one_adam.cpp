@@ -86,6 +86,8 @@ void ZeroOneAdam::step() {
   const ProfileScope::Step profiled("optimizer step");
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
+  link_->check_fits(parameters());
+  follow();
   const Kind kind = next_step();
   std::vector<Array> gradients;  // zeros, too, live until run_batch() reads them
   if (kind == Kind::bits) link_->check_finite(parameters());
