@@ -50,9 +50,10 @@ class Backend {
   /// element's position: the first in row-major order has the position `first`, the next one
   /// first + 1. So the parts of an array can be filled one by one.
   virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
-  /// out = x * scale where the fill, which is bernoulli, draws true, and 0 elsewhere. Positions
-  /// count from 0. x and out have one shape and one floating dtype.
-  virtual void random_mask(const RandomFill& fill, double scale, const Array& x,
+  /// out = x * scale where the fill, which is bernoulli, draws true, and 0 elsewhere. The first
+  /// element has the position `first`, as in random(). x and out have one shape and one floating
+  /// dtype.
+  virtual void random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
                            const Array& out) = 0;
   /// One optimizer step over the elements of all items, whose parameters do not overlap. Parameters
   /// and states are changed in place from the gradients; an item's `low` is set to its parameter,

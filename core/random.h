@@ -49,6 +49,19 @@ Generator& default_generator();
 /// Seeds this thread's default generator.
 void manual_seed(uint64_t seed);
 
+/// Which part of a batch a thread computes with: that of rank `rank` of `ranks`, whose parts lie
+/// one behind the other and have equally many examples.
+struct BatchPart {
+  int64_t rank = 0;
+  int64_t ranks = 1;
+  bool operator==(const BatchPart&) const = default;
+};
+
+/// This thread's part, at first the whole batch. Dropout masks are drawn by it: with the examples
+/// along the first dimension, a part gets those rows of the mask that the whole batch would have.
+/// DDP, ZeRO and fully_shard() set it within forward; all other random operations ignore it.
+BatchPart& batch_part();
+
 /// A stream that depends only on the seed and a name, and not on what was drawn before; it differs
 /// from those of a Generator.
 Stream named_stream(uint64_t seed, std::string_view name);

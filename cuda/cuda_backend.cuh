@@ -75,7 +75,8 @@ class CudaBackend final : public core::Backend {
                                const Array& out, const Array& log_sum) override;
   void recurrent_cell(CellKind kind, const CellStep& step) override;
   void recurrent_cell_backward(CellKind kind, const CellStepBack& step) override;
-  void random_mask(const RandomFill& fill, double scale, const Array& x, const Array& out) override;
+  void random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
+                   const Array& out) override;
   void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
               std::span<const double> coefficients) override;
   void encode(Codec codec, const Array& x, int64_t row, const Array& bytes,

@@ -17,18 +17,21 @@ thread_local int again_depth = 0;
 /// Everything outside the function that its second run must find as the first did.
 class Restored {
  public:
-  Restored(Generator::State random, const AutocastOptions& autocast)
-      : random_(default_generator().state()), autocast_(autocast) {
+  Restored(Generator::State random, BatchPart part, const AutocastOptions& autocast)
+      : random_(default_generator().state()), part_(batch_part()), autocast_(autocast) {
     default_generator().set_state(random);
+    batch_part() = part;
     ++again_depth;
   }
   ~Restored() {
     --again_depth;
     default_generator().set_state(random_);
+    batch_part() = part_;
   }
 
  private:
   Generator::State random_;
+  BatchPart part_;
   EnableGrad record_;
   Autocast autocast_;
 };
@@ -54,6 +57,7 @@ core::Ref<CheckpointFrame> CheckpointFrame::create(Again again, const std::vecto
   frame->again_ = std::move(again);
   frame->outer_ = core::Ref<CheckpointFrame>::share(current_frame);
   frame->random_ = default_generator().state();
+  frame->part_ = batch_part();
   frame->autocast_ = autocast_options();
   for (const Tensor& x : inputs) {
     Input& input = frame->inputs_.emplace_back();
@@ -135,7 +139,7 @@ void CheckpointFrame::run_again() {
     const core::Ref<CheckpointFrame> self = core::Ref<CheckpointFrame>::share(this);
     const CheckpointScope scope(self);
     phase_ = Phase::again;
-    const Restored restored(random_, autocast_);
+    const Restored restored(random_, part_, autocast_);
     const ProfileScope profiled("recompute");
     again_(inputs);
   }

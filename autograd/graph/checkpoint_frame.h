@@ -59,6 +59,7 @@ class CheckpointFrame : public core::Counted {
   std::vector<Spec> specs_;         // what forward saved
   std::vector<SavedArray> arrays_;  // the same, after running again
   Generator::State random_;
+  BatchPart part_;
   AutocastOptions autocast_;
   Phase phase_ = Phase::forward;
 };

@@ -8,6 +8,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_place.h>
 #include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/part_of_batch.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
@@ -20,12 +21,12 @@ namespace {
 
 using core::RandomFill;
 
-Array drawn(RandomFill fill, const Shape& shape, DType dtype, Device device) {
+Array drawn(RandomFill fill, const Shape& shape, DType dtype, Device device, int64_t first = 0) {
   const Stream stream = default_generator().next();
   fill.seed = stream.key;
   fill.stream = stream.id;
   const Array out = Array::empty(shape, dtype, device);
-  core::backend(device).random(fill, 0, out);
+  core::backend(device).random(fill, first, out);
   return out;
 }
 
@@ -43,6 +44,11 @@ Tensor floats(const char* op, RandomFill::Kind kind, const Shape& shape,
 Tensor rand(const Shape& shape, const TensorOptions& options) {
   const detail::Named named("rand");
   return floats("rand", RandomFill::Kind::uniform, shape, options);
+}
+
+Tensor detail::rand_of_part(const Shape& shape, const TensorOptions& options) {
+  const int64_t first = batch_part().rank * shape.numel();
+  return Tensor(drawn({}, shape, options.dtype.value_or(kFloat32), options.device, first));
 }
 
 Tensor randn(const Shape& shape, const TensorOptions& options) {

@@ -53,10 +53,10 @@ class AskingBackend : public Backend {
     ask_for(out);
     if (inner_ != nullptr) inner_->random(fill, first, out);
   }
-  void random_mask(const RandomFill& fill, double scale, const Array& x,
+  void random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
                    const Array& out) override {
     ask_for_all(x, out);
-    if (inner_ != nullptr) inner_->random_mask(fill, scale, x, out);
+    if (inner_ != nullptr) inner_->random_mask(fill, first, scale, x, out);
   }
   void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
               std::span<const double> coefficients) override {

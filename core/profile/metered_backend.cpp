@@ -331,11 +331,11 @@ class MeteredBackend final : public Backend {
     const WorkScope inside(nullptr);
     inner_.recurrent_cell_backward(kind, step);
   }
-  void random_mask(const RandomFill& fill, double scale, const Array& x,
+  void random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
                    const Array& out) override {
     charge(pass_work(WorkKind::elementwise, 1, x, out));
     const WorkScope inside(nullptr);
-    inner_.random_mask(fill, scale, x, out);
+    inner_.random_mask(fill, first, scale, x, out);
   }
   void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
               std::span<const double> coefficients) override {

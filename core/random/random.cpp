@@ -75,6 +75,11 @@ Generator& default_generator() {
 
 void manual_seed(uint64_t seed) { default_generator().seed(seed); }
 
+BatchPart& batch_part() {
+  thread_local BatchPart part;
+  return part;
+}
+
 Stream named_stream(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -85,7 +85,8 @@ void draw_floats(const RandomFill& fill, int64_t first, const Array& out) {
   }
 }
 
-// Dense arrays of one floating dtype: vectors of 16 bytes, and the words of as many elements.
+// Dense arrays of one floating dtype whose first element begins a block: vectors of 16 bytes, and
+// the words of as many elements.
 template <class S>
 __global__ void __launch_bounds__(kThreads)
     mask_vectors_kernel(const Source source, const draws::Bernoulli keeps,
@@ -99,7 +100,8 @@ __global__ void __launch_bounds__(kThreads)
     const auto first = static_cast<uint64_t>(e);
 #pragma unroll
     for (int j = 0; j < kVector; j += 4) {
-      const philox::Block words = source.block((first + static_cast<uint64_t>(j)) / 4);
+      const philox::Block words =
+          source.block((source.first + first + static_cast<uint64_t>(j)) / 4);
 #pragma unroll
       for (int i = 0; i < 4 && j + i < kVector; ++i) {
         // two doubles are the first or the second half of a block
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
     mask_kernel(const Source source, const draws::Bernoulli keeps, const T factor, const Place x,
                 const Place out, const int64_t n) {
   for (int64_t i = global_thread(); i < n; i += grid_threads()) {
-    const auto at = static_cast<uint64_t>(i);
+    const auto at = source.first + static_cast<uint64_t>(i);
     const philox::Block words = source.block(at / 4);
     const uint32_t low = at % 2 == 0 ? words.word[0] : words.word[1];
     const uint32_t high = at % 2 == 0 ? words.word[2] : words.word[3];
@@ -134,9 +136,9 @@ void mask(const Source& source, const draws::Bernoulli& keeps, double scale, con
   using T = ComputeOf<S>;
   const int64_t n = out.numel();
   const T factor = static_cast<T>(scale);
-  const bool vectors = x.is_contiguous() && out.is_contiguous() && x.shape() == out.shape() &&
-                       x.dtype() == out.dtype() && aligned(x.bytes(), kVectorBytes) &&
-                       aligned(out.bytes(), kVectorBytes);
+  const bool vectors = source.first % 4 == 0 && x.is_contiguous() && out.is_contiguous() &&
+                       x.shape() == out.shape() && x.dtype() == out.dtype() &&
+                       aligned(x.bytes(), kVectorBytes) && aligned(out.bytes(), kVectorBytes);
   if (vectors) {
     constexpr int64_t kVector = kVectorBytes / sizeof(S);
     launch("random_mask", mask_vectors_kernel<S>, loop_blocks((n + kVector - 1) / kVector),
@@ -171,13 +173,13 @@ void CudaBackend::random(const RandomFill& fill, int64_t first, const Array& out
   draw_floats<float>(fill, first, out);
 }
 
-void CudaBackend::random_mask(const RandomFill& fill, double scale, const Array& x,
+void CudaBackend::random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
                               const Array& out) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  fill_bernoulli(std::span<bool>(), {fill.seed, fill.stream}, 0, fill.a);
-  const Source source(fill, 0);
-  const double parameters[] = {fill.a, scale};
+  fill_bernoulli(std::span<bool>(), {fill.seed, fill.stream}, first, fill.a);
+  const Source source(fill, first);
+  const double parameters[] = {fill.a, scale, static_cast<double>(first)};
   note_values("random_mask", parameters);
   const draws::Bernoulli keeps(fill.a);
   switch (out.dtype()) {

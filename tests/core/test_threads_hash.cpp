@@ -223,4 +223,20 @@ TEST_CASE("random fills do not depend on threads, dtype's layout or the split", 
   }
 }
 
+TEST_CASE("the mask of a part of an array is that part of the mask", "[core][threads]") {
+  const RandomFill fill{.kind = RandomFill::Kind::bernoulli, .seed = 7, .stream = 3, .a = 0.4};
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    const Array ones = Array::ones({100003}, dtype), whole = ones.empty_like();
+    same_for_any_threads([&] {
+      backend(kCpu).random_mask(fill, 0, 2.5, ones, whole);
+      return whole;
+    });
+    for (const int64_t first : {1, 4, 5001}) {
+      const Array part = awkward(Array::zeros({41, 77}, dtype));
+      backend(kCpu).random_mask(fill, first, 2.5, Array::ones({41, 77}, dtype), part);
+      REQUIRE(same(part.reshape({-1}), whole.slice(0, first, first + 41 * 77)));
+    }
+  }
+}
+
 }  // namespace

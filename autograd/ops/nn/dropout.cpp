@@ -1,4 +1,5 @@
-// Dropout: the mask comes from a stream of its own and is never stored.
+// Dropout: the mask comes from a stream of its own and is never stored. This thread's part of a
+// batch gets its part of the mask.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
@@ -13,15 +14,16 @@ namespace {
 // x mask scale; its own derivative. The mask is drawn again in backward, from the same stream.
 struct Dropout : Op {
   core::RandomFill fill;
+  int64_t first;
   double scale;
-  Dropout(const core::RandomFill& f, double s) : fill(f), scale(s) {}
+  Dropout(const core::RandomFill& f, int64_t at, double s) : fill(f), first(at), scale(s) {}
   const char* name() const override { return "dropout"; }
   Array forward(const Array& x) {
     const Array out = x.empty_like();
-    core::backend(x.device()).random_mask(fill, scale, x, out);
+    core::backend(x.device()).random_mask(fill, first, scale, x, out);
     return out;
   }
-  Grads backward(const Tensor& g) override { return {record(Dropout(fill, scale), g)}; }
+  Grads backward(const Tensor& g) override { return {record(Dropout(fill, first, scale), g)}; }
 };
 
 core::RandomFill next_mask(double keep) {
@@ -42,7 +44,8 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   check(is_floating(x.dtype()), "dropout: x is ", x.dtype(), "; convert it to a floating dtype");
   if (!training || p == 0.0) return x;
   if (p == 1.0) return x * 0.0;
-  return record(Dropout(next_mask(1.0 - p), 1.0 / (1.0 - p)), x);
+  const int64_t first = batch_part().rank * x.numel();
+  return record(Dropout(next_mask(1.0 - p), first, 1.0 / (1.0 - p)), x);
 }
 
 }  // namespace hero

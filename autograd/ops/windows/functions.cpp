@@ -8,6 +8,7 @@
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/nn/norm.h>
+#include <hero/autograd/ops/part_of_batch.h>
 #include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
 
@@ -89,7 +90,7 @@ Tensor alpha_dropped(const char* op, const Tensor& x, double p, bool training, c
   if (p == 1.0) return x * 0.0;
   constexpr double kDropped = -1.7580993408473766;  // selu at minus infinity
   const double scale = 1.0 / std::sqrt((1.0 - p) * (1.0 + p * kDropped * kDropped));
-  const Tensor keeps = rand(drawn, {.device = x.device()}) >= p;
+  const Tensor keeps = detail::rand_of_part(drawn, {.device = x.device()}) >= p;
   return where(keeps, x, kDropped) * scale - scale * p * kDropped;
 }
 
@@ -116,7 +117,7 @@ Tensor rrelu(const Tensor& x, double lower, double upper, bool training) {
   check(is_floating(x.dtype()), "rrelu: x is ", x.dtype(), "; it must be floating");
   if (!training) return leaky_relu(x, (lower + upper) / 2.0);
   const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
-  return where(x <= 0, x * (rand(x.shape(), like) * (upper - lower) + lower), x);
+  return where(x <= 0, x * (detail::rand_of_part(x.shape(), like) * (upper - lower) + lower), x);
 }
 
 Tensor dropout3d(const Tensor& x, double p, bool training) {

@@ -44,7 +44,8 @@ void random_as(const RandomFill& fill, int64_t first, const Array& out) {
 
 // The mask is drawn a block at a time and never stored.
 template <class T>
-void mask_as(const RandomFill& fill, double scale, const Array& x, const Array& out) {
+void mask_as(const RandomFill& fill, int64_t first, double scale, const Array& x,
+             const Array& out) {
   const BlockReader reader(x, out.shape(), kDTypeOf<T>);
   const BlockWriter writer(out, kDTypeOf<T>);
   const T factor = static_cast<T>(scale);
@@ -54,7 +55,7 @@ void mask_as(const RandomFill& fill, double scale, const Array& x, const Array& 
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t count = std::min(kBlock, end - at);
       fill_bernoulli(std::span<bool>(mask, static_cast<size_t>(count)), {fill.seed, fill.stream},
-                     at, fill.a);
+                     first + at, fill.a);
       const auto* from = reinterpret_cast<const T*>(reader.read(at, count, read.bytes));
       auto* to = reinterpret_cast<T*>(writer.target(at, written.bytes));
       // without branches, which nobody could foresee
@@ -79,11 +80,11 @@ void CpuBackend::random(const RandomFill& fill, int64_t first, const Array& out)
   random_as<float>(fill, first, out);
 }
 
-void CpuBackend::random_mask(const RandomFill& fill, double scale, const Array& x,
+void CpuBackend::random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
                              const Array& out) {
   if (out.numel() == 0) return;
-  if (out.dtype() == kFloat64) return mask_as<double>(fill, scale, x, out);
-  mask_as<float>(fill, scale, x, out);
+  if (out.dtype() == kFloat64) return mask_as<double>(fill, first, scale, x, out);
+  mask_as<float>(fill, first, scale, x, out);
 }
 
 }  // namespace hero::core::cpu

@@ -3,8 +3,8 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/autograd.h>
+#include <hero/autograd/image_ops.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 
@@ -82,4 +82,53 @@ TEST_CASE("dropout's gradient has the mask of its output, and so has the next") 
   CHECK(allclose(g, y * mask_and_scale * 2, 1e-15));  // two roundings
   const Tensor second = grad(sum(g), x);
   CHECK(allclose(second, square(mask_and_scale) * 2, 1e-15));
+}
+
+TEST_CASE("a part of a batch has its part of the mask") {
+  const std::pair<const char*, Tensor (*)(const Tensor&)> functions[] = {
+      {"dropout", [](const Tensor& x) { return dropout(x, 0.5); }},
+      {"dropout1d", [](const Tensor& x) { return dropout1d(x, 0.5); }},
+      {"dropout2d", [](const Tensor& x) { return dropout2d(x.unsqueeze(3), 0.5); }},
+      {"dropout3d",
+       [](const Tensor& x) {
+         return dropout3d(x.reshape({-1, 5, 3, 1, 1}), 0.5);
+       }},
+      {"alpha_dropout", [](const Tensor& x) { return alpha_dropout(x, 0.5); }},
+      {"feature_alpha_dropout", [](const Tensor& x) { return feature_alpha_dropout(x, 0.5); }},
+      {"rrelu", [](const Tensor& x) { return rrelu(x - 4.0, 0.1, 0.4, true); }},
+      {"attention",
+       [](const Tensor& x) { return scaled_dot_product_attention(x, x, x, {.dropout_p = 0.5}); }}};
+  for (const auto& [name, function] : functions) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      CAPTURE(name, dtype);
+      const Tensor example = (remainder(arange(15), 7) + 1).reshape({5, 3}).to(dtype);
+      const Tensor whole = example.expand({6, 5, 3}).contiguous();
+      const Tensor x = whole.clone().requires_grad_();
+      manual_seed(9);
+      const Tensor expected = function(x);
+      sum(expected).backward();
+      std::vector<Tensor> parts, gradients;
+      for (int64_t rank = 0; rank < 3; ++rank) {
+        const Tensor part = whole.slice(0, 2 * rank, 2 * rank + 2).clone().requires_grad_();
+        manual_seed(9);
+        batch_part() = {rank, 3};
+        const Tensor y = function(part);
+        batch_part() = {};
+        sum(y).backward();  // outside, as behind a module's forward
+        parts.push_back(y.detach());
+        gradients.push_back(part.grad());
+      }
+      CHECK_FALSE(equal(parts[0], parts[1]));
+      CHECK(equal(cat(parts), expected.detach()));
+      CHECK(equal(cat(gradients), x.grad()));
+    }
+  }
+  // Decisions that ranks take together are no part of a batch.
+  manual_seed(9);
+  const Tensor decided = rand({4});
+  manual_seed(9);
+  batch_part() = {1, 3};
+  const Tensor other = rand({4});
+  batch_part() = {};
+  CHECK(equal(decided, other));
 }

@@ -39,10 +39,13 @@ void compare(const RandomFill& fill, int64_t first, const Array& out) {
 void compare_mask(double p, double scale, const Array& x, const Array& out) {
   const RandomFill fill = fill_of(Kind::bernoulli, p);
   const Array gpu_x = on_gpu(x), there = on_gpu(out);
-  core::backend(kCpu).random_mask(fill, scale, x, out);
-  core::backend(kGpu).random_mask(fill, scale, gpu_x, there);
-  INFO(to_string(x.dtype()) << " " << to_string(x.shape()) << " to " << to_string(out.dtype()));
-  CHECK(same_bits(there, out));
+  for (const int64_t first : {0, 5, 8, 1030}) {
+    core::backend(kCpu).random_mask(fill, first, scale, x, out);
+    core::backend(kGpu).random_mask(fill, first, scale, gpu_x, there);
+    INFO(to_string(x.dtype()) << " " << to_string(x.shape()) << " to " << to_string(out.dtype())
+                              << " from " << first);
+    CHECK(same_bits(there, out));
+  }
 }
 
 }  // namespace

@@ -233,7 +233,7 @@ TEST_CASE("random numbers of a replayed step are those of a step that was not ca
     const Array masked = Array::empty({50}, kFloat32, device);
     core::backend(device).random_mask(
         {.kind = core::RandomFill::Kind::bernoulli, .seed = kept.key, .stream = kept.id, .a = 0.5},
-        2, Array::ones({50}, kFloat32, device), masked);
+        0, 2, Array::ones({50}, kFloat32, device), masked);
     return std::vector<Array>{normal, fixed, masked};
   };
   for (const bool recapture : {false, true}) {
