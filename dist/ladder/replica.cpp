@@ -4,6 +4,7 @@
 
 #include <hero/autograd/graph/engine.h>
 #include <hero/dist/ladder/add_up_scope.h>
+#include <hero/dist/ladder/batch_parts.h>
 #include <hero/dist/ladder/replica.h>
 
 namespace hero::dist {
@@ -90,6 +91,7 @@ void Replica::hang_on(ModuleState& hooked, size_t i) {
         return self->after_forward(*state, i, out);
       },
       {.always_call = true, .for_parameters = true});
+  set_batch_part_within(module, groups_);
   // Also where there is nothing to gather: what a checkpoint within the module computes again in
   // backward needs whole parameters, and they are shown from here on.
   if (!shards()) return;
