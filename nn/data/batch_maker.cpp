@@ -2,6 +2,7 @@
 #include <atomic>
 #include <string>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include <unistd.h>
@@ -28,17 +29,87 @@ BatchNumbers::BatchNumbers(uint64_t seed, int64_t epoch, int64_t batch)
   default_generator().seed(mixed);
 }
 
+thread_local ExampleNumbers* ExampleNumbers::current_ = nullptr;
+
+ExampleNumbers::ExampleNumbers(uint64_t seed, int64_t epoch, std::span<const int64_t> indices,
+                               std::span<const int64_t> repeats)
+    : seed_(seed),
+      epoch_(epoch),
+      indices_(indices),
+      repeats_(repeats),
+      former_(std::exchange(current_, this)) {}
+
+ExampleNumbers* ExampleNumbers::of_batch(size_t count) {
+  return current_ != nullptr && current_->indices_.size() == count ? current_ : nullptr;
+}
+
+void ExampleNumbers::begin() {
+  const std::string name = "examples of epoch " + std::to_string(epoch_);
+  const Stream first = named_stream(seed_, name);
+  for (size_t i = 0; i < indices_.size(); ++i) {
+    const int64_t repeat = repeats_.empty() ? 0 : repeats_[i];
+    const Stream stream =
+        repeat == 0 ? first : named_stream(seed_, name + ", again " + std::to_string(repeat));
+    uint64_t mixed = 0;
+    // an index below 0 is the dataset's to refuse
+    fill_bits(std::span(&mixed, 1), stream, std::max<int64_t>(indices_[i], 0));
+    states_.push_back({mixed, 0});
+  }
+}
+
+ExampleNumbers::Scope::Scope(ExampleNumbers* of, size_t i)
+    : of_(of), i_(i), former_(default_generator().state()) {
+  if (of_ == nullptr) return;
+  if (of_->states_.empty()) of_->begin();
+  current_ = nullptr;
+  default_generator().set_state(of_->states_[i_]);
+}
+
+ExampleNumbers::Scope::~Scope() {
+  if (of_ == nullptr) return;
+  of_->states_[i_] = default_generator().state();
+  default_generator().set_state(former_);
+  current_ = of_;
+}
+
+std::vector<int64_t> repeats_of(const std::vector<int64_t>& order, const Share& share) {
+  std::vector<int64_t> repeats;
+  const auto count = static_cast<int64_t>(order.size());
+  if (share.turn > 0 && share.period > 0) {
+    const auto repeat = [&](int64_t i) {
+      const int64_t turn = share.rank + i / share.turn * share.ranks;
+      return (turn * share.turn + i % share.turn) / share.period;
+    };
+    if (count == 0 || repeat(count - 1) == 0) return {};
+    for (int64_t i = 0; i < count; ++i) repeats.push_back(repeat(i));
+    return repeats;
+  }
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return {};
+  std::unordered_map<int64_t, int64_t> before;
+  for (const int64_t index : order) repeats.push_back(before[index]++);
+  return repeats;
+}
+
 Example PassPlan::make(int64_t batch) const {
   const NoGrad no_grad;
   const LedgerScope charged_to(*ledger);
   const MemoryScope tagged(MemoryTag::other);
-  const BatchNumbers numbers(seed, epoch, turns.rank + batch * turns.ranks);
   const auto begin = static_cast<size_t>(batch * batch_size);
-  const std::span<const int64_t> indices = std::span(order).subspan(
-      begin, std::min(static_cast<size_t>(batch_size), order.size() - begin));
+  const size_t count = std::min(static_cast<size_t>(batch_size), order.size() - begin);
+  const std::span<const int64_t> indices = std::span(order).subspan(begin, count);
+  // What is drawn for the batch as a whole is that of the batch's number among those of all ranks.
+  const BatchNumbers numbers(seed, epoch, share.rank + batch * share.ranks);
+  ExampleNumbers examples(
+      seed, epoch, indices,
+      repeats.empty() ? std::span<const int64_t>() : std::span(repeats).subspan(begin, count));
   if (!collate) return dataset->get_batch(indices);
   std::vector<Example> samples;
-  for (const int64_t index : indices) samples.push_back(dataset->get(index));
+  for (size_t i = 0; i < count; ++i) {
+    const ExampleNumbers::Scope drawing(&examples, i);
+    samples.push_back(dataset->get(indices[i]));
+  }
   return collate(samples);
 }
 

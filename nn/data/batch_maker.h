@@ -28,6 +28,52 @@ class BatchNumbers {
   Generator::State former_;
 };
 
+/// While it lives, what this thread draws for an example of one batch depends on the example alone:
+/// on its index in the dataset, on how often the pass has drawn it before, and on seed and epoch.
+/// So the numbers are the same in whatever batch of whatever rank an example is.
+class ExampleNumbers {
+ public:
+  /// Where the `repeats` are empty, each index is drawn for the first time. Both lists must outlive
+  /// it.
+  ExampleNumbers(uint64_t seed, int64_t epoch, std::span<const int64_t> indices,
+                 std::span<const int64_t> repeats);
+  ~ExampleNumbers() { current_ = former_; }
+  ExampleNumbers(const ExampleNumbers&) = delete;
+  ExampleNumbers& operator=(const ExampleNumbers&) = delete;
+  /// That of the batch which this thread is making; null where there is none, where it has not
+  /// `count` examples, and within an example, whose numbers all come one behind the other.
+  static ExampleNumbers* of_batch(size_t count);
+
+  /// While it lives, this thread's generator draws the numbers of example i, behind those that the
+  /// example has drawn before; then it is as it was. Does nothing where `of` is null.
+  class Scope {
+   public:
+    Scope(ExampleNumbers* of, size_t i);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    ExampleNumbers* of_;
+    size_t i_;
+    Generator::State former_;
+  };
+
+ private:
+  void begin();
+
+  static thread_local ExampleNumbers* current_;
+  uint64_t seed_;
+  int64_t epoch_;
+  std::span<const int64_t> indices_, repeats_;
+  std::vector<Generator::State> states_;  // empty until an example draws by itself
+  ExampleNumbers* former_;
+};
+
+/// How often each index of a rank's order comes before in it, or in the whole order where ranks
+/// share one; empty where none comes twice.
+std::vector<int64_t> repeats_of(const std::vector<int64_t>& order, const Share& share);
+
 /// Everything that the batches of a pass depend on.
 struct PassPlan {
   AnyDataset dataset;
@@ -37,8 +83,9 @@ struct PassPlan {
   int64_t batches;
   uint64_t seed;
   int64_t epoch;
-  Ledger* ledger;    ///< the ledger of the thread that uses the batches
-  Share turns = {};  ///< how ranks share the order, if they do
+  Ledger* ledger;                     ///< the ledger of the thread that uses the batches
+  Share share = {};                   ///< how ranks share the order, if they do
+  std::vector<int64_t> repeats = {};  ///< repeats_of() the order
 
   /// Makes batch number `batch`; leaves the calling thread's generator as it was.
   Example make(int64_t batch) const;

@@ -4,6 +4,7 @@
 
 #include <hero/core/checked.h>
 #include <hero/core/random.h>
+#include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/dataset.h>
 
 namespace hero::nn::data {
@@ -75,7 +76,11 @@ Example collate(const std::vector<Example>& samples) {
 Example Dataset::get_batch(std::span<const int64_t> indices) const {
   std::vector<Example> samples;
   samples.reserve(indices.size());
-  for (const int64_t index : indices) samples.push_back(get(index));
+  ExampleNumbers* const numbers = ExampleNumbers::of_batch(indices.size());
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const ExampleNumbers::Scope drawing(numbers, i);
+    samples.push_back(get(indices[i]));
+  }
   return collate(samples);
 }
 

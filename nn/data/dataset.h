@@ -115,7 +115,7 @@ class StackDataset : public Dataset {
 
 /// The samples of another dataset, each passed through a function, such as an augmentation. Random
 /// operations in the function draw numbers that depend on the loader's seed, the epoch and the
-/// batch, and not on the number of workers.
+/// sample, and not on the number of workers or ranks.
 class MapDataset : public Dataset {
  public:
   /// Maps a sample to a sample. It is called by several threads at once.

@@ -135,7 +135,9 @@ DataLoader::Iterator DataLoader::begin() {
                 .seed = state_->options.seed,
                 .epoch = sampler.epoch(),
                 .ledger = &current_ledger(),
-                .turns = state_->turns()};
+                .share = sampler.share()};
+  // the loader's own samplers give no index twice
+  if (state_->options.sampler != nullptr) plan.repeats = repeats_of(plan.order, plan.share);
   sampler.set_epoch(plan.epoch + 1);
   state_->position = {plan.epoch, first};
   Iterator it(std::make_unique<Iterator::Pass>(state_, std::move(plan), first));

@@ -35,8 +35,12 @@ struct DataLoaderOptions {
 /// Each begin() starts a pass: the next epoch from its first batch, or after load_state_dict() the
 /// rest of the saved epoch. An exception that the dataset throws in a worker is thrown again when
 /// the batch is asked for. Leaving a pass early ends its workers. Batches are charged to
-/// MemoryTag::other. Operations in the dataset are not recorded, and draw random numbers that
-/// depend on the seed, the epoch and the batch.
+/// MemoryTag::other. Operations in the dataset are not recorded. What get() draws depends on the
+/// seed, the epoch, the index of the sample and how often the pass has drawn it before, so that a
+/// sample gets the same random numbers in batches of any size, from any number of workers, and on
+/// any number of ranks that share the dataset. What is drawn for a whole batch, by a get_batch() of
+/// a dataset or by `collate`, depends on the seed, the epoch and the batch, which differs from rank
+/// to rank with a DistributedSampler.
 /// \snippet test_examples_networks.cpp DataLoader
 class DataLoader {
  public:

@@ -10,11 +10,14 @@
 namespace hero::nn::data {
 
 /// How a sampler's indices are part of an order that ranks share: of the runs of `turn` indices
-/// each, rank r of N takes run r, run N + r, and so on. turn is 0 if the order is not shared.
+/// each, rank r of N takes run r, run N + r, and so on. turn is 0 if the order is not shared. By it
+/// a loader knows what an example is to all ranks together, so that its random numbers are the same
+/// on any number of them.
 struct Share {
-  int64_t ranks = 1;  ///< how many ranks share the order, N
-  int64_t rank = 0;   ///< the rank of this sampler, r
-  int64_t turn = 0;   ///< indices in a run
+  int64_t ranks = 1;   ///< how many ranks share the order, N
+  int64_t rank = 0;    ///< the rank of this sampler, r
+  int64_t turn = 0;    ///< indices in a run
+  int64_t period = 0;  ///< indices after which the order begins again as padding; 0: never
 };
 
 /// The interface of samplers, which give the indices of a pass; shuffling samplers give each epoch
@@ -120,9 +123,9 @@ struct DistributedSamplerOptions {
   uint64_t seed = 0;         ///< seed of the order, the same on all ranks
   bool drop_last = false;    ///< true: drop indices that do not divide among the ranks; false: pad
   /// Indices that a rank takes at a time. If this is the loader's batch size, the ranks take turns
-  /// with the batches of one order: the batches are the same on any number of ranks, with the same
-  /// random numbers, and a loader's state says how many of them all ranks have taken together, so
-  /// that another number of ranks can resume from it.
+  /// with the batches of one order: the batches are the same on any number of ranks, and a loader's
+  /// state says how many of them all ranks have taken together, so that another number of ranks can
+  /// resume from it.
   int64_t turn = 1;
 };
 
@@ -140,7 +143,9 @@ class DistributedSampler : public Sampler {
       : DistributedSampler(dataset.size(), options) {}
   int64_t size() const override { return num_samples_; }
   std::vector<int64_t> indices() const override;
-  Share share() const override { return {options_.num_replicas, options_.rank, options_.turn}; }
+  Share share() const override {
+    return {options_.num_replicas, options_.rank, options_.turn, size_};
+  }
 
  private:
   int64_t size_;

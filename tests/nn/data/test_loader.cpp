@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -223,6 +226,135 @@ TEST_CASE("other numbers of ranks go on from a loader's state where ranks take t
   DataLoader other(Numbers(24), {.batch_size = 2, .sampler = &three});
   CHECK_THROWS_WITH(other.load_state_dict(state),
                     ContainsSubstring("behind 4 batches of the order, of which 3 ranks"));
+}
+
+using Noise = std::map<int64_t, std::vector<float>>;  // of each example, all that it got
+
+// What the examples of a pass get from a loader of each of `ranks`, by a random function and by one
+// that a stacked dataset has beside it.
+Noise noise_of(const AnyDataset& dataset, DataLoaderOptions options, int64_t ranks, int64_t turn,
+               int64_t epoch = 0) {
+  Noise noise;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    DistributedSampler sampler(dataset->size(),
+                               {.num_replicas = ranks, .rank = rank, .seed = 3, .turn = turn});
+    options.sampler = &sampler;
+    DataLoader loader(dataset, options);
+    loader.set_epoch(epoch);
+    for (const Example& batch : loader) {
+      const Indices examples = batch[0].to_vector<int64_t>();
+      const std::vector<float> drawn = batch[1].to_vector<float>();
+      REQUIRE(drawn.size() == examples.size() * 2);
+      for (size_t i = 0; i < examples.size(); ++i) {
+        for (size_t j = 0; j < 2; ++j) noise[examples[i]].push_back(drawn[2 * i + j]);
+      }
+    }
+  }
+  return noise;
+}
+
+MapDataset noisy_numbers(int64_t size) {
+  return {Numbers(size), [](const Example& sample) {
+            return Example{sample[0], hero::stack({hero::rand({}), hero::randn({})})};
+          }};
+}
+
+TEST_CASE("an example gets the same noise on any ranks, in any batch, from any workers",
+          "[nn][data][threads]") {
+  const MapDataset noisy = noisy_numbers(24);
+  const Noise expected = noise_of(noisy, {.batch_size = 8}, 1, 1);
+  REQUIRE(expected.size() == 24);
+  std::set<std::vector<float>> all;
+  for (const auto& [example, noise] : expected) all.insert(noise);
+  CHECK(all.size() == 24);  // each has noise of its own
+  for (const int64_t ranks : {1, 2, 4}) {
+    for (const int64_t turn : {1, 3}) {
+      for (const int64_t size : {2, 3, 5}) {
+        for (const int workers : {0, 2}) {
+          CHECK(noise_of(noisy, {.batch_size = size, .workers = workers}, ranks, turn) == expected);
+        }
+      }
+    }
+  }
+  CHECK(noise_of(noisy, {.batch_size = 8}, 2, 1, 1) != expected);
+  CHECK(noise_of(noisy, {.batch_size = 8, .seed = 1}, 2, 1) != expected);
+  const auto one_by_one = [](const std::vector<Example>& samples) { return collate(samples); };
+  CHECK(noise_of(noisy, {.batch_size = 4, .collate = one_by_one}, 2, 1) == expected);
+  // As part of other datasets, whose batches come another way.
+  Indices backwards(24);
+  for (int64_t i = 0; i < 24; ++i) backwards[static_cast<size_t>(i)] = 23 - i;
+  for (const int64_t ranks : {1, 2}) {
+    const Subset subset(noisy, backwards);
+    const Noise reversed = noise_of(subset, {.batch_size = 4}, ranks, 1);
+    for (int64_t i = 0; i < 24; ++i) CHECK(reversed.at(23 - i) == expected.at(i));
+    const ConcatDataset joined({noisy_numbers(10), noisy_numbers(14)});
+    for (const auto& [example, noise] : noise_of(joined, {.batch_size = 4}, ranks, 1)) {
+      // Both parts have the examples 0 to 9, with noise by their places in the whole.
+      if (example >= 10) CHECK(noise == expected.at(example + 10));
+      if (example < 10) CHECK(noise.size() == 4);
+    }
+  }
+}
+
+TEST_CASE("datasets side by side draw one after the other for each example", "[nn][data]") {
+  const StackDataset stacked({noisy_numbers(12), noisy_numbers(12)});
+  const auto pass_of = [&](int64_t batch_size, bool by_get) {
+    DataLoaderOptions options{.batch_size = batch_size, .shuffle = true, .seed = 4};
+    if (by_get) options.collate = [](const std::vector<Example>& list) { return collate(list); };
+    std::map<int64_t, std::vector<float>> noise;
+    for (const Example& batch : DataLoader(stacked, options)) {
+      for (int64_t i = 0; i < batch[0].size(0); ++i) {
+        const auto first = hero::select(batch[1], 0, i).to_vector<float>();
+        auto& all = noise[hero::select(batch[0], 0, i).item<int64_t>()];
+        all = hero::select(batch[3], 0, i).to_vector<float>();
+        CHECK(all != first);
+        all.insert(all.end(), first.begin(), first.end());
+      }
+    }
+    return noise;
+  };
+  CHECK(pass_of(5, false) == pass_of(3, true));
+}
+
+TEST_CASE("an example that comes again in a pass gets other noise, the same on any ranks",
+          "[nn][data]") {
+  RandomSampler again(4, {.seed = 1, .replacement = true, .num_samples = 40});
+  DataLoader loader(noisy_numbers(4), {.batch_size = 8, .sampler = &again});
+  std::set<float> all;
+  for (const Example& batch : loader) {
+    for (const float noise : hero::select(batch[1], 1, 0).to_vector<float>()) all.insert(noise);
+  }
+  CHECK(all.size() == 40);
+  // Ranks that take turns pad with the order's beginning, as one rank does.
+  Noise expected;
+  for (const int64_t ranks : {1, 2, 3}) {
+    const Noise noise = noise_of(noisy_numbers(9), {.batch_size = 2}, ranks, 2);
+    size_t count = 0;
+    for (const auto& [example, drawn] : noise) count += drawn.size() / 2;
+    CHECK(count == (ranks == 1 ? 10 : 12));
+    for (const auto& [example, drawn] : noise) {
+      CHECK(std::set<float>(drawn.begin(), drawn.end()).size() == drawn.size());
+    }
+    if (ranks == 1) expected = noise;
+    for (const auto& [example, drawn] : expected) {
+      for (const float one : drawn) {
+        CHECK(std::count(noise.at(example).begin(), noise.at(example).end(), one) == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is drawn for a batch as a whole differs from rank to rank", "[nn][data]") {
+  const auto mix = [](const std::vector<Example>& samples) {
+    return Example{collate(samples)[0], hero::rand({1})};
+  };
+  std::set<float> all;
+  for (const int64_t rank : {0, 1, 2}) {
+    DistributedSampler sampler(12, {.num_replicas = 3, .rank = rank});
+    DataLoader loader(Numbers(12), {.batch_size = 2, .sampler = &sampler, .collate = mix});
+    for (const Example& batch : loader) all.insert(batch[1].item<float>());
+  }
+  CHECK(all.size() == 6);
 }
 
 TEST_CASE("a collate function makes the batches", "[nn][data]") {
