@@ -24,6 +24,10 @@
 #include <hero/nn/training/checkpoint.h>
 #include <hero/optim/optimizer.h>
 
+namespace hero::nn::data {
+class DataLoader;
+}
+
 namespace hero::dist {
 
 class BackgroundSave;
@@ -88,6 +92,9 @@ class Checkpointer {
           [&object](const StateDict& dict) { (void)object.load_state_dict(dict); });
     }
   }
+  /// Tracks a loader, of which rank 0 saves its position for all. Each rank may have given its
+  /// loader a seed of its own: what is saved must fit rank 0's seed, and the others keep theirs.
+  void track(const std::string& name, nn::data::DataLoader& loader);
   /// Tracks a state by two functions, of which rank 0's saves for all.
   void track(const std::string& name, std::function<StateDict()> save,
              std::function<void(const StateDict&)> load);

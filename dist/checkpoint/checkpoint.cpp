@@ -9,6 +9,7 @@
 #include <hero/dist/checkpoint/background.h>
 #include <hero/dist/checkpoint/files.h>
 #include <hero/dist/engines/notices.h>
+#include <hero/nn/data/loader.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/checkpoint_folder.h>
 #include <hero/nn/training/folder_lock.h>
@@ -119,6 +120,21 @@ void Checkpointer::track(const std::string& name, std::function<StateDict()> sav
   Tracked& tracked = add(name);
   tracked.save = std::move(save);
   tracked.load = std::move(load);
+}
+
+void Checkpointer::track(const std::string& name, nn::data::DataLoader& loader) {
+  const auto load = [&loader, first = rank_of(world_) == 0](const StateDict& saved) {
+    StateDict state = saved;
+    const StateDict own = loader.state_dict();
+    const auto is_seed = [](const core::NamedArray& entry) { return entry.name == "seed"; };
+    if (!first) {
+      std::replace_if(state.begin(), state.end(), is_seed,
+                      *std::find_if(own.begin(), own.end(), is_seed));
+    }
+    loader.load_state_dict(state);
+  };
+  track(
+      name, [&loader] { return loader.state_dict(); }, load);
 }
 
 void Checkpointer::track(const std::string& name, RankStates& own) { add(name).own = &own; }

@@ -204,6 +204,52 @@ TEST_CASE("a loader goes on where it stood, and two modules with one optimizer e
   CHECK(all == expected);
 }
 
+TEST_CASE("a loader with a seed for each rank goes on with it") {
+  const TempDir dir;
+  // Values of dropout's masks and of noisy examples, from batch `from` to batch `until`.
+  const auto run = [&](const std::string& folder, int ranks, uint64_t seed, int from, int until) {
+    std::vector<std::vector<float>> seen(static_cast<size_t>(ranks));
+    dist::run_ranks(ranks, [&](dist::Communicator& world) {
+      manual_seed(2);
+      nn::Sequential model{nn::Linear(1, 6), nn::Dropout(0.5)};
+      const dist::DDP ddp(model, world);
+      const nn::data::MapDataset noisy(
+          nn::data::TensorDataset({arange(24).to(kFloat32).unsqueeze(1)}),
+          [](const nn::data::Example& one) { return nn::data::Example{one[0] + rand({1})}; });
+      nn::data::DistributedSampler sampler(
+          noisy, {.num_replicas = ranks, .rank = world.rank(), .turn = 2});
+      nn::data::DataLoader loader(noisy, {.batch_size = 2,
+                                          .seed = seed + static_cast<uint64_t>(world.rank()),
+                                          .sampler = &sampler});
+      dist::Checkpointer checkpoint(folder, world);
+      checkpoint.track("model", model);
+      checkpoint.track("loader", loader);
+      if (from > 0) checkpoint.resume();
+      int step = from;
+      for (const nn::data::Example& batch : loader) {
+        auto& mine = seen[static_cast<size_t>(world.rank())];
+        for (const Tensor& values : {batch[0], model(batch[0])}) {
+          for (const float value : values.to_vector<float>()) mine.push_back(value);
+        }
+        if (++step == until) break;
+      }
+      checkpoint.save(step);
+    });
+    return seen;
+  };
+  const auto whole = run(dir / "whole", 2, 7, 0, 5);
+  auto parts = run(dir / "parts", 2, 7, 0, 3);
+  const auto rest = run(dir / "parts", 2, 7, 3, 5);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    parts[rank].insert(parts[rank].end(), rest[rank].begin(), rest[rank].end());
+  }
+  CHECK(parts == whole);
+  CHECK(run(dir / "parts", 1, 7, 5, 6).size() ==
+        1);  // rank 0's seed serves another number of ranks
+  CHECK_THROWS_WITH(run(dir / "parts", 2, 8, 6, 7),
+                    ContainsSubstring("a loader with seed 7, this one has 8"));
+}
+
 TEST_CASE("no rank holds more than one whole parameter to save a whole model") {
   const TempDir dir;
   dist::run_ranks(4, [&](dist::Communicator& world) {
