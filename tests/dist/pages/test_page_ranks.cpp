@@ -130,6 +130,25 @@ TEST_CASE("the step of the page of ranks has the same bits on 1, 2, 4 and 8 rank
   for (const int ranks : {2, 4, 8}) CHECK(bits(ranks) == one);
 }
 
+TEST_CASE("the dropout of the page of ranks has the rows of one process") {
+  Tensor whole;
+  for (const int ranks : {1, 2, 4}) {
+    dist::run_ranks(ranks, [&](dist::Communicator& world) {
+      manual_seed(3);
+      const Tensor batch = ones({8, 4});
+      // [snippet: dropout]
+      nn::Sequential model{nn::Linear(4, 32), nn::Dropout(0.1)};
+      const dist::DDP ddp(model, world);
+      const int64_t each = batch.size(0) / world.size(), first = world.rank() * each;
+      const Tensor mine = model(batch.slice(0, first, first + each));  // rows of one process's
+      // [end]
+      if (ranks == 1) whole = mine.detach();
+      expect(equal(mine, whole.slice(0, first, first + each)), "the rows of one process");
+    });
+  }
+  CHECK_FALSE(equal(whole[0], whole[4]));
+}
+
 TEST_CASE("what the page of ranks shows of modules within modules") {
   dist::run_ranks(4, [](dist::Communicator& world) {
     manual_seed(3);
