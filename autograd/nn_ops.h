@@ -242,6 +242,8 @@ LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weig
 RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights,
               TimeOrder order = TimeOrder::forward);
 /// Zeroes elements with probability p, scales the rest by 1 / (1 - p); returns x unless training.
+/// Within a module under DDP, ZeRO or fully_shard(), each rank gets its rows of the mask that one
+/// process with the batches of all ranks would get (batch_part()).
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 /// Does the same with whole channels of x [N, C, L] or [C, L]. Tompson et al., arXiv 1411.4280.
 Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);

@@ -57,9 +57,10 @@ struct BatchPart {
   bool operator==(const BatchPart&) const = default;
 };
 
-/// This thread's part, at first the whole batch. Dropout masks are drawn by it: with the examples
-/// along the first dimension, a part gets those rows of the mask that the whole batch would have.
-/// DDP, ZeRO and fully_shard() set it within forward; all other random operations ignore it.
+/// This thread's part, at first the whole batch. Masks of dropout and slopes of rrelu() are drawn
+/// by it: with the examples along the first dimension, a part gets those rows that the whole batch
+/// would have. DDP, ZeRO and fully_shard() set it within forward, and checkpoint() when it runs
+/// again. All other random operations ignore it.
 BatchPart& batch_part();
 
 /// A stream that depends only on the seed and a name, and not on what was drawn before; it differs
