@@ -155,9 +155,9 @@ class DataParallel {
   /// Begins to gather the units of the module at `path` and below it ("": all units), between two
   /// steps, and returns at once; the next forward pass uses them. A collective, for fully_shard()
   /// and ZeRO-3.
-  void unshard(const std::string& path) const { replica_->unshard(path); }
+  void unshard(const std::string& path = "") const { replica_->unshard(path); }
   /// Frees what unshard() gathered.
-  void reshard(const std::string& path) const { replica_->reshard(path); }
+  void reshard(const std::string& path = "") const { replica_->reshard(path); }
   /// Gathers the whole parameters, while the result lives. A collective.
   [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
     return FullParameters(replica_, options);

@@ -170,7 +170,7 @@ StepModel time_of(const Communicator& world, const char* name, const dist::FSDPO
 void show_times(const Communicator& world, const std::string& folder) {
   const dist::UnitPolicy blocks = dist::each<nn::Block>();
   const std::vector<StepModel> steps = {
-      time_of(world, "without prefetch", {.unit = blocks, .prefetch = false}),
+      time_of(world, "without prefetch", {.unit = blocks, .prefetch = 0}),
       time_of(world, "with prefetch", {.unit = blocks}),
       time_of(world, "keep until backward", {.unit = blocks, .reshard_after_forward = false})};
   tutorial::show_steps(world, steps, kMachine);
@@ -191,7 +191,7 @@ void compare(const Communicator& world, double link) {
   const Form forms[] = {
       {"reshard after forward", {.unit = layers}, 2},
       {"keep until backward", {.unit = layers, .reshard_after_forward = false}, 1},
-      {"without prefetch", {.unit = layers, .prefetch = false}, 2},
+      {"without prefetch", {.unit = layers, .prefetch = 0}, 2},
   };
   // [end]
   std::list<tutorial::Report> reports;

@@ -107,9 +107,19 @@ Setting ddp(const char* name, int64_t bucket, int64_t first) {
           }};
 }
 
-Setting fsdp(const char* name, bool prefetch) {
+Setting fsdp(const char* name, int prefetch) {
   return {name, [=](nn::Module& model, const Communicator& world) {
             fully_shard(model, world, {.unit = each<nn::Block>(), .prefetch = prefetch});
+          }};
+}
+
+// As programs for FSDP2 are written.
+Setting block_by_block(const char* name) {
+  return {name, [=](nn::Module& model, const Communicator& world) {
+            for (nn::Module* module : model.modules()) {
+              if (dynamic_cast<nn::Block*>(module) != nullptr) fully_shard(*module, world);
+            }
+            fully_shard(model, world);
           }};
 }
 
@@ -233,18 +243,19 @@ void draw(const std::vector<Setting>& settings, const char* what, const std::str
 int main(int argc, char** argv) {
   const Setting one_bucket = ddp("DDP, one bucket", 1 << 30, 1 << 30);
   const Setting buckets = ddp("DDP, buckets of 512 KiB", 512 << 10, 256 << 10);
-  const Setting no_prefetch = fsdp("FSDP, without prefetch", false);
-  const Setting prefetch = fsdp("FSDP, with prefetch", true);
+  const Setting no_prefetch = fsdp("FSDP, without prefetch", 0);
+  const Setting prefetch = fsdp("FSDP, with prefetch", 1);
   if (argc > 2 && std::string(argv[1]) == "--figures") {
     const int steps = argc > 3 ? std::atoi(argv[3]) : 9;
     draw({one_bucket, buckets}, "data parallelism", argv[2], "11_ddp_measured", steps);
     draw({no_prefetch, prefetch}, "FSDP", argv[2], "17_fsdp_measured", steps);
     return 0;
   }
+  const Setting blocks = block_by_block("FSDP, block by block");
   const int steps = argc > 1 ? std::atoi(argv[1]) : 15;
   std::printf("%-28s %8s %9s %9s %10s %10s\n", "rung, times in ms", "MB/s", "backward", "step",
               "on a link", "hidden");
-  for (const Setting* setting : {&buckets, &one_bucket, &prefetch, &no_prefetch}) {
+  for (const Setting* setting : {&buckets, &one_bucket, &prefetch, &blocks, &no_prefetch}) {
     report(setting->name, setting->rung, steps);
   }
 }

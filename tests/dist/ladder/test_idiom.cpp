@@ -215,3 +215,33 @@ TEST_CASE("modules of a list that nothing contains are sharded by themselves") {
            "twice");
   });
 }
+
+TEST_CASE("parts that nothing contains, each sharded by itself, end with the bits of one module") {
+  Whole unit, alone;
+  for (const bool by_themselves : {false, true}) {
+    dist::run_ranks(4, [&](dist::Communicator& world) {
+      const auto model = make_subject(Subject::mlp);
+      std::vector<dist::DataParallel> handles;
+      if (by_themselves) {
+        for (const auto& [path, module] : model->named_modules()) {
+          if (!path.empty()) handles.push_back(dist::fully_shard(*module, world));
+        }
+      } else {
+        handles.push_back(dist::fully_shard(*model, world, {.unit = dist::each<nn::Linear>()}));
+      }
+      const auto adamw = make_method(Method::adamw, model->parameters());
+      for (int step = 0; step < 3; ++step) {
+        {
+          std::vector<dist::NoSync> local;
+          for (const dist::DataParallel& handle : handles) local.push_back(handle.no_sync());
+          subject_loss(Subject::mlp, *model, step + 7, world.rank()).backward();
+        }
+        subject_loss(Subject::mlp, *model, step + 11, world.rank());
+        subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+        finish_step(*model, *adamw, 0.5);
+      }
+      add_state(by_themselves ? alone : unit, *model, *adamw);
+    });
+  }
+  CHECK(unit.difference(alone) == "");
+}

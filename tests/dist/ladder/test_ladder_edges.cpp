@@ -259,7 +259,7 @@ TEST_CASE("a frozen unit is freed as soon as backward has passed it") {
   run_ranks(2, [](Communicator& world) {
     auto model = make_subject(Subject::odd);
     const DataParallel parallel =
-        fully_shard(*model, world, {.unit = each_of({"in", "frozen", "out"}), .prefetch = false});
+        fully_shard(*model, world, {.unit = each_of({"in", "frozen", "out"}), .prefetch = 0});
     std::string log;
     subject_loss(Subject::odd, *model, 0, world.rank());
     const Tensor loss = subject_loss(Subject::odd, *model, 0, world.rank());
