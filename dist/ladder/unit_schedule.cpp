@@ -116,7 +116,7 @@ void UnitSchedule::prefetch_backward(ModuleState& state) {
 // may drop the graph, but not touch the modules.
 class UnitSchedule::Graph {
  public:
-  explicit Graph(std::shared_ptr<UnitSchedule> schedule) : schedule_(schedule) {
+  explicit Graph(const std::shared_ptr<UnitSchedule>& schedule) : schedule_(schedule) {
     ++schedule->graphs_;
   }
   ~Graph() {
