@@ -9,8 +9,8 @@ namespace hero::dist {
 struct DDPOptions {
   int64_t bucket_bytes = 25 << 20;       ///< bytes of gradients that are reduced in one call
   int64_t first_bucket_bytes = 1 << 20;  ///< those of the first call, small so that it begins early
-  /// Rank 0 sends the buffers that a pass in training has changed, when it ends, so that evaluation
-  /// is the same on all ranks; those of ignored_modules stay each rank's own.
+  /// Rank 0 sends its buffers when a pass in training ends, so that evaluation is the same on all
+  /// ranks; those of ignored_modules stay each rank's own.
   bool broadcast_buffers = true;
   bool find_unused_parameters = false;  ///< parameters may lack a gradient; costs the overlap
   bool broadcast_parameters = true;     ///< rank 0 sends its initial parameters

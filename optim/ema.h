@@ -66,6 +66,7 @@ class EMA : public OptimizerOf<EMAOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool steps_by_gradients() const override { return false; }
   Array gradient_of(int param) const override;
 
  private:

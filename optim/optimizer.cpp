@@ -203,8 +203,10 @@ void Optimizer::step() {
   core::HostSteps* const recorded = is_elementwise() ? core::HostSteps::current() : nullptr;
   const core::HostSteps::Taking taking(recorded);
   if (recorded) check_repeatable(name_, parameters());
-  check_averaged(model_parameters(), "step");
-  declare_gradients(model_parameters(), "step");
+  if (steps_by_gradients()) {
+    check_averaged(model_parameters(), "step");
+    declare_gradients(model_parameters(), "step");
+  }
   declare(model_parameters(), [this] {
     return step_text(name_, has_option("lr") ? option("lr") : 0.0, all_options());
   });

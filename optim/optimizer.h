@@ -163,6 +163,8 @@ class Optimizer {
   /// Makes the step of one parameter, or hands it to run(); state.steps already counts this step.
   virtual void update(int group, State& state, const Array& grad) = 0;
 
+  /// False for a class whose step() reads no gradient of a parameter, and so loses none.
+  virtual bool steps_by_gradients() const { return true; }
   /// The gradient that step() uses for a parameter; undefined if there is none.
   virtual Array gradient_of(int param) const;
   /// The bytes that gradient_of() allocates; 0 if the gradient is there already. step() has no more

@@ -226,8 +226,12 @@ nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn:
   const bool begins = !again && first && &state == module_states_.front().get();
   const bool training = modules().front()->training();
   if (begins && grad_enabled()) check_all_known();
-  if (begins && joining_ && training) broadcast_all_buffers();
-  if (begins && !joining_) broadcast_changed_buffers(training);
+  // a checkpoint around all of the module computes with the buffers that it had
+  if (begins && !backward_running()) {
+    if (joining_ && training) broadcast_buffers();
+    if (!joining_) broadcast_pending_buffers();
+    buffers_pending_ = training;
+  }
   if (!again) schedule_->prefetch_forward(state);
   return converted(inputs, options_.units.gathered);
 }
@@ -255,7 +259,7 @@ nn::Tensors Replica::after_forward(ModuleState& state, size_t module, const nn::
     schedule_->watch_graph(outputs);
   }
   if (!fails && outermost && !grad_enabled() && !joining_) {
-    for (Replica* replica : schedule_->replicas()) replica->broadcast_changed_buffers(false);
+    for (Replica* replica : schedule_->replicas()) replica->broadcast_pending_buffers();
   }
   return fails || &state != module_states_.front().get()
              ? nn::Tensors{}
@@ -364,7 +368,7 @@ void Replica::end_pass() {
       if (state->held) unit->rest();
     }
   }
-  if (averages() && !joining_) broadcast_changed_buffers(false);
+  if (averages() && !joining_) broadcast_pending_buffers();
   if (sync() && unsent_) {  // inside an AddUpScope
     AddUpScope::owe(this, [schedule = schedule_] { schedule->average_owed(); });
   }

@@ -3,7 +3,6 @@
 // Its hooks tell the schedule (dist/ladder/unit_schedule.h) how far a step is, which says when
 // units gather, free and reduce; dist/ladder/unit.h does it.
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -35,10 +34,8 @@ struct ReplicaOptions {
   UnitOptions units;
   Unused unused = Unused::same;
   bool reshard_after_forward = true;
-  int prefetch = 1;                ///< units that are gathered ahead
-  bool broadcast_buffers = false;  ///< rank 0's, when a pass in training has changed them
-  /// The ranks' buffers are not known to be the same: all are sent before the first forward.
-  bool broadcast_first = false;
+  int prefetch = 1;                 ///< units that are gathered ahead
+  bool broadcast_buffers = false;   ///< rank 0's, when a pass in training has changed them
   int64_t rebuild_bytes = 0;        ///< DDP: buckets of this size in the order of readiness
   int64_t rebuild_first_bytes = 0;  ///< the first bucket's size
   std::optional<DType> output_dtype = {};
@@ -239,10 +236,9 @@ class Replica : public Keeper,
   void hand_to_hook(Unit& unit);
   void agree_on_unused();
   std::string unused_names() const;
-  std::vector<std::pair<std::string, Tensor>> own_buffers() const;
-  void broadcast_all_buffers();
-  void broadcast_changed_buffers(bool and_first);
-  void send_buffers(const std::vector<Tensor>& buffers);
+  std::vector<nn::Slot*> own_buffers() const;
+  void broadcast_buffers();
+  void broadcast_pending_buffers();
   int64_t tell_others(int64_t word);
   void tell_before_forward();
   void shadow(int64_t word, const std::function<void()>& step);
@@ -282,8 +278,7 @@ class Replica : public Keeper,
   bool compared_values_ = false;  // those that the ranks began with
   bool shares_groups_ = false;    // with the replica in which it is nested
   int buffer_root_ = 0;           // whose buffers all ranks get
-  /// Of each buffer its storage and that one's version, when all ranks had the same values.
-  std::map<std::string, std::pair<const core::Storage*, uint32_t>> same_buffers_;
+  bool buffers_pending_ = false;  // a forward in training may have changed them
 };
 
 }  // namespace hero::dist

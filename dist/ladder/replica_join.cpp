@@ -44,7 +44,7 @@ void Replica::join(const std::function<void()>& body, const std::function<void()
     body();
     reset();
     while (const int64_t word = tell_others(0)) shadow(word, step);
-    broadcast_all_buffers();  // of the last that had data
+    broadcast_buffers();  // of the last that had data
   } catch (...) {
     joining_ = false;
     throw;
@@ -57,7 +57,7 @@ void Replica::join(const std::function<void()>& body, const std::function<void()
 void Replica::shadow(int64_t word, const std::function<void()>& step) {
   gather(*module_states_.front());
   wait_unsharded(*module_states_.front());
-  if ((word & kTrains) != 0) broadcast_all_buffers();
+  if ((word & kTrains) != 0) broadcast_buffers();
   if ((word & kReduces) != 0) {
     put_aside();
     if (options_.unused == Unused::agree) agree_on_unused();

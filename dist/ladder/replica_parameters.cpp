@@ -203,6 +203,7 @@ void Replica::clear_gradient(const Tensor& leaf, bool set_to_none) {
 }
 
 void Replica::check_averaged(const Tensor& leaf, const char* op) const {
+  if (schedule_->in_backward() && !backward_running()) schedule_->reset(true);  // that one threw
   const auto found = known_.find(leaf.impl());
   if (found == known_.end() || !sync() || gradients_stay_ || AddUpScope::active()) return;
   const ParameterEntry& entry = parameters_[found->second];

@@ -179,7 +179,6 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
           .units = {.stage = Stage::none, .order = options.order, .divide_by = options.divide_by},
           .unused = unused_policy(options.find_unused_parameters),
           .broadcast_buffers = options.broadcast_buffers,
-          .broadcast_first = true,
           .rebuild_bytes = options.bucket_bytes,
           .rebuild_first_bytes = options.first_bucket_bytes,
           .alone = alone,
@@ -195,16 +194,18 @@ std::vector<Below> sharded_below(nn::Module& module) {
   std::vector<Below> found;
   const auto modules = module.named_modules();
   for (const auto& [name, slot] : module.slots()) {
-    const auto replica = std::dynamic_pointer_cast<Replica>(keeper(slot->tensor));
-    if (!replica || replica->is_nested()) continue;
+    const auto part = std::dynamic_pointer_cast<Replica>(keeper(slot->tensor));
+    if (!part) continue;
+    // which may have no parameters itself, and is found by those below it
+    const auto replica = part->schedule().replicas().front()->shared_from_this();
     if (std::any_of(found.begin(), found.end(),
                     [&](const Below& known) { return known.replica == replica; })) {
       continue;
     }
     std::vector<std::string> paths;
-    for (const nn::Module* part : replica->modules()) {
+    for (const nn::Module* each : replica->modules()) {
       const auto at = std::find_if(modules.begin(), modules.end(), [&](const auto& named) {
-        return named.second == part && !named.first.empty();
+        return named.second == each && !named.first.empty();
       });
       if (at != modules.end()) paths.push_back(at->first);
     }
@@ -298,7 +299,6 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                      .unused = unused_policy(options.find_unused_parameters),
                      .reshard_after_forward = false,
                      .broadcast_buffers = options.broadcast_buffers,
-                     .broadcast_first = true,
                      .alone = alone,
                      .alone_modules = options.ignored_modules});
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,

@@ -245,3 +245,28 @@ TEST_CASE("parts that nothing contains, each sharded by itself, end with the bit
   }
   CHECK(unit.difference(alone) == "");
 }
+
+TEST_CASE("a module without parameters of its own may lie between two sharded ones") {
+  Whole unit, nested;
+  for (const bool between : {false, true}) {
+    dist::run_ranks(2, [&](dist::Communicator& world) {
+      manual_seed(5);
+      nn::GPT model(blocks(3));
+      if (between) {
+        for (size_t i = 0; i < 3; ++i) dist::fully_shard(model.transformer.h[i], world);
+        dist::fully_shard(model.transformer.h, world);
+      }
+      dist::FSDPOptions options;
+      if (!between) options.unit = dist::each<nn::Block>();
+      const auto fsdp = dist::fully_shard(model, world, options);
+      expect(fsdp.units().size() == 4, "three blocks and the root");
+      optim::AdamW adamw(model.parameters());
+      for (int step = 0; step < 2; ++step) {
+        loss_of(model, step, world.rank()).backward();
+        finish_step(model, adamw, 0.5);
+      }
+      add_state(between ? nested : unit, model, adamw);
+    });
+  }
+  CHECK(unit.difference(nested) == "");
+}

@@ -6,6 +6,8 @@
 #include "dist/ladder/ladder.h"
 #include "support/catch.h"
 
+#include <hero/optim/ema.h>
+
 using namespace hero;
 using namespace hero::test;
 using Catch::Matchers::ContainsSubstring;
@@ -226,4 +228,48 @@ TEST_CASE("ranks that limit gradients by other norms, or drop some alone, are to
             model->zero_grad();
           }
         }) == "");
+}
+
+TEST_CASE("what a backward that failed has left is nothing that is owed") {
+  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
+    for (const int ranks : {1, 2}) {
+      CAPTURE(name(rung), ranks);
+      CHECK(errors_of(ranks, [&](dist::Communicator& world) {
+              manual_seed(1);
+              TwoSenses model;
+              climb(rung, Subject::mlp, model, world);
+              optim::SGD sgd(model.parameters(), {.lr = 0.125});
+              const auto fails = [&] {
+                HookHandle handle = model.text.register_forward_hook(
+                    [](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
+                      out[0].register_hook([](const Tensor&) -> Tensor { fail("the hook fails"); });
+                    });
+                const Tensor loss = loss_of(model, world.rank(), true);
+                handle.remove();
+                loss.backward();
+              };
+              expect(error_of(fails).find("the hook fails") != std::string::npos, "it fails");
+              sgd.zero_grad();
+              loss_of(model, world.rank(), true).backward();
+              sgd.step();
+              expect(!error_of(fails).empty(), "it fails again");
+              sgd.step();
+              sgd.zero_grad();
+            }) == std::vector<std::string>(static_cast<size_t>(ranks)));
+    }
+  }
+}
+
+TEST_CASE("an average of parameters steps while gradients are owed") {
+  dist::run_ranks(2, [](dist::Communicator& world) {
+    const auto model = make_subject(Subject::mlp);
+    const auto fsdp = dist::fully_shard(*model, world);
+    optim::EMA average(model->parameters(), {.decay = 0.5});
+    {
+      const auto local = fsdp.no_sync();
+      subject_loss(Subject::mlp, *model, 0, world.rank()).backward();
+    }
+    average.step();
+    subject_loss(Subject::mlp, *model, 1, world.rank()).backward();
+  });
 }
