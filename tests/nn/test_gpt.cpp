@@ -239,6 +239,9 @@ TEST_CASE("a GPT's loss is the cross entropy of its scores, tied, untied and wit
   }
   GPT gpt(tiny());
   CHECK_THROWS_WITH(gpt.loss(tokens, targets[0]), ContainsSubstring("GPT: targets [8] do not fit"));
+  const Tensor none = gpt.loss(tokens, full({2, 8}, -100));  // a batch of prompts
+  CHECK(std::isnan(none.item()));
+  for (const Tensor& g : grad({none}, gpt.parameters())) CHECK(equal(g, zeros_like(g)));
 }
 
 TEST_CASE("a GPT learns a text by heart and writes it") {

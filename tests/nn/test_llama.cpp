@@ -114,6 +114,9 @@ TEST_CASE("a Llama's loss is the cross entropy of its scores") {
   // 1e-5: the sums of gradients have another order
   for (size_t i = 0; i < found.size(); ++i) CHECK(allclose(found[i], expected[i], 1e-5, 1e-7));
   CHECK_THROWS_WITH(llama.loss(tokens, targets[0]), ContainsSubstring("targets [8] do not fit"));
+  const Tensor none = llama.loss(tokens, full_like(targets, -100));
+  CHECK(std::isnan(none.item()));
+  for (const Tensor& g : grad({none}, parameters)) CHECK(equal(g, zeros_like(g)));
 }
 
 TEST_CASE("a Llama's links one after the other are its forward, wherever it is cut") {

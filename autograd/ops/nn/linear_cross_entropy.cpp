@@ -244,6 +244,14 @@ void check_arguments(const char* op, const Tensor& x, const Tensor& weight, cons
         options.batch_chunk_size.value_or(1));
 }
 
+// The sum over rows, through which no gradient goes where no row counts: backward of a mean divides
+// by their number, and what was made in forward, 0, times that infinite factor would be NaN.
+Tensor without_gradient_of_none(const Tensor& loss, const detail::Targets& targets) {
+  if (targets.count_there.defined()) return masked_fill(loss, targets.count_there == 0, 0.0);
+  if (targets.count > 0) return loss;
+  return masked_fill(loss, ones({}, {.dtype = kBool, .device = loss.device()}), 0.0);
+}
+
 // False of a parameter that lies in one piece with one of several ranks, as a pipeline's do.
 bool is_cut(const Partition& part) {
   return part.boxes.size() > 1 || (part.boxes.size() == 1 && part.boxes[0].extent != part.whole);
@@ -279,7 +287,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   std::vector<Tensor> inputs{x, weight, targets.classes};
   if (has.counted) inputs.push_back(targets.counted);
   if (has.bias) inputs.push_back(options.linear_bias);
-  Tensor loss = record_list(LinearCrossEntropy(has, options, rows), inputs);
+  Tensor loss = without_gradient_of_none(
+      record_list(LinearCrossEntropy(has, options, rows), inputs), targets);
   if (options.reduction == Reduction::mean) loss = detail::mean_of_counted(loss, targets);
   return autocast_enabled() ? loss : loss.to(x.dtype());
 }

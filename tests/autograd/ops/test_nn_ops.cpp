@@ -1,6 +1,7 @@
 // Losses, normalisation, attention, cells: borders, messages and half precision. Values and
 // derivatives are compared with references in test_golden_ops.cpp.
 #include <cmath>
+#include <vector>
 
 #include "support/catch.h"
 
@@ -12,6 +13,8 @@ using namespace hero;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
+
+using Tensors = std::vector<Tensor>;
 
 Tensor random(const Shape& shape, bool requires_grad = false) {
   return randn(shape, {.dtype = kFloat64, .requires_grad = requires_grad});
@@ -57,6 +60,61 @@ TEST_CASE("cross_entropy of nothing is NaN as a mean and 0 as a sum") {
   const Tensor none = zeros({0}, {.dtype = kInt64});
   CHECK(std::isnan(cross_entropy(zeros({0, 4}), none).item()));
   CHECK(cross_entropy(zeros({0, 4}), none, {.reduction = Reduction::sum}).item() == 0.0);
+}
+
+TEST_CASE("losses of classes give gradients of 0 where no target counts, in every form") {
+  const auto check_none = [](const Tensor& loss, const Tensors& inputs, bool mean) {
+    CHECK(std::isnan(loss.item()) == mean);
+    for (const Tensor& g : grad({loss * 3.0}, inputs)) CHECK(equal(g, zeros_like(g)));
+  };
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kFloat16}) {
+    const auto random_leaf = [&](const Shape& shape) {
+      return randn(shape, {.dtype = dtype}).requires_grad_();
+    };
+    for (const int64_t rows : {3, 0}) {
+      const Tensor ignored = full({rows}, -100);
+      const Tensor x = random_leaf({rows, 4}), weight = random_leaf({5, 4}),
+                   bias = random_leaf({5});
+      const Tensor each = ones({5}, {.dtype = dtype});
+      for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
+        const bool mean = reduction == Reduction::mean;
+        for (const double smoothing : {0.0, 0.1}) {
+          for (const bool weighs : {false, true}) {
+            const Tensor weights = weighs ? each : Tensor();
+            INFO(dtype << ", " << rows << " rows, mean " << mean << ", smoothing " << smoothing
+                       << ", weights " << weighs);
+            check_none(cross_entropy(x, ignored,
+                                     {.weight = weighs ? ones({4}, {.dtype = dtype}) : Tensor(),
+                                      .reduction = reduction,
+                                      .label_smoothing = smoothing}),
+                       {x}, mean);
+            for (const int64_t chunk : {1, 2, 3, 1000}) {
+              const LinearCrossEntropyOptions options{.weight = weights,
+                                                      .reduction = reduction,
+                                                      .label_smoothing = smoothing,
+                                                      .batch_chunk_size = chunk};
+              check_none(linear_cross_entropy(x, weight, ignored, options), {x, weight}, mean);
+              LinearCrossEntropyOptions shifted = options;
+              shifted.linear_bias = bias;
+              check_none(linear_cross_entropy(x, weight, ignored, shifted), {x, weight, bias},
+                         mean);
+            }
+          }
+        }
+        check_none(nll_loss(x, ignored, {.reduction = reduction}), {x}, mean);
+        const Tensor weights = ones({4}, {.dtype = dtype});
+        check_none(nll_loss(x, ignored, {.weight = weights, .reduction = reduction}), {x}, mean);
+      }
+    }
+  }
+  // A mean of several dimensions, and a factor that is infinite itself.
+  const Tensor image = random({2, 3, 4}, true), x = random({2, 4}, true), w = random({5, 4}, true);
+  check_none(cross_entropy(image, full({2, 4}, -100)), {image}, true);
+  const Tensor sum = linear_cross_entropy(x, w, full({2}, -100), {.reduction = Reduction::sum});
+  for (const Tensor& g : grad({sum / 0.0}, {x, w})) CHECK(equal(g, zeros_like(g)));
+  // Derivatives of gradients, too.
+  const Tensor first = grad(linear_cross_entropy(x, w, full({2}, -100)), x, {.create_graph = true});
+  CHECK(equal(first, zeros_like(first)));
 }
 
 TEST_CASE("cross_entropy gives ignored rows no gradient and takes int32 targets") {
