@@ -30,10 +30,10 @@ struct RMSpropOptions {
 extern template class OptimizerOf<RMSpropOptions>;
 
 /// Divides the gradient by the root of a running mean of its square: v = alpha v + (1 - alpha) g^2;
-/// q = g / (sqrt(v) + eps); p -= lr * q. If centered, m = alpha m + (1 - alpha) g, and v - m^2 is
-/// under the root. With momentum, b = momentum * b + q takes the place of q. Before all this, g +=
-/// weight_decay * p. Tieleman and Hinton, lecture 6.5 of "Neural networks for machine learning",
-/// 2012; the centered form is from Graves, arXiv 1308.0850.
+/// q = g / (sqrt(v) + eps); p -= lr * q. If centered, m = alpha m + (1 - alpha) g, and v - m^2, at
+/// least 0, is under the root. With momentum, b = momentum * b + q takes the place of q. Before all
+/// this, g += weight_decay * p. Tieleman and Hinton, lecture 6.5 of "Neural networks for machine
+/// learning", 2012; the centered form is from Graves, arXiv 1308.0850.
 class RMSprop : public OptimizerOf<RMSpropOptions> {
  public:
   /// Makes an optimizer for these parameters, all with the same options.

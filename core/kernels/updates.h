@@ -89,7 +89,10 @@ struct RMSpropStep {
   HERO_HD void square(T g, T& v) const { v = alpha * v + rest * (g * g); }
   HERO_HD T centered(T g, T v, T& m) const {
     m = alpha * m + rest * g;
-    return v - m * m;
+    // A variance is not negative, but rounding makes the difference so where gradients hardly vary.
+    // Where both terms are infinite, it is as infinite as v.
+    const T spread = v - m * m;
+    return spread > T(0) ? spread : spread <= T(0) ? T(0) : v;
   }
   HERO_HD T scaled(T g, T v) const { return g / (math::sqrt(v) + eps); }
 };

@@ -8,7 +8,14 @@
 
 namespace hero::distributions {
 
-namespace {}  // namespace
+namespace {
+
+// Of moments that are almost equal, where rounding makes the difference negative.
+Tensor variance_of(const Tensor& mean_square, const Tensor& mean) {
+  return clamp_min(mean_square - square(mean), 0.0);
+}
+
+}  // namespace
 
 Weibull::Weibull(const Tensor& s, const Tensor& c) : Weibull(broadcast("Weibull", {s, c})) {}
 
@@ -30,7 +37,7 @@ Tensor Weibull::entropy() const {
 
 Tensor Weibull::moment(double power) const { return exp(lgamma(1 + power / concentration)); }
 Tensor Weibull::mean() const { return scale * moment(1); }
-Tensor Weibull::variance() const { return square(scale) * (moment(2) - square(moment(1))); }
+Tensor Weibull::variance() const { return square(scale) * variance_of(moment(2), moment(1)); }
 
 Tensor Weibull::cdf(const Tensor& value) const {
   return -expm1(-pow(clamp(value, 0, kInfinity) / scale, concentration));
@@ -188,7 +195,7 @@ Tensor Kumaraswamy::moment(double power) const {
 }
 
 Tensor Kumaraswamy::mean() const { return moment(1); }
-Tensor Kumaraswamy::variance() const { return moment(2) - square(moment(1)); }
+Tensor Kumaraswamy::variance() const { return variance_of(moment(2), moment(1)); }
 
 Tensor Kumaraswamy::cdf(const Tensor& value) const {
   return -expm1(concentration0 * log1p(-pow(clamp(value, 0, 1), concentration1)));

@@ -21,7 +21,9 @@ Tensor VonMises::log_prob(const Tensor& value) const {
          std::log(2.0 * std::numbers::pi);
 }
 
-Tensor VonMises::variance() const { return 1 - i1e(concentration) / i0e(concentration); }
+Tensor VonMises::variance() const {
+  return clamp_min(1 - i1e(concentration) / i0e(concentration), 0.0);
+}
 
 Tensor VonMises::rsample(const Shape& /*shape*/) const {
   fail("VonMises: a draw is made by rejection and has no gradient; use sample() and log_prob()");

@@ -277,6 +277,20 @@ TEST_CASE("further distributions have PyTorch's values, divergences and gradient
   }
 }
 
+TEST_CASE("variances that are differences of moments are never negative") {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const Tensor many = exp(linspace(0.0, 40.0, 4001, {.dtype = dtype})), one = ones_like(many);
+    const Weibull weibull(one, many);
+    const Kumaraswamy narrow(many, one), sharp(many, many);
+    const VonMises mises(zeros_like(many), many);
+    for (const Distribution* d : std::vector<const Distribution*>{&weibull, &narrow, &mises}) {
+      CHECK(all(d->variance() >= 0.0).item<bool>());
+      CHECK(all(isfinite(d->stddev())).item<bool>());
+    }
+    CHECK_FALSE(any(sharp.variance() < 0.0).item<bool>());  // its gammas may be out of range
+  }
+}
+
 TEST_CASE("rarer distributions have PyTorch's values, divergences and gradients") {
   std::ifstream file(test::golden_dir() + "/distributions_further.json");
   REQUIRE(file.good());

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "optim/all_optimizers.h"
 #include "support/sanitized.h"
@@ -389,4 +390,37 @@ TEST_CASE("an error in the middle of a step leaves the parameters before it step
   sgd.step();
   CHECK(a.item() == -3.25);
   CHECK(b.item() == -1.5);
+}
+
+TEST_CASE("centered RMSprop stays finite where gradients do not vary") {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kFloat16}) {
+    for (const double alpha : {0.99, 0.9}) {
+      for (const double momentum : {0.0, 0.9}) {
+        INFO(dtype << ", alpha " << alpha << ", momentum " << momentum);
+        const Tensor g = rand({200}, {.dtype = dtype});
+        const Tensor p = zeros({200}, {.dtype = dtype}).requires_grad_();
+        optim::RMSprop rmsprop(
+            {p}, {.lr = 1e-12, .alpha = alpha, .momentum = momentum, .centered = true});
+        for (int step = 0; step < 3000; ++step) {
+          p.set_grad(g);
+          rmsprop.step();
+        }
+        CHECK(all(isfinite(p)).item<bool>());
+        CHECK(all(p <= 0.0).item<bool>());  // nothing went up along a positive gradient
+      }
+    }
+  }
+  // Squares beyond the dtype stop an element, as they do without the mean, and NaN stays NaN.
+  const float g = 3e38f, nan = std::numeric_limits<float>::quiet_NaN();
+  for (const bool centered : {true, false}) {
+    const Tensor p = leaf({1.0f, 1.0f, 1.0f});
+    optim::RMSprop rmsprop({p}, {.centered = centered});
+    for (int step = 0; step < 3; ++step) {
+      p.set_grad(tensor({g, -g, nan}));
+      rmsprop.step();
+    }
+    CHECK(p[0].item() == 1.0);
+    CHECK(p[1].item() == 1.0);
+    CHECK(std::isnan(p[2].item()));
+  }
 }
