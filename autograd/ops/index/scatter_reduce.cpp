@@ -90,7 +90,8 @@ struct ScatterExtreme : Op {
 
   // The product of the others: the result over the factor, or, where one factor alone is 0, the
   // product without it. Where two are 0, the product without them times the other one, which is 0
-  // but has a derivative: the sum of zeros without the factor's own.
+  // but has a derivative: the sum of zeros without the factor's own. A product with a zero among
+  // finite factors is 0, also where the rest left the range and inf times 0 is NaN.
   Grads of_product(const Tensor& g, const Tensor& x, const Tensor& index, const Tensor& src,
                    const Tensor& y) const {
     const Tensor zero_x = x == 0, zero_src = src == 0;
@@ -99,6 +100,13 @@ struct ScatterExtreme : Op {
                                   index, where(zero_src, 1, src));
     const Tensor sum_of_zeros =
         scatter_add(where(zero_x, x, 0), dim, index, where(zero_src, src, 0));
+    const auto not_finite = [](const Tensor& factor) {
+      return logical_not(isfinite(factor)).to(kInt64);
+    };
+    const Tensor finite = scatter_add(not_finite(x), dim, index, not_finite(src)) == 0;
+    const Tensor lost_whole = logical_and(logical_and(isnan(y), zeros_at > 0), finite);
+    const Tensor lost_rest = logical_and(logical_and(isinf(without), zeros_at > 1), finite);
+    const Tensor whole_at = where(lost_whole, 0, y), rest_at = where(lost_rest, 0, without);
     const auto others = [](const Tensor& factor, const Tensor& zero, const Tensor& zeros,
                            const Tensor& whole, const Tensor& rest, const Tensor& sum) {
       const Tensor plain = whole / where(zero, 1, factor);
@@ -106,8 +114,8 @@ struct ScatterExtreme : Op {
       return where(zero, where(zeros == 1, rest, both), plain);
     };
     const auto there = [&](const Tensor& at) { return gather(at, dim, index); };
-    return {g * others(x, zero_x, zeros_at, y, without, sum_of_zeros),
-            there(g) * others(src, zero_src, there(zeros_at), there(y), there(without),
+    return {g * others(x, zero_x, zeros_at, whole_at, rest_at, sum_of_zeros),
+            there(g) * others(src, zero_src, there(zeros_at), there(whole_at), there(rest_at),
                               there(sum_of_zeros))};
   }
 };

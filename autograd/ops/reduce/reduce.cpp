@@ -117,6 +117,15 @@ Tensor gathered(const Tensor& x, const Dims& dims) {
   return reshape(permute(x, order), shape);
 }
 
+// Where a product of all factors but one along the last dimension is NaN though it is 0: one of
+// them is 0 and all are finite, but products on the way left the range, and inf times 0 is no 0.
+Tensor lost_zeros(const Tensor& others, const Tensor& factors) {
+  const NoGrad no_grad;
+  const Tensor zero = (factors == 0.0).to(kInt64);
+  const Tensor has_zero = sum(zero, {-1}, true) - zero > 0;
+  return logical_and(logical_and(isnan(others), has_zero), all(isfinite(factors), {-1}, true));
+}
+
 // The product along the last dimension. The derivative by one factor is the product of the others,
 // from running products of both sides: no division, so zeros are no exception.
 struct Prod : Op {
@@ -131,7 +140,8 @@ struct Prod : Op {
     const Tensor before = cumprod(pad(x, {1, -1}, PadMode::constant, 1.0), -1);
     const Tensor after =
         flip(cumprod(flip(pad(x, {-1, 1}, PadMode::constant, 1.0), {-1}), -1), {-1});
-    return {unsqueeze(g, -1) * (before * after)};
+    const Tensor lost = lost_zeros(before * after, x);
+    return {unsqueeze(g, -1) * (where(lost, 0, before) * where(lost, 0, after))};
   }
   // The same numbers. Both products go through the same memory, one place ahead of each element.
   static Array without_graph(const Array& x, const Array& g) {
@@ -147,6 +157,8 @@ struct Prod : Op {
     fill(before, core::Direction::forward, 0, 0);
     fill(after, core::Direction::backward, 1, n - 1);
     core::map_into<core::kernels::Mul>(after, before, after);
+    const Tensor lost = lost_zeros(Tensor(after), Tensor(x));
+    core::map_into<core::kernels::Where>(after, lost.array(), Scalar(0.0), after);
     core::map_into<core::kernels::Mul>(after, g.unsqueeze(-1), after);
     return after;
   }

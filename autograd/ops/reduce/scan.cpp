@@ -73,7 +73,17 @@ struct Cumprod : Op {
   Grads backward(const Tensor& g) override {
     if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
     const Tensor before = moved(output(), dim, 1, 1.0);
-    return {before * record(Recurrence(dim, Direction::backward), input(0), g)};
+    const Tensor after = record(Recurrence(dim, Direction::backward), input(0), g);
+    return {where(lost_zeros(before, after), 0, before) * after};
+  }
+
+ private:
+  // Where the derivative is 0 though what comes before the factor left the range: no result depends
+  // on the factor, or a factor before it is 0, which makes NaN of the infinite product before that.
+  Tensor lost_zeros(const Tensor& before, const Tensor& after) const {
+    const NoGrad no_grad;
+    const Tensor no_result = logical_and(isinf(before), after == 0.0);
+    return logical_and(logical_or(isnan(before), no_result), all(isfinite(input(0)), {dim}, true));
   }
 };
 

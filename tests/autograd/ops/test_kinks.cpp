@@ -163,6 +163,54 @@ TEST_CASE("the gradient of xlogy at 0 has a derivative by what it is multiplied 
   CHECK(grad(slope, g).item() == 0.0);
 }
 
+TEST_CASE(
+    "products with zeros have gradients of 0 where the product of the rest leaves the range") {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    const double big = dtype == kFloat64 ? 1e200 : 1e20;
+    const std::vector<Values> lines = {{big, big, 0.0, 0.0},
+                                       {0.0, 0.0, big, big},
+                                       {big, 0.0, 0.0, big},
+                                       {0.0, big, big, 0.0},
+                                       {big, big, big, 0.0, -big, 0.0, big},
+                                       {big, -big, 0.0, big, 0.0, big, 0.0}};
+    for (const Values& line : lines) {
+      INFO(dtype << ", line " << &line - lines.data());
+      const auto count = static_cast<int64_t>(line.size());
+      const Tensor x = tensor(line, {.dtype = dtype, .requires_grad = true}), none = zeros_like(x);
+      for (const bool graph : {false, true}) {
+        CHECK(equal(grad(prod(x), x, {.create_graph = graph}), none));
+        CHECK(equal(grad(sum(prod(stack({x, x}, 1), Dims{0})), x, {.create_graph = graph}), none));
+        // Of the last running product, whose value is that of prod. Behind two zeros in a row the
+        // recurrence of its gradient may leave the range itself.
+        const Tensor last = narrow(cumprod(x, 0), 0, count - 1, 1);
+        if (line[0] != 0.0 || line[1] != 0.0) {
+          CHECK(equal(grad(sum(last), x, {.create_graph = graph}), none));
+        }
+        const Tensor at = zeros({count}, {.dtype = kInt64});
+        const auto scattered = [&](const Tensor& base, bool include_self) {
+          return sum(scatter_reduce(base, 0, at, x, ScatterReduce::prod, include_self));
+        };
+        const Tensor one = ones({1}, {.dtype = dtype}).requires_grad_();
+        CHECK(equal(grad(scattered(one, true), x, {.create_graph = graph}), none));
+        CHECK(equal(grad(scattered(one, false), x, {.create_graph = graph}), none));
+        CHECK(equal(grad(scattered(one, true), one, {.create_graph = graph}), zeros_like(one)));
+      }
+    }
+    // One zero: its own gradient is beyond the range, those of the others are 0.
+    const Tensor x = tensor({big, 0.0, big, 2.0}, {.dtype = dtype, .requires_grad = true});
+    const Values expected = {0.0, kInf, 0.0, 0.0};
+    CHECK(grad(prod(x), x).to_vector<double>() == expected);
+    CHECK(grad(prod(x), x, {.create_graph = true}).to_vector<double>() == expected);
+    // What is infinite itself makes NaN of 0, as before.
+    const Tensor y = tensor({kInf, 0.0, 0.0}, {.dtype = dtype, .requires_grad = true});
+    CHECK(std::isnan(grad(prod(y), y)[1].item()));
+  }
+  // Second derivatives of the others stay.
+  const Tensor x = tensor({1e20, 1e20, 0.0}, {.dtype = kFloat32, .requires_grad = true});
+  const Tensor slope = grad(prod(x), x, {.create_graph = true});
+  CHECK(grad(slope[0], x).to_vector<float>() == std::vector<float>{0.0f, 0.0f, 1e20f});
+}
+
 TEST_CASE("scatter_reduce has the second derivative of a product of two zeros") {
   // 0 * 0 * 4 at one place: its mixed derivative is 4.
   const Tensor x = zeros({1}, {.dtype = kFloat64, .requires_grad = true});
