@@ -1,6 +1,7 @@
 // Elementwise operations of several inputs. A gradient may keep the broadcast shape: the engine
 // sums it to the input's.
 #include <cmath>
+#include <limits>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
@@ -175,8 +176,17 @@ struct ScalarDiv : Op {
   const char* name() const override { return "div"; }
   Array forward(const Array& b) { return core::map<k::Div>(scalar, b); }
   Grads backward(const Tensor& g) override {
-    return {
-        derived(g, input(0), [this](Term dy, Term x) { return -dy * scalar.real() / square(x); })};
+    const double real = scalar.real();
+    const double least = input(0).dtype() == kFloat64 ? std::numeric_limits<double>::min()
+                                                      : std::numeric_limits<float>::min();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return {derived(g, input(0), [=](Term dy, Term x) {
+      const Term square_x = square(x), whole = -dy * real / square_x;
+      // Where a product or the square leaves the range, which the quotients need not.
+      const Term apart = -(dy * (real / x)) / x;
+      const Term of_square = where(square_x < least, apart, whole);
+      return where(square_x < kInfinity, where(abs(whole) < kInfinity, of_square, apart), apart);
+    })};
   }
 };
 struct ScalarPow : Op {

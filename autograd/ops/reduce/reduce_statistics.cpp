@@ -211,6 +211,13 @@ struct Norm : Op {
     const Tensor safe_y = masked_fill(y, no_norm, 1.0);
     if (p == 2.0) return {x * masked_fill(gy / safe_y, no_norm, 0.0)};
     const Tensor none = x == 0.0;
+    if (std::abs(p - 1.0) > 1.0) {
+      // Powers of |x| and of y leave the range where those of their quotient, at most 1 for p > 2
+      // and at least 1 for p < 0, do not, or are too small to count.
+      const Tensor share = masked_fill(abs(x) / safe_y, none, 1.0);
+      const Tensor slope = masked_fill(sign(x) * pow(share, p - 1.0), none, 0.0);
+      return {slope * masked_fill(gy, no_norm, 0.0)};
+    }
     const Tensor powers = pow(abs(masked_fill(x, none, 1.0)), p - 1.0);
     const Tensor share = masked_fill(gy / pow(safe_y, p - 1.0), no_norm, 0.0);
     return {masked_fill(sign(x) * powers, none, 0.0) * share};

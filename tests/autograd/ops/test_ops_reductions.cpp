@@ -87,8 +87,55 @@ TEST_CASE("variance and deviation at their edges") {
   CHECK_THROWS_WITH(var(tensor({1, 2})), ContainsSubstring("var: array is int64"));
 }
 
+TEST_CASE("norms have their gradient wherever the norm itself is in range") {
+  const auto near = [](const Tensor& found, double expected) {
+    // Powers of float32 quotients: p roundings of the quotient at most.
+    const Tensor wide = found.to(kFloat64);
+    return allclose(wide, full_like(wide, expected), 1e-4, 0.0);
+  };
+  // All n elements are equal, so each derivative is n^(1/p - 1).
+  for (const double p : {2.5, 3.0, 4.0, 10.0, 100.0, -1.0, -3.0}) {
+    const double expected = std::pow(3.0, 1.0 / p - 1.0);
+    for (const double size : {1e-30, 1e-20, 1e-16, 1e-13, 1e-5, 3.0, 1e5, 1e20, 1e37}) {
+      // The norm is computed in double, where powers of the elements are in range or it is 0, inf.
+      const double power = std::abs(p * std::log10(size));
+      INFO("p " << p << ", elements of " << size);
+      const Tensor x = full({3}, size, {.dtype = kFloat32}).requires_grad_();
+      if (power < 300) CHECK(near(grad(norm(x, p), x), expected));
+      const Tensor wide = full({3}, size, {.dtype = kFloat64}).requires_grad_();
+      if (power < 290) CHECK(near(grad(norm(wide, p), wide), expected));
+    }
+  }
+  // One large element among small ones: 1 for it, and for the others (small / large)^(p - 1).
+  const Tensor mixed =
+      tensor({1e-20, 1e18, 0.0, -1e17}, {.dtype = kFloat32, .requires_grad = true});
+  const Values g = grad(norm(mixed, 5.0), mixed).to_vector<double>();
+  CHECK(g[0] == 0.0);
+  CHECK(std::abs(g[1] - 1.0) < 1e-5);  // (1 + 1e-5)^(-4/5)
+  CHECK(g[2] == 0.0);
+  CHECK(std::abs(g[3] + 1e-4) < 1e-8);
+  // Below 1 the smaller element has the larger derivative: (large / small)^(1 - p).
+  const Tensor below = tensor({1e-30, 1e20}, {.dtype = kFloat32, .requires_grad = true});
+  CHECK(near(grad(norm(below, 0.5), below)[0], 1e25));
+  // What is made of norms.
+  for (const double size : {1e-13, 3.0, 1e20}) {
+    INFO("elements of " << size);
+    const Tensor x = full({2, 2}, size, {.dtype = kFloat32}).requires_grad_(), none = zeros({2, 2});
+    const double expected = std::pow(2.0, 1.0 / 4.0 - 1.0), order = size == 3.0 ? 100.0 : 10.0;
+    const auto by_eps = [&](double eps) { return pairwise_distance(x, none, 4.0, eps); };
+    CHECK(near(grad(sum(by_eps(0.0)), x), expected));
+    CHECK(near(grad(sum(cdist(x, none, 4.0)), x), 2.0 * expected));
+    CHECK(near(grad(sum(pdist(cat({x, none.slice(0, 0, 1)}), 4.0)), x), expected));
+    CHECK(all(isfinite(grad(sum(normalize(x, 4.0)), x))).item<bool>());
+    CHECK(all(isfinite(grad(sum(renorm(x, order, 0, size / 3.0)), x))).item<bool>());
+  }
+  const Tensor tiny = full({2, 2}, 1e-16, {.dtype = kFloat32}).requires_grad_();
+  // Shorter than eps, a row is divided by eps.
+  CHECK(near(grad(sum(normalize(tiny, 4.0)), tiny), 1e12));
+}
+
 TEST_CASE("norms have the gradient 0 at zero") {
-  for (double p : {0.5, 1.0, 1.5, 2.0, 3.0, kInfinity}) {
+  for (double p : {-2.0, 0.5, 1.0, 1.5, 2.0, 3.0, kInfinity}) {
     const Tensor zero = doubles({0, 0});
     CHECK(grad(norm(zero, p), zero).to_vector<double>() == Values{0, 0});
   }

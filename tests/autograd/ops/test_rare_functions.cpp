@@ -127,3 +127,22 @@ TEST_CASE("LU factors: errors, singular matrices and large ones of any shape") {
     if (a.numel() > 0) CHECK(abs(parts.l).max().item<double>() == 1.0);
   }
 }
+
+TEST_CASE("a number over x has its derivative where squares of x leave the range") {
+  const auto slope = [](double number, double at, double g, DType dtype) {
+    const Tensor x = tensor(at, {.dtype = dtype, .requires_grad = true});
+    const Tensor y = Scalar(number) / x;
+    return grad(y, x, {.grad_outputs = {tensor(g, {.dtype = dtype})}}).item();
+  };
+  const auto near = [](double found, double expected) {
+    return std::abs(found - expected) <= 1e-6 * std::abs(expected);  // roundings of float32
+  };
+  CHECK(near(slope(3e19, 1e20, 1e20, kFloat32), -3e-1));
+  CHECK(near(slope(1e20, 1e20, 1.0, kFloat32), -1e-20));
+  CHECK(near(slope(1e-20, 1e-22, 1.0, kFloat32), -1e24));
+  CHECK(near(slope(1e-30, 1e-30, 1.0, kFloat32), -1e30));
+  CHECK(near(slope(1e200, 1e200, 1.0, kFloat64), -1e-200));
+  CHECK(slope(1.0, 0.0, 1.0, kFloat32) == -HUGE_VAL);
+  CHECK(slope(1.0, HUGE_VAL, 1.0, kFloat32) == 0.0);
+  CHECK(slope(2.0, 4.0, 1.0, kFloat32) == -0.125);
+}
