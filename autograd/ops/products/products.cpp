@@ -135,6 +135,8 @@ Tensor inner(const Tensor& a, const Tensor& b) {
   const detail::Named named("inner", {"a", a}, {"b", b});
   detail::check_defined("inner", {{"a", a}, {"b", b}});
   if (a.ndim() == 0 || b.ndim() == 0) return a * b;
+  check(a.size(-1) == b.size(-1), "inner: sizes differ in the last dimension: ", a.shape(), " and ",
+        b.shape(), "; both must be the same, also where one is 1");
   return tensordot(a, b, Dims{-1}, Dims{-1});
 }
 Tensor vdot(const Tensor& a, const Tensor& b) {
@@ -149,6 +151,11 @@ Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim) {
     return detail::in_float32("vecdot", {a, b},
                               [=](const auto& in) { return vecdot(in[0], in[1], dim); });
   }
+  const int axis = normalize_dim("vecdot", dim, std::max(a.ndim(), b.ndim())) -
+                   std::max(a.ndim(), b.ndim());  // from the end, where shapes meet
+  check(-axis > a.ndim() || -axis > b.ndim() || a.size(axis) == b.size(axis),
+        "vecdot: sizes differ in dim ", dim, ": ", a.shape(), " and ", b.shape(),
+        "; both must be the same, also where one is 1");
   return sum(a * b, {dim});
 }
 

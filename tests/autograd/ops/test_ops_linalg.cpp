@@ -11,7 +11,7 @@
 #include <hero/core/random.h>
 
 using namespace hero;
-using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::ContainsSubstring, Catch::Matchers::Equals;
 
 namespace {
 
@@ -259,4 +259,26 @@ TEST_CASE("solve factors a matrix once, for derivatives of any order and right s
     inner.fill_(1.0);
   }
   CHECK_THROWS_WITH(sum(x).backward(), ContainsSubstring("solve"));
+}
+
+TEST_CASE("inner and vecdot refuse sizes that differ, also where one is 1") {
+  const auto refused = [](const Tensor& a, const Tensor& b, const std::string& shapes) {
+    CHECK_THROWS_WITH(inner(a, b), Equals("inner: sizes differ in the last dimension: " + shapes +
+                                          "; both must be the same, also where one is 1"));
+    CHECK_THROWS_WITH(vecdot(a, b), Equals("vecdot: sizes differ in dim -1: " + shapes +
+                                           "; both must be the same, also where one is 1"));
+  };
+  refused(ones({5, 1}), ones({5}), "[5, 1] and [5]");
+  refused(ones({2, 1}), ones({3, 4}), "[2, 1] and [3, 4]");
+  refused(ones({4}), ones({1}), "[4] and [1]");
+  refused(ones({1}), ones({0}), "[1] and [0]");
+  refused(ones({2, 3}), ones({4}), "[2, 3] and [4]");
+  CHECK_THROWS_WITH(vecdot(ones({1, 4}), ones({3, 4}), 0),
+                    ContainsSubstring("vecdot: sizes differ in dim 0"));
+  CHECK(equal(inner(ones({2, 3}), ones({4, 3})), full({2, 4}, 3.0)));
+  CHECK(equal(inner(ones({2, 3}), full({}, 2.0)), full({2, 3}, 2.0)));
+  // Dimensions that are not summed broadcast.
+  CHECK(equal(vecdot(ones({2, 3}), ones({1, 3})), full({2}, 3.0)));
+  CHECK(equal(vecdot(ones({2, 3}), ones({2, 1}), 0), full({3}, 2.0)));
+  CHECK(equal(vecdot(ones({2, 3}), ones({3}), 0), full({3}, 2.0)));
 }
