@@ -38,6 +38,7 @@ HERO_HD inline double log_ndtr(double x) {
 /// outside.
 HERO_HD inline double ndtri(double p) {
   constexpr double kRootTwo = 1.41421356237309504880;
+  if (p < 0.0 || p > 1.0) return std::numeric_limits<double>::quiet_NaN();  // 2 p - 1 may be -1
   if (p > 0.0 && p < 0.25) return -kRootTwo * detail::erfc_inverse(2.0 * p);
   return kRootTwo * erfinv(2.0 * p - 1.0);
 }

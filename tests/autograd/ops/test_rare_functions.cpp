@@ -128,6 +128,20 @@ TEST_CASE("LU factors: errors, singular matrices and large ones of any shape") {
   }
 }
 
+TEST_CASE("ndtri is NaN outside [0, 1], however close") {
+  for (const DType dtype : {kFloat64, kFloat32, kBFloat16}) {
+    const double least = dtype == kFloat64 ? 5e-324 : dtype == kFloat32 ? 1e-45 : 1e-40;
+    const double above = 1.0 + (dtype == kFloat64 ? 0x1p-52 : dtype == kFloat32 ? 0x1p-23 : 0x1p-7);
+    for (const double p : {-1e-20, -1e-16, -least, -0.5, -HUGE_VAL, above, 1.5, HUGE_VAL}) {
+      INFO(name(dtype) << " " << p);
+      CHECK(std::isnan(ndtri(tensor(p, {.dtype = dtype})).item()));
+    }
+    CHECK(ndtri(tensor({0.0, -0.0, 1.0}, {.dtype = dtype})).to_vector<double>() ==
+          std::vector<double>{-HUGE_VAL, -HUGE_VAL, HUGE_VAL});
+    CHECK(std::isfinite(ndtri(tensor(least, {.dtype = dtype})).item()));
+  }
+}
+
 TEST_CASE("a number over x has its derivative where squares of x leave the range") {
   const auto slope = [](double number, double at, double g, DType dtype) {
     const Tensor x = tensor(at, {.dtype = dtype, .requires_grad = true});
