@@ -35,7 +35,9 @@ struct Div : Map<k::Div> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), b = f(input(1));
-    const Term to_b = needs(1) ? -(dy / b) * f(input(0)) / b : dy;
+    // 0 stays 0 also where dy / b is infinite.
+    const auto of_b = [&](Term a) { return where_equal(a, 0, -(dy * a) / b, -(dy / b) * a) / b; };
+    const Term to_b = needs(1) ? of_b(f(input(0))) : dy;
     return f.run({{needs(0), dy / b}, {needs(1), to_b}});
   }
 };

@@ -47,10 +47,11 @@ struct RareOp : Op {
   }
 
  private:
-  // half + y / x with its limit 1/2 where both are 0.
-  static Tensor half_at_zero(const Tensor& x, const Tensor& y, const Tensor& other) {
-    const Tensor zero = x == 0;
-    return where(zero, 0.5, other - y / where(zero, 1, x));
+  // other - y / x with `limit` where x is so small that y, about x / 2, has lost digits.
+  Tensor half_at_zero(const Tensor& x, const Tensor& y, const Tensor& other,
+                      const Tensor& limit) const {
+    const Tensor small = abs(x) < (input(0).dtype() == kFloat16 ? 0x1p-12 : 1e-30);
+    return where(small, limit, other - y / where(small, 1, x));
   }
 
   Tensor slope(const Tensor& x, const Tensor& y) const {
@@ -60,13 +61,13 @@ struct RareOp : Op {
       case Rare::i0e:
         return i1e(x) - sign(x) * y;
       case Rare::i1:
-        return half_at_zero(x, y, i0(x));
+        return half_at_zero(x, y, i0(x), 0.5 + square(x) * (3.0 / 16.0));
       case Rare::i1e:
-        return half_at_zero(x, y, i0e(x) - sign(x) * y);
+        return half_at_zero(x, y, i0e(x) - sign(x) * y, 0.5 - abs(x));
       case Rare::bessel_j0:
         return -bessel_j1(x);
       case Rare::bessel_j1:
-        return half_at_zero(x, y, bessel_j0(x));
+        return half_at_zero(x, y, bessel_j0(x), 0.5 - square(x) * (3.0 / 16.0));
       case Rare::bessel_y0:
         return -bessel_y1(x);
       case Rare::bessel_y1:

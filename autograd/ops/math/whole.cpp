@@ -92,6 +92,15 @@ Tensor scaled_sum(const char* op, const Tensor& a, const Tensor& b, Scalar alpha
                             [alpha](const auto& in) { return add(in[0], mul(in[1], alpha)); });
 }
 
+// round() to so many decimals, with the derivative 0 also where the power of ten is out of range.
+struct RoundTo : Op {
+  int64_t decimals;
+  explicit RoundTo(int64_t digits) : decimals(digits) {}
+  const char* name() const override { return "round"; }
+  Array forward(const Array& x) { return round(Tensor(x), decimals).array(); }
+  Grads backward(const Tensor& g) override { return {zeros_like(g)}; }
+};
+
 }  // namespace
 
 Tensor trunc(const Tensor& x) { return record(Step<k::Trunc>{}, x); }
@@ -112,6 +121,7 @@ Tensor round(const Tensor& x, int64_t decimals) {
     return detail::in_float32("round", {x},
                               [decimals](const auto& in) { return round(in[0], decimals); });
   }
+  if (grad_enabled() && x.requires_grad()) return record(RoundTo(decimals), x);
   const double power = std::pow(10.0, std::fabs(static_cast<double>(decimals)));
   return decimals > 0 ? round(x * power) / power : round(x / power) * power;
 }

@@ -142,6 +142,62 @@ TEST_CASE("ndtri is NaN outside [0, 1], however close") {
   }
 }
 
+TEST_CASE("Bessel functions of order 1 have their derivatives among denormals") {
+  for (const DType dtype : {kFloat64, kFloat32, kFloat16, kBFloat16}) {
+    const double least = dtype == kFloat64   ? 5e-324
+                         : dtype == kFloat32 ? 0x1p-149
+                         : dtype == kFloat16 ? 0x1p-24
+                                             : 0x1p-133;
+    for (const double size : {least, 3.0 * least, 100.0 * least, 0.0}) {
+      for (const double x : {size, -size}) {
+        INFO(name(dtype) << " " << x);
+        const Tensor at = tensor(x, {.dtype = dtype, .requires_grad = true});
+        // I_1' = 1/2 + 3 x^2 / 16, (e^-|x| I_1)' = 1/2 - |x|, J_1' = 1/2 - 3 x^2 / 16, and so on
+        const Tensor half = tensor(0.5, {.dtype = dtype});
+        const auto slope = [&](const auto& f) { return grad(f(at), at, {.create_graph = true}); };
+        const auto close = [&](const Tensor& found, double expected) {
+          return std::abs(found.item() - expected) < 1e-3;  // least is 6e-8 of float16
+        };
+        CHECK(equal(slope(i1), half));
+        CHECK(close(slope(i1e), 0.5));
+        CHECK(equal(slope(bessel_j1), half));
+        CHECK(close(grad(slope(i1), at), 0.0));
+        CHECK(close(grad(slope(i1e), at), x > 0 ? -1.0 : x < 0 ? 1.0 : 0.0));
+        CHECK(close(grad(slope(bessel_j1), at), 0.0));
+      }
+    }
+  }
+}
+
+TEST_CASE("a quotient whose numerator is 0 has the derivative 0 by a denormal denominator") {
+  for (const DType dtype : {kFloat64, kFloat32, kBFloat16}) {
+    const double least = dtype == kFloat64 ? 5e-324 : 1e-40;
+    for (const double y : {least, -least, 1.0, -1.0}) {
+      INFO(name(dtype) << " " << y);
+      const Tensor b = tensor(y, {.dtype = dtype, .requires_grad = true});
+      const Tensor zero = tensor(0.0, {.dtype = dtype, .requires_grad = true});
+      const Tensor slope = grad(zero / b, b);
+      CHECK(slope.item() == 0.0);
+      CHECK(std::signbit(slope.item()));  // -0 / y^2, as PyTorch's
+      CHECK(grad(zero / b, b, {.create_graph = true}).item() == 0.0);
+      CHECK(grad(div(Scalar(0.0), b), b).item() == 0.0);
+    }
+  }
+}
+
+TEST_CASE("rounding to decimals has the derivative 0, also where its power of ten is infinite") {
+  for (const DType dtype : {kFloat64, kFloat32, kFloat16, kBFloat16}) {
+    for (const int64_t decimals : {-400, -100, -2, 2, 100, 400}) {
+      INFO(name(dtype) << ", " << decimals << " decimals");
+      const Tensor x = tensor({1.5, -20.25, 0.0}, {.dtype = dtype, .requires_grad = true});
+      const Tensor y = round(x, decimals);
+      CHECK(y.requires_grad());
+      CHECK(equal(grad(sum(y), x), zeros_like(x)));
+      CHECK(allclose(y, round(x.detach(), decimals), 0.0, 0.0, true));
+    }
+  }
+}
+
 TEST_CASE("a number over x has its derivative where squares of x leave the range") {
   const auto slope = [](double number, double at, double g, DType dtype) {
     const Tensor x = tensor(at, {.dtype = dtype, .requires_grad = true});
