@@ -219,3 +219,33 @@ TEST_CASE("options that are whole numbers are printed as they were given") {
   CHECK(to_string(nn::Softplus(2)) == "Softplus(beta=2, threshold=20.0)");
   CHECK(to_string(nn::Softshrink(1)) == "Softshrink(1)");
 }
+
+TEST_CASE("norms of a single value per group or channel are errors, as BatchNorm's") {
+  const auto one_value = ContainsSubstring("needs more than one value per ");
+  for (const bool training : {true, false}) {
+    nn::GroupNorm group(2, 2);
+    nn::InstanceNorm1d instance(2);
+    nn::InstanceNorm2d affine(2, {.affine = true});
+    nn::InstanceNorm1d tracking(2, {.track_running_stats = true});
+    for (nn::Module* module : std::vector<nn::Module*>{&group, &instance, &affine, &tracking}) {
+      module->train(training);
+    }
+    CHECK_THROWS_WITH(group(rand({1, 2})), one_value);
+    CHECK_THROWS_WITH(group(rand({1, 2, 1, 1})), one_value);
+    CHECK_THROWS_WITH(instance(rand({2, 2, 1})), one_value);
+    CHECK_THROWS_WITH(instance(rand({2, 1})), one_value);
+    CHECK_THROWS_WITH(affine(rand({3, 2, 1, 1})), one_value);
+    // Statistics of evaluation are of many values.
+    if (training) {
+      CHECK_THROWS_WITH(tracking(rand({2, 2, 1})), one_value);
+    } else {
+      const Tensor x = rand({2, 2, 1});
+      CHECK(allclose(tracking(x), x, 1e-4));  // over the root of 1 + 1e-5
+    }
+    CHECK(group(rand({0, 2})).shape() == Shape{0, 2});
+    CHECK(instance(rand({0, 2, 1})).shape() == Shape{0, 2, 1});
+    CHECK(instance(rand({1, 2, 2})).shape() == Shape{1, 2, 2});
+    CHECK(group(rand({1, 2, 2})).shape() == Shape{1, 2, 2});
+  }
+  CHECK_THROWS_WITH(instance_norm(rand({2, 2, 1}), zeros({2}), ones({2}), {}), one_value);
+}

@@ -118,6 +118,8 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   const int64_t channels = x.size(1);
   check(num_groups > 0 && channels % num_groups == 0, kName, ": ", channels,
         " channels do not divide into ", num_groups, " groups");
+  check(x.numel() != num_groups, kName, ": needs more than one value per group: x ", x.shape(),
+        " in ", num_groups, " groups; use fewer groups");
   check_parameter(kName, "weight", weight, {channels});
   check_parameter(kName, "bias", bias, {channels});
   const auto is_wide = [](const Tensor& t) { return t.defined() && t.dtype() == kFloat64; };

@@ -47,6 +47,9 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, 
   const detail::Named named("instance_norm", {"x", x});
   detail::check_defined("instance_norm", {{"x", x}});
   check(x.ndim() >= 3, "instance_norm: x must be [N, C, ..]: got shape ", x.shape());
+  check(x.numel() == 0 || x.numel() > x.size(0) * x.size(1),
+        "instance_norm: needs more than one value per channel of each sample: x ", x.shape(),
+        "; use batch_norm or larger samples");
   return group_norm(x, x.size(1), weight, bias, eps);
 }
 
@@ -70,8 +73,6 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
     check(running.shape() == Shape{x.size(1)}, kName, ": running statistics of shape ",
           running.shape(), " for ", x.size(1), " channels");
   }
-  const int64_t count = x.numel() / (x.size(0) * x.size(1));
-  check(count > 1, kName, ": running statistics need more than one value per channel: ", x.shape());
   const NoGrad no_grad;
   const Tensor wide = detail::is_half(x) ? x.detach().to(kFloat32) : x.detach();
   const VarMean found = var_mean(flatten(wide, 2, -1), {.dims = {2}});
