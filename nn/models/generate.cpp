@@ -51,6 +51,20 @@ Tensor nucleus(const Tensor& x, double p) {
   return where(softmax(x, -1) < least, kNever, x);
 }
 
+// Nothing can be drawn from a row that holds NaN, or of which no token can come.
+void check_scores(const Tensor& scores, bool draws) {
+  const Tensor largest = amax(scores, {-1});  // NaN where a row holds one
+  const std::vector<double> values = to(largest, kFloat64).to_vector<double>();
+  for (size_t b = 0; b < values.size(); ++b) {
+    check(!std::isnan(values[b]), "next_tokens: a score of row ", b,
+          " is NaN; look for the first value in the model that is not finite");
+    check(values[b] > kNever, "next_tokens: all scores of row ", b,
+          " are -inf; leave at least one token possible");
+    check(!draws || std::isfinite(values[b]), "next_tokens: a score of row ", b,
+          " over the temperature is inf; bound the scores, or take the likeliest by temperature 0");
+  }
+}
+
 void check_generate_options(const GenerateOptions& options) {
   check(options.max_new_tokens >= 0, "generate: max_new_tokens is ", options.max_new_tokens);
   check(options.temperature >= 0.0 && std::isfinite(options.temperature),
@@ -146,8 +160,12 @@ Tensor next_tokens(const Tensor& scores, const TokenRows& rows, const GenerateOp
   const NoGrad no_grad;
   const double penalty = options.repetition_penalty;
   const Tensor weighed = penalty == 1.0 ? scores : penalised(to(scores, kFloat64), rows, penalty);
-  if (options.temperature == 0.0) return argmax(weighed, -1, true);
+  if (options.temperature == 0.0) {
+    check_scores(weighed, false);
+    return argmax(weighed, -1, true);
+  }
   Tensor x = to(weighed, kFloat64) / options.temperature;
+  check_scores(x, true);
   if (options.top_k && *options.top_k < x.size(-1)) {
     const Tensor least = topk(x, *options.top_k).values.slice(-1, -1);
     x = where(x < least, kNever, x);

@@ -230,3 +230,29 @@ TEST_CASE("a seed draws the same text again, and options that make no sense are 
                     ContainsSubstring("each of several prompts"));
   CHECK_THROWS_WITH(llama.generate(start.to(kFloat32)), ContainsSubstring("whole numbers"));
 }
+
+TEST_CASE("no token is drawn from scores of NaN, from -inf alone or from inf") {
+  constexpr float kNan = NAN, kInf = INFINITY;
+  Generator generator(1);
+  const nn::TokenRows rows{{0}, {1}};
+  const auto next = [&](const std::vector<float>& second, const nn::GenerateOptions& options) {
+    std::vector<float> both{1.0f, 2.0f, 0.0f};
+    both.insert(both.end(), second.begin(), second.end());
+    return nn::next_tokens(tensor(both).reshape({2, 3}), rows, options, generator);
+  };
+  for (const nn::GenerateOptions& options : std::vector<nn::GenerateOptions>{
+           {}, {.temperature = 0.0}, {.top_k = 2}, {.top_p = 0.5}, {.repetition_penalty = 1.5}}) {
+    CHECK_THROWS_WITH(next({0.0f, kNan, 1.0f}, options),
+                      ContainsSubstring("next_tokens: a score of row 1 is NaN"));
+    CHECK_THROWS_WITH(next({-kInf, -kInf, -kInf}, options),
+                      ContainsSubstring("next_tokens: all scores of row 1 are -inf"));
+    if (options.temperature > 0.0) {
+      CHECK_THROWS_WITH(next({0.0f, kInf, 1.0f}, options),
+                        ContainsSubstring("next_tokens: a score of row 1 over the temperature"));
+    } else {
+      CHECK(next({0.0f, kInf, 1.0f}, options).to_vector<int64_t>() == std::vector<int64_t>{1, 1});
+    }
+    // -inf forbids a token.
+    CHECK(next({-kInf, -kInf, -1.0f}, options).to_vector<int64_t>()[1] == 2);
+  }
+}
