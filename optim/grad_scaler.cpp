@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -23,22 +24,35 @@ void check_values(const GradScalerOptions& o) {
         "grad_scaler: growth_interval must be positive: ", o.growth_interval);
 }
 
-// Whether any gradient is not finite, here or with one who holds other parts of the parameters or
-// other parameters. All must have scaled by the same.
-bool overflowed(const Optimizer& optimizer, double scale) {
+// What is known of gradients, in an order in which the largest of several answers is that of all.
+enum Gradients : int64_t { kNone, kFinite, kOverflowed };
+
+Gradients gradients_of(const Optimizer& optimizer) {
+  const auto has_one = [](const std::vector<Tensor>& params) {
+    return std::any_of(params.begin(), params.end(),
+                       [](const Tensor& param) { return param.grad().defined(); });
+  };
+  if (!optimizer.gradients_finite()) return kOverflowed;
+  // masters have gradients after unscale_() or take_gradients(), the model's parameters before
+  return has_one(optimizer.model_parameters()) || has_one(optimizer.parameters()) ? kFinite : kNone;
+}
+
+// Whether any gradient is not finite, or there is none, here and with all who hold other parts of
+// the parameters or other parameters. All must have scaled by the same.
+Gradients agreed_gradients(const Optimizer& optimizer, double scale) {
   declare(optimizer.model_parameters(), [scale] {
     char text[64];
     (void)std::snprintf(text, sizeof(text), "unscale gradients by %.9g", scale);
     return std::string(text);
   });
-  const Array found = Array::full({1}, optimizer.gradients_finite() ? 0 : 1, kInt64);
+  const Array found = Array::full({1}, static_cast<int64_t>(gradients_of(optimizer)), kInt64);
   // the model's: masters become shards as late as in the step
   const std::vector<Tensor> params = optimizer.model_parameters();
   for (Owners* owners : all_owners(params)) {
     if (owners) owners->largest(found);
   }
   for (Owners* others : all_elsewhere(params)) others->largest(found);
-  return found.item() != 0.0;
+  return static_cast<Gradients>(found.item<int64_t>());
 }
 
 }  // namespace
@@ -66,9 +80,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   Seen& entry = seen(optimizer);
   check(!entry.stepped, "grad_scaler: unscale_() after step(); call update() first");
   check(!entry.unscaled, "grad_scaler: unscale_() was already called since the last update()");
-  const bool overflow = overflowed(optimizer, scale_);
+  const Gradients found = agreed_gradients(optimizer, scale_);
   optimizer.scale_gradients(1.0 / scale_);
-  entry.overflow = overflow;
+  entry.overflow = found == kOverflowed;
+  entry.none = found == kNone;
   entry.unscaled = true;
 }
 
@@ -79,7 +94,15 @@ bool GradScaler::step(Optimizer& optimizer, double factor) {
   }
   Seen& entry = seen(optimizer);
   check(!entry.stepped, "grad_scaler: step() was already called since the last update()");
-  if (!entry.unscaled) entry.overflow = overflowed(optimizer, scale_);
+  if (!entry.unscaled) {
+    const Gradients found = agreed_gradients(optimizer, scale_);
+    entry.overflow = found == kOverflowed;
+    entry.none = found == kNone;
+  }
+  // No good step: it would count towards a larger scale.
+  check(!entry.none,
+        "grad_scaler: step() finds no gradient: none of the optimizer's parameters has one; call "
+        "scale(loss).backward() first, with a loss that depends on them");
   if (!entry.overflow) {
     if (!entry.unscaled) factor /= scale_;
     factor == 1.0 ? optimizer.step() : optimizer.step_scaled(factor);
@@ -98,8 +121,11 @@ void GradScaler::update(std::optional<double> new_scale) {
     return;
   }
   check(!seen_.empty(), "grad_scaler: update() before any unscale_() or step()");
-  bool overflow = false;
-  for (const Seen& entry : seen_) overflow = overflow || entry.overflow;
+  bool overflow = false, good = false;
+  for (const Seen& entry : seen_) {
+    overflow = overflow || entry.overflow;
+    good = good || !entry.none;
+  }
   seen_.clear();
   if (overflow) {
     const double lower = scale_ * options_.backoff_factor;
@@ -108,7 +134,7 @@ void GradScaler::update(std::optional<double> new_scale) {
           "); look for the first loss that is not finite");
     scale_ = lower;
     tracker_ = 0;
-  } else if (++tracker_ == options_.growth_interval) {
+  } else if (good && ++tracker_ == options_.growth_interval) {
     const double higher = scale_ * options_.growth_factor;
     if (higher <= static_cast<double>(std::numeric_limits<float>::max())) scale_ = higher;
     tracker_ = 0;

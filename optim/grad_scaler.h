@@ -39,8 +39,9 @@ class GradScaler {
   /// Divides the optimizer's gradients by the scale. Call it at most once in a step.
   void unscale_(Optimizer& optimizer);
   /// Calls optimizer.step() with unscaled gradients, times `factor`, if all of them are finite.
-  /// Returns true if it did. A factor clips gradients whose norm is known without unscale_(), which
-  /// for MasterWeights would make float32 copies of all of them.
+  /// Returns true if it did. Throws an Error if no parameter has a gradient. A factor clips
+  /// gradients whose norm is known without unscale_(), which for MasterWeights would make float32
+  /// copies of all of them.
   bool step(Optimizer& optimizer, double factor = 1.0);
   /// Sets the scale for the next step, by whether this step overflowed, or to `new_scale`.
   void update(std::optional<double> new_scale = {});
@@ -67,6 +68,7 @@ class GradScaler {
     bool unscaled = false;
     bool stepped = false;
     bool overflow = false;
+    bool none = false;  // no parameter had a gradient
   };
   Seen& seen(const Optimizer& optimizer);
 

@@ -70,6 +70,36 @@ TEST_CASE("unscale_ shows true gradients once, and step does not unscale again")
   CHECK_THROWS_WITH(scaler.update(), ContainsSubstring("before any"));
 }
 
+TEST_CASE("a step without any gradient is an error and counts as no good step") {
+  const Tensor x = leaf(1.0), y = leaf(2.0), half = leaf(1.0, kFloat16);
+  optim::SGD sgd({x, y}, {.lr = 1.0});
+  optim::MasterWeights<optim::SGD> masters({half}, {.lr = 1.0});
+  optim::GradScaler scaler({.init_scale = 4.0, .growth_interval = 2});
+  for (optim::Optimizer* optimizer :
+       {static_cast<optim::Optimizer*>(&sgd), static_cast<optim::Optimizer*>(&masters)}) {
+    CHECK_THROWS_WITH(scaler.step(*optimizer),
+                      ContainsSubstring("grad_scaler: step() finds no gradient"));
+    scaler.update();
+    scaler.unscale_(*optimizer);
+    CHECK_THROWS_WITH(scaler.step(*optimizer),
+                      ContainsSubstring("grad_scaler: step() finds no gradient"));
+    scaler.update();
+  }
+  CHECK(scaler.growth_tracker() == 0);
+  // One of them suffices, also where its master has the gradient already.
+  give(y, 4.0);
+  CHECK(scaler.step(sgd));
+  CHECK(y.item() == 1.0);
+  give(half, 4.0);
+  scaler.unscale_(masters);
+  CHECK(scaler.step(masters));
+  CHECK(half.item() == 0.0);
+  scaler.update();
+  CHECK(scaler.growth_tracker() == 1);
+  sgd.zero_grad();
+  CHECK(optim::GradScaler({.enabled = false}).step(sgd));
+}
+
 TEST_CASE("one optimizer's overflow does not stop another's step but lowers the scale of both") {
   const Tensor x = leaf(1.0), y = leaf(1.0);
   optim::SGD a({x}, {.lr = 1.0}), b({y}, {.lr = 1.0});
