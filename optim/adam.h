@@ -33,7 +33,9 @@ extern template class OptimizerOf<AdamOptions>;
 /// corrected for their start at zero: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; p
 /// -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps), where t counts the steps.
 /// Before that, g += weight_decay * p. With amsgrad, the largest v so far takes the place of v.
-/// Kingma and Ba, arXiv 1412.6980; amsgrad is from Reddi, Kale and Kumar, arXiv 1904.09237.
+/// An element whose (1 - beta2) g^2 is not finite once, as of a gradient above 5.8e20 in float32,
+/// has an infinite v and stays where it is. Kingma and Ba, arXiv 1412.6980; amsgrad is from Reddi,
+/// Kale and Kumar, arXiv 1904.09237.
 class Adam : public OptimizerOf<AdamOptions> {
  public:
   /// Makes an optimizer for these parameters, all with the same options.

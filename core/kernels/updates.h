@@ -4,6 +4,8 @@
 // computed in double and converted once: Step<double> is what an optimizer fills, Step<T> what a
 // kernel runs. Elements never meet, so any piece of an array can be updated alone and keeps its
 // bits. Formulas and papers: the classes in <hero/optim/>.
+#include <limits>
+
 #include <hero/core/kernels/math.h>
 #include <hero/core/type_list.h>
 
@@ -20,6 +22,14 @@ struct Seen {
     return weight_decay != T(0) ? turned + weight_decay * p : turned;
   }
 };
+
+/// rest * g^2, also where the square alone leaves the range: a mean square that was infinite once
+/// stays so, and its element never moves again.
+template <class T>
+HERO_HD T share_of_square(T rest, T g) {
+  const T square = g * g;
+  return square <= std::numeric_limits<T>::max() ? rest * square : rest * g * g;
+}
 
 struct SGD {
   static constexpr auto name = "sgd";
@@ -86,7 +96,7 @@ struct RMSpropStep {
   Seen<T> seen;
   T lr, alpha, rest, eps, momentum;  ///< rest = 1 - alpha
 
-  HERO_HD void square(T g, T& v) const { v = alpha * v + rest * (g * g); }
+  HERO_HD void square(T g, T& v) const { v = alpha * v + share_of_square(rest, g); }
   HERO_HD T centered(T g, T v, T& m) const {
     m = alpha * m + rest * g;
     // A variance is not negative, but rounding makes the difference so where gradients hardly vary.
@@ -162,9 +172,9 @@ struct Adadelta {
     T lr, rho, rest, eps;  ///< rest = 1 - rho
     HERO_HD void operator()(T& p, T g, T& v, T& u) const {
       g = seen(p, g);
-      v = rho * v + rest * (g * g);
+      v = rho * v + share_of_square(rest, g);
       const T delta = math::sqrt(u + eps) / math::sqrt(v + eps) * g;
-      u = rho * u + rest * (delta * delta);
+      u = rho * u + share_of_square(rest, delta);
       p = p - lr * delta;
     }
   };
@@ -177,7 +187,7 @@ struct Moments {
 
   HERO_HD void operator()(T g, T& m, T& v) const {
     m = beta1 * m + rest1 * g;
-    v = beta2 * v + rest2 * (g * g);
+    v = beta2 * v + share_of_square(rest2, g);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 
 #include "optim/all_optimizers.h"
 #include "support/sanitized.h"
@@ -423,4 +424,36 @@ TEST_CASE("centered RMSprop stays finite where gradients do not vary") {
     CHECK(p[1].item() == 1.0);
     CHECK(std::isnan(p[2].item()));
   }
+}
+
+TEST_CASE("one gradient whose square leaves the range does not stop an element for ever") {
+  // (1 - beta2) g^2 is in range up to 5.8e20 for float32, as in PyTorch.
+  const auto moves = [](const auto& make, double g, DType dtype) {
+    const Tensor p = zeros({1}, {.dtype = dtype}).requires_grad_();
+    const auto optimizer = make(p);
+    p.set_grad(full({1}, g, {.dtype = dtype}));
+    optimizer->step();
+    const double before = p.item();
+    for (int step = 0; step < 100; ++step) {
+      p.set_grad(full({1}, g / 10.0, {.dtype = dtype}));
+      optimizer->step();
+    }
+    return std::isfinite(p.item()) && p.item() < before;
+  };
+  const auto adam = [](const Tensor& p) {
+    return std::make_shared<optim::Adam>(std::vector<Tensor>{p});
+  };
+  const auto adamw = [](const Tensor& p) {
+    return std::make_shared<optim::AdamW>(std::vector<Tensor>{p});
+  };
+  const auto rmsprop = [](const Tensor& p) {
+    return std::make_shared<optim::RMSprop>(std::vector<Tensor>{p});
+  };
+  for (const double g : {1e18, 2e19, 1e20}) {
+    CHECK(moves(adam, g, kFloat32));
+    CHECK(moves(adamw, g, kFloat32));
+    CHECK(moves(rmsprop, g, kFloat32));
+  }
+  CHECK(moves(adam, 2e154, kFloat64));
+  CHECK_FALSE(moves(adam, 1e21, kFloat32));  // here v itself is infinite
 }
