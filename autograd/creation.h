@@ -20,6 +20,15 @@ template <class T>
 concept RowElement = std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, int> ||
     std::same_as<T, int64_t> || std::same_as<T, bool>;
 
+namespace detail {
+/// An element of a list whose elements have several types.
+struct MixedElement {
+  template <RowElement T>
+  MixedElement(T number) : value(number) {}
+  Scalar value;
+};
+}  // namespace detail
+
 /// \name From values: unless a dtype is given, floats become float32 and integers int64
 /// Doubles become float32, too, as Python's floats do in PyTorch's tensor(); {.dtype = kFloat64}
 /// keeps all their digits.
@@ -27,12 +36,18 @@ concept RowElement = std::same_as<T, double> || std::same_as<T, float> || std::s
 /// Makes a tensor without dimensions from a number.
 /// \snippet test_examples_tensors.cpp tensor
 Tensor tensor(Scalar value, const TensorOptions& options = {});
-/// Makes a vector of elements, which all have the same type.
+/// Makes a vector of elements of one type.
 template <RowElement T>
 Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {});
+/// Makes a vector of elements of several types, as {1.0, INFINITY, 2}: as of doubles if any of them
+/// is floating, else of int64.
+Tensor tensor(std::initializer_list<detail::MixedElement> values,
+              const TensorOptions& options = {});
 /// Makes a matrix of rows, which have equal lengths.
 template <RowElement T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
+              const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<std::initializer_list<detail::MixedElement>> rows,
               const TensorOptions& options = {});
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<float>& values, const TensorOptions& options = {});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <hero/autograd/creation.h>
@@ -53,6 +54,18 @@ Tensor make(const char* op, Array array, const TensorOptions& options) {
   return Tensor(std::move(array), options.requires_grad);
 }
 
+Tensor from_mixed(const std::vector<Scalar>& values, const Shape& shape,
+                  const TensorOptions& options) {
+  const auto as = [&]<class T>(TypeTag<T>) {
+    std::vector<T> same;
+    for (const Scalar& value : values) same.push_back(value.to<T>());
+    return from_values(same, shape, kNaturalDType<T>, options);
+  };
+  const bool floating = std::any_of(values.begin(), values.end(),
+                                    [](const Scalar& value) { return value.is_floating(); });
+  return floating ? as(TypeTag<double>{}) : as(TypeTag<int64_t>{});
+}
+
 }  // namespace
 
 Tensor tensor(Scalar value, const TensorOptions& options) {
@@ -70,6 +83,12 @@ template Tensor tensor(std::initializer_list<int>, const TensorOptions&);
 template Tensor tensor(std::initializer_list<int64_t>, const TensorOptions&);
 template Tensor tensor(std::initializer_list<bool>, const TensorOptions&);
 
+Tensor tensor(std::initializer_list<detail::MixedElement> values, const TensorOptions& options) {
+  std::vector<Scalar> all;
+  for (const detail::MixedElement& element : values) all.push_back(element.value);
+  return from_mixed(all, {static_cast<int64_t>(all.size())}, options);
+}
+
 template <RowElement T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& options) {
   std::vector<T> values;
@@ -86,6 +105,16 @@ template Tensor tensor(std::initializer_list<std::initializer_list<float>>, cons
 template Tensor tensor(std::initializer_list<std::initializer_list<int>>, const TensorOptions&);
 template Tensor tensor(std::initializer_list<std::initializer_list<int64_t>>, const TensorOptions&);
 template Tensor tensor(std::initializer_list<std::initializer_list<bool>>, const TensorOptions&);
+Tensor tensor(std::initializer_list<std::initializer_list<detail::MixedElement>> rows,
+              const TensorOptions& options) {
+  std::vector<Scalar> all;
+  const size_t width = rows.size() > 0 ? rows.begin()->size() : 0;
+  for (const auto& row : rows) {
+    check(row.size() == width, "tensor: rows of different lengths: ", width, " and ", row.size());
+    for (const detail::MixedElement& element : row) all.push_back(element.value);
+  }
+  return from_mixed(all, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(width)}, options);
+}
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
   return from_vector(values, options);
 }

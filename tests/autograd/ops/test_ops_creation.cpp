@@ -134,3 +134,33 @@ TEST_CASE("einsum reads ellipses, diagonals and implicit outputs as NumPy does")
   CHECK_THROWS_WITH(einsum("i.j", {a}), ContainsSubstring("stray '.'"));
   CHECK_THROWS_WITH(einsum("i1", {a}), ContainsSubstring("unexpected '1'"));
 }
+
+TEST_CASE("tensor takes lists of numbers of several types") {
+  const float inf = INFINITY;
+  const int64_t large = (int64_t{1} << 53) + 1;
+  const int one = 1;
+  const auto is = [](const Tensor& found, const Tensor& expected) {
+    return found.dtype() == expected.dtype() && equal(found, expected);
+  };
+  // As of doubles where one is floating: float32, or with all digits in float64.
+  CHECK(is(tensor({1.0, INFINITY}), tensor({1.0, double(inf)})));
+  CHECK(is(tensor({1.0, 2.0f}), tensor({1.0, 2.0})));
+  CHECK(is(tensor({1.0, 1}), tensor({1.0, 1.0})));
+  CHECK(is(tensor({one, 0.5f, true, large}), tensor({1.0, 0.5, 1.0, double(large)})));
+  CHECK(std::isnan(tensor({1.0, NAN, 3.0})[1].item()));
+  const TensorOptions wide{.dtype = kFloat64};
+  CHECK(is(tensor({0.1, -INFINITY, 1}, wide), tensor({0.1, -double(inf), 1.0}, wide)));
+  CHECK(tensor({0.1, 2.0f}, wide)[0].item() == 0.1);
+  CHECK(is(tensor({0.25, 2.0f}, {.dtype = kFloat16}), tensor({0.25, 2.0}, {.dtype = kFloat16})));
+  CHECK(tensor({1.0, 2.0f}, {.requires_grad = true}).requires_grad());
+  // Integers keep all their bits.
+  CHECK(is(tensor({one, large, true}), tensor({int64_t{1}, large, int64_t{1}})));
+  CHECK(is(tensor({{1.0, 2.0f}, {3.0, 4.0}}), tensor({{1.0, 2.0}, {3.0, 4.0}})));
+  CHECK(is(tensor({{1.0, INFINITY}, {1.0f, 4.0f}}), tensor({{1.0, double(inf)}, {1.0, 4.0}})));
+  CHECK(is(tensor({{one, 2}, {3, 4}}), tensor({{1, 2}, {3, 4}})));
+  CHECK_THROWS_WITH(tensor({{1.0, 2.0f}, {3.0}}), ContainsSubstring("rows of different lengths"));
+  // A list of one type is what it was.
+  CHECK(tensor({true, false}).dtype() == kBool);
+  CHECK(tensor({1, 2}).dtype() == kInt64);
+  CHECK(tensor({1.0f}).shape() == Shape{1});
+}
