@@ -48,6 +48,7 @@ class ExampleNumbers {
   /// example has drawn before; then it is as it was. Does nothing where `of` is null.
   class Scope {
    public:
+    /// Begins, for example i of the batch.
     Scope(ExampleNumbers* of, size_t i);
     ~Scope();
     Scope(const Scope&) = delete;
