@@ -206,7 +206,7 @@ class MasterWeights : public O {
     for (const Group& group : groups) {
       all.insert(all.end(), group.params.begin(), group.params.end());
     }
-    return all;
+    return optimizer_leaves(std::move(all));
   }
 
   bool masters_behind() const {

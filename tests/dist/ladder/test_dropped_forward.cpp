@@ -95,6 +95,12 @@ TEST_CASE("an optimizer that is made after a forward without backward trains all
     optim::MasterWeights<optim::SGD> sgd(scene.model.parameters(), {.lr = 0.01});
     scene.train(sgd, 2);
   });
+  using Masters = optim::MasterWeights<optim::SGD>;
+  compare([](Scene& scene) {
+    scene.forward();
+    Masters sgd(std::vector<Masters::Group>{{scene.model.parameters(), {.lr = 0.01}}});
+    scene.train(sgd, 2);
+  });
 }
 
 TEST_CASE("what is frozen and trained again after a forward without backward is") {
