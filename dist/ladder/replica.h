@@ -61,6 +61,12 @@ class Replica : public Keeper,
                 public Averager,
                 public std::enable_shared_from_this<Replica> {
  public:
+  /// A replica that was made before, and the paths at which its modules lie below another one.
+  struct Nested {
+    std::vector<std::string> paths;
+    std::shared_ptr<Replica> replica;
+  };
+
   Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
   /// Of several modules, whose parameters are one unit, which `group` names.
   Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
@@ -129,7 +135,7 @@ class Replica : public Keeper,
   /// Takes in the replica of a module at a path below this one's, or of a group of them, with those
   /// below it: from now on
   /// they share one schedule, and nothing of it stays gathered between forward and backward.
-  void nest(const std::vector<std::string>& paths, std::shared_ptr<Replica> replica);
+  void nest(Nested below);
   bool is_nested() const { return is_nested_; }
   /// This one and all that are nested in it.
   std::vector<Replica*> all();
@@ -173,11 +179,6 @@ class Replica : public Keeper,
  private:
   friend class UnitSchedule;
 
-  // A replica below, and where its modules are.
-  struct Nested {
-    std::vector<std::string> paths;
-    std::shared_ptr<Replica> replica;
-  };
   // Where one parameter is: its unit, its number there, the module at which that is gathered.
   struct ParameterEntry {
     Unit* unit;

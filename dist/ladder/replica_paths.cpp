@@ -151,14 +151,15 @@ bool Replica::stale(const ModuleState& state) {
                      [](const Unit* unit) { return unit->stale(); });
 }
 
-void Replica::nest(const std::vector<std::string>& paths, std::shared_ptr<Replica> replica) {
-  replica->is_nested_ = true;
-  replica->shares_groups_ = replica->owners_ == owners_;
-  for (Replica* below : replica->all()) {
-    for (const auto& unit : below->units_) unit->nest(paths, schedule_->disk_order());
+void Replica::nest(Nested below) {
+  Replica& replica = *below.replica;
+  replica.is_nested_ = true;
+  replica.shares_groups_ = replica.owners_ == owners_;
+  for (Replica* each : replica.all()) {
+    for (const auto& unit : each->units_) unit->nest(below.paths, schedule_->disk_order());
   }
-  schedule_->take_in(*std::shared_ptr<UnitSchedule>(replica->schedule_));
-  nested_.push_back({paths, std::move(replica)});
+  schedule_->take_in(*std::shared_ptr<UnitSchedule>(replica.schedule_));
+  nested_.push_back(std::move(below));
 }
 
 std::vector<Replica*> Replica::all() {

@@ -18,6 +18,7 @@ namespace {
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
 using Names = std::vector<std::string>;
+using Nested = Replica::Nested;
 
 bool is_one_of(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -130,16 +131,10 @@ QuantizedRoute check_quantize(const nn::Module& module, const Quantize& quantize
 
 Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
 
-// Modules that were sharded together before the one that contains them.
-struct Below {
-  std::vector<std::string> paths;
-  std::shared_ptr<Replica> replica;
-};
-
 // The names of parameters that stay as they are: those that are named, those of modules that are,
 // and those that a module below has sharded already.
 Names left_alone(const char* what, nn::Module& module, const Names& parameters, const Names& paths,
-                 const std::vector<Below>& nested) {
+                 const std::vector<Nested>& nested) {
   Names names = parameters;
   const auto modules = module.named_modules();
   for (const std::string& path : paths) {
@@ -152,7 +147,7 @@ Names left_alone(const char* what, nn::Module& module, const Names& parameters, 
     const auto below = [&, &full = name](const std::string& path) { return is_below(full, path); };
     const auto kept = keeper(slot->tensor);
     if (std::any_of(paths.begin(), paths.end(), below) ||
-        std::any_of(nested.begin(), nested.end(), [&](const Below& inner) {
+        std::any_of(nested.begin(), nested.end(), [&](const Nested& inner) {
           return kept && std::any_of(inner.paths.begin(), inner.paths.end(), below);
         })) {
       names.push_back(name);
@@ -190,8 +185,8 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
 }
 
 // What lies below this module and was sharded before it, with all of its modules.
-std::vector<Below> sharded_below(nn::Module& module) {
-  std::vector<Below> found;
+std::vector<Nested> sharded_below(nn::Module& module) {
+  std::vector<Nested> found;
   const auto modules = module.named_modules();
   for (const auto& [name, slot] : module.slots()) {
     const auto part = std::dynamic_pointer_cast<Replica>(keeper(slot->tensor));
@@ -199,7 +194,7 @@ std::vector<Below> sharded_below(nn::Module& module) {
     // which may have no parameters itself, and is found by those below it
     const auto replica = part->schedule().replicas().front()->shared_from_this();
     if (std::any_of(found.begin(), found.end(),
-                    [&](const Below& known) { return known.replica == replica; })) {
+                    [&](const Nested& known) { return known.replica == replica; })) {
       continue;
     }
     std::vector<std::string> paths;
@@ -252,7 +247,7 @@ std::shared_ptr<Replica> shard(const std::vector<nn::Module*>& modules, const Gr
                      .alone = alone,
                      .alone_modules = options.ignored_modules});
   add_units(*replica, members_of(module, alone, true), options.unit, tied);
-  for (Below& below : nested) replica->nest(below.paths, std::move(below.replica));
+  for (Nested& below : nested) replica->nest(std::move(below));
   replica->install();
   materialize_rest(module, groups, options.device);
   return replica;
