@@ -144,8 +144,8 @@ void UnitSchedule::watch_graph(const nn::Tensors& outputs) {
   if (!graph) rest();  // no backward will come
 }
 
-bool UnitSchedule::begin_backward() {
-  if (in_backward_) return false;
+void UnitSchedule::begin_backward() {
+  if (in_backward_) return;
   in_backward_ = true;
   for (Replica* replica : replicas_) {
     if (replica->averages()) replica->put_aside();
@@ -153,7 +153,6 @@ bool UnitSchedule::begin_backward() {
   on_backward_end([self = weak_from_this()] {
     if (const auto schedule = self.lock()) schedule->end_backward();
   });
-  return true;
 }
 
 void UnitSchedule::land() {

@@ -67,8 +67,8 @@ class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
   /// left, and no pass runs, the modules show their shards.
   void watch_graph(const nn::Tensors& outputs);
 
-  /// A backward pass is running; the first of the pass to say so is told true.
-  bool begin_backward();
+  /// A backward pass is running; only the first of the pass to say so counts.
+  void begin_backward();
   /// A module's units are gathered for its backward: begins to gather what comes before it.
   void prefetch_backward(ModuleState& state);
   /// A parameter has its gradient in the pass that runs.
