@@ -149,7 +149,7 @@ hero_tree_test("a project has the library among its sources" install
                 ${PROJECT_SOURCE_DIR}/tests/install/subproject ${CMAKE_CXX_COMPILER}
                 ${CMAKE_CURRENT_BINARY_DIR}/subproject)
 set_tests_properties("install: a project has the library among its sources"
-                     PROPERTIES RESOURCE_LOCK tree SKIP_RETURN_CODE 77)
+                     PROPERTIES RESOURCE_LOCK tree SKIP_RETURN_CODE 77 COST 100)
 
 hero_tree_test("Debian packages install, serve a program, and are removed" install
                 ${PROJECT_SOURCE_DIR}/tests/install/packages ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER}
