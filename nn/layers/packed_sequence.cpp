@@ -4,7 +4,8 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops.h>
-#include <hero/nn/packed_sequence.h>
+#include <hero/core/checked.h>
+#include <hero/nn/layers/packed_checks.h>
 
 namespace hero::nn {
 
@@ -39,6 +40,45 @@ std::vector<int64_t> lengths_of(const char* what, const Tensor& lengths) {
 }
 
 }  // namespace
+
+void check_packed(const char* what, const PackedSequence& packed, const Tensor& data) {
+  constexpr auto kAdvice = "; make packed sequences with pack_padded_sequence()";
+  const std::vector<int64_t>&sizes = packed.batch_sizes, &sorted = packed.sorted_indices,
+        &unsorted = packed.unsorted_indices;
+  check(data.defined() && !sizes.empty(), what, ": the packed sequences are empty", kAdvice);
+  check(data.ndim() > 0, what, ": the packed data has no dimension", kAdvice);
+  const auto count = [](const std::vector<int64_t>& list) {
+    return static_cast<int64_t>(list.size());
+  };
+  const int64_t N = sizes[0], rows = data.size(0);
+  int64_t sum = 0;
+  for (size_t t = 0; t < sizes.size(); ++t) {
+    check(sizes[t] > 0, what, ": batch_sizes[", t, "] is ", sizes[t], ", and not positive",
+          kAdvice);
+    check(t == 0 || sizes[t] <= sizes[t - 1], what, ": batch_sizes[", t, "] is ", sizes[t],
+          " and follows ", sizes[t == 0 ? 0 : t - 1], ", but sequences only end from step to step",
+          kAdvice);
+    check(sizes[t] <= rows - sum, what, ": batch_sizes have more rows than the packed data, which ",
+          "has ", rows, kAdvice);
+    sum += sizes[t];
+  }
+  check(sum == rows, what, ": batch_sizes have ", sum, " rows, and the packed data ", rows,
+        kAdvice);
+  check(count(sorted) == N && count(unsorted) == N, what, ": ", count(sorted),
+        " sorted_indices and ", count(unsorted), " unsorted_indices for ", N, " sequences",
+        kAdvice);
+  std::vector<bool> seen(sorted.size());
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const int64_t at = sorted[i];
+    check(at >= 0 && at < N, what, ": sorted_indices[", i, "] is ", at, ", outside [0, ", N, ")",
+          kAdvice);
+    check(!seen[static_cast<size_t>(at)], what, ": sorted_indices has ", at, " twice", kAdvice);
+    seen[static_cast<size_t>(at)] = true;
+    check(unsorted[static_cast<size_t>(at)] == static_cast<int64_t>(i), what, ": unsorted_indices[",
+          at, "] is ", unsorted[static_cast<size_t>(at)], ", but sequence ", at, " is number ", i,
+          " in sorted_indices", kAdvice);
+  }
+}
 
 PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<int64_t>& lengths,
                                     const PackOptions& options) {
@@ -86,13 +126,19 @@ PackedSequence pack_sequence(const std::vector<Tensor>& sequences, bool enforce_
 }
 
 PaddedSequences pad_packed_sequence(const PackedSequence& packed, const PadOptions& options) {
+  constexpr auto kOp = "pad_packed_sequence";
+  check_packed(kOp, packed, packed.data);
   const auto longest = static_cast<int64_t>(packed.batch_sizes.size());
   const auto N = static_cast<int64_t>(packed.sorted_indices.size());
   const int64_t T = options.total_length.value_or(longest);
   check(T >= longest, "pad_packed_sequence: total_length ", T, " is less than the longest length ",
         longest);
-  Shape shape{T * N};
-  for (int i = 1; i < packed.data.ndim(); ++i) shape.push_back(packed.data.size(i));
+  core::Checked elements = core::Checked{kOp, T} * N;
+  Shape shape{elements.value};
+  for (int i = 1; i < packed.data.ndim(); ++i) {
+    shape.push_back(packed.data.size(i));
+    elements = elements * packed.data.size(i);
+  }
   const Tensor padding = full(shape, options.padding_value,
                               {.dtype = packed.data.dtype(), .device = packed.data.device()});
   const Tensor filled =

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <hero/autograd/creation.h>
+#include <hero/nn/layers/packed_checks.h>
 #include <hero/nn/recurrent.h>
 
 namespace hero::nn {
@@ -81,6 +82,8 @@ LSTMResult Recurrent::run_all_packed(const Tensor& data, const PackedSequence& l
                                      const LstmState& given) {
   check(data.ndim() == 2 && data.size(1) == input_size_, kind_, ": packed data is ", data.shape(),
         "; the layer takes [.., ", input_size_, "]");
+  check(data.size(0) == like.data.size(0), kind_, ": a hook made ", data.size(0), " rows of ",
+        like.data.size(0), " rows of packed data");
   const auto N = static_cast<int64_t>(like.sorted_indices.size());
   const auto first_of = [&](const char* name, const Tensor& state) {
     const Shape shape{static_cast<int64_t>(parameters_.size()), N, size_of(name)};
@@ -111,8 +114,7 @@ LSTMResult Recurrent::run_all_packed(const Tensor& data, const PackedSequence& l
 }
 
 PackedLSTMResult Recurrent::run_packed(const PackedSequence& x, const LstmState& first) {
-  check(x.data.defined() && !x.batch_sizes.empty(), kind_,
-        ": the packed sequences are empty; make them with pack_padded_sequence()");
+  check_packed(kind_, x, x.data);
   Tensors inputs{x.data};
   if (first.h.defined()) inputs.push_back(first.h);
   if (first.c.defined()) inputs.push_back(first.c);

@@ -1,4 +1,7 @@
 // Sequences of different lengths, and recurrent layers over them, against PyTorch.
+#include <functional>
+#include <string>
+
 #include "nn/golden/golden_case.h"
 #include "support/catch.h"
 
@@ -104,4 +107,70 @@ TEST_CASE("lengths and states that do not fit packed sequences are refused") {
   CHECK_THROWS_WITH(
       nn::pad_sequence({zeros({2, 3}), zeros({4, 2})}),
       ContainsSubstring("sequence 1 is float32 [4, 2], and sequence 0 float32 [2, 3]"));
+}
+
+TEST_CASE("packed sequences made or changed by hand are checked where they are taken") {
+  const nn::PackedSequence good = nn::pack_padded_sequence(rand({3, 4, 2}), {1, 3, 2, 3});
+  REQUIRE(good.batch_sizes == std::vector<int64_t>{4, 3, 2});
+  REQUIRE(good.sorted_indices == std::vector<int64_t>{1, 3, 2, 0});
+  nn::RNN rnn(2, 3);
+  nn::GRU gru(2, 3, {.bidirectional = true});
+  nn::LSTM lstm(2, 3);
+  const auto refused = [&](const std::function<void(nn::PackedSequence&)>& change,
+                           const std::string& text) {
+    nn::PackedSequence packed = good;
+    change(packed);
+    CHECK_THROWS_WITH(nn::pad_packed_sequence(packed),
+                      ContainsSubstring("pad_packed_sequence: " + text));
+    CHECK_THROWS_WITH(rnn(packed), ContainsSubstring("RNN: " + text));
+    CHECK_THROWS_WITH(gru(packed), ContainsSubstring("GRU: " + text));
+    CHECK_THROWS_WITH(gru(packed, zeros({2, 4, 3})), ContainsSubstring("GRU: " + text));
+    CHECK_THROWS_WITH(lstm(packed), ContainsSubstring("LSTM: " + text));
+  };
+  const auto sizes = [&](const std::vector<int64_t>& list, const std::string& text) {
+    refused([&](auto& packed) { packed.batch_sizes = list; }, text);
+  };
+  sizes({}, "the packed sequences are empty");
+  sizes({2, 3, 4}, "batch_sizes[1] is 3 and follows 2, but sequences only end from step to step");
+  sizes({4, 3, 2, 0}, "batch_sizes[3] is 0, and not positive");
+  sizes({4, -3, 8}, "batch_sizes[1] is -3, and not positive");
+  sizes({4, 3}, "batch_sizes have 7 rows, and the packed data 9");
+  sizes({4, 4, 2}, "batch_sizes have more rows than the packed data, which has 9");
+  sizes({INT64_MAX, INT64_MAX, 11}, "batch_sizes have more rows than the packed data");
+  sizes({3, 3, 3}, "4 sorted_indices and 4 unsorted_indices for 3 sequences");
+  const auto sorted = [&](const std::vector<int64_t>& list, const std::string& text) {
+    refused([&](auto& packed) { packed.sorted_indices = list; }, text);
+  };
+  sorted({}, "0 sorted_indices and 4 unsorted_indices for 4 sequences");
+  sorted({1, 3, 2, 4}, "sorted_indices[3] is 4, outside [0, 4)");
+  sorted({1, 3, 2, -1}, "sorted_indices[3] is -1, outside [0, 4)");
+  sorted({1, 3, 2, 1}, "sorted_indices has 1 twice");
+  const auto unsorted = [&](const std::vector<int64_t>& list, const std::string& text) {
+    refused([&](auto& packed) { packed.unsorted_indices = list; }, text);
+  };
+  unsorted({0}, "4 sorted_indices and 1 unsorted_indices for 4 sequences");
+  unsorted({0, 1, 2, INT64_MAX}, "unsorted_indices[1] is 1, but sequence 1 is number 0");
+  unsorted({3, 0, 2, INT64_MAX}, "unsorted_indices[3] is 9223372036854775807");
+  refused([](auto& packed) { packed.data = Tensor(); }, "the packed sequences are empty");
+  refused([](auto& packed) { packed.data = tensor(1.0F); }, "the packed data has no dimension");
+  refused(
+      [](auto& packed) {
+        packed.data = zeros({8, 2});
+      },
+      "batch_sizes have more rows than the packed data, which has 8");
+  CHECK_THROWS_WITH(
+      nn::pad_packed_sequence(good, {.total_length = INT64_MAX}),
+      ContainsSubstring("pad_packed_sequence: 9223372036854775807 * 4 does not fit into 64 bits"));
+  CHECK_THROWS_WITH(nn::pad_packed_sequence(good, {.total_length = (int64_t{1} << 62) + 3}),
+                    ContainsSubstring("pad_packed_sequence: 4611686018427387907 * 4 does not"));
+  CHECK_THROWS_WITH(nn::pad_packed_sequence(good, {.total_length = -1}),
+                    ContainsSubstring("total_length -1 is less than the longest length 3"));
+}
+
+TEST_CASE("a hook of a recurrent layer that changes the rows of packed data is refused") {
+  nn::GRU gru(2, 3);
+  const auto handle = gru.register_forward_pre_hook(
+      [](nn::Module&, const nn::Tensors& in) -> nn::Tensors { return {in[0].slice(0, 0, 8)}; });
+  CHECK_THROWS_WITH(gru(nn::pack_padded_sequence(rand({3, 4, 2}), {1, 3, 2, 3})),
+                    ContainsSubstring("GRU: a hook made 8 rows of 9 rows of packed data"));
 }
