@@ -2,6 +2,7 @@
 // integration of the densities; for the multivariate normal see Duchi, "Derivations for linear
 // algebra and optimization", 2007.
 #include <cmath>
+#include <memory>
 #include <numbers>
 
 #include <hero/autograd/math_ops.h>
@@ -20,6 +21,10 @@ Tensor of(const Normal& p, const Normal& q) {
 }
 
 Tensor of(const LogNormal& p, const LogNormal& q) { return of(p.base, q.base); }
+
+Tensor of(const HalfCauchy& p, const HalfCauchy& q) {
+  return log(square(p.scale + q.scale)) - log(4 * p.scale * q.scale);
+}
 
 Tensor of(const HalfNormal& p, const HalfNormal& q) {
   const Tensor ratio = p.scale / q.scale;
@@ -150,13 +155,27 @@ Tensor of(const Independent& p, const Independent& q) {
   return sum_last(kl_divergence(*p.base, *q.base), static_cast<int>(p.dims));
 }
 
-Tensor of(const TransformedDistribution& p, const TransformedDistribution& q) {
-  bool same = p.transforms.size() == q.transforms.size();
+bool same_transforms(const TransformedDistribution& p, const TransformedDistribution& q) {
+  bool same = p.transforms.size() == q.transforms.size() && p.event_shape() == q.event_shape();
   for (size_t i = 0; same && i < p.transforms.size(); ++i) {
     same = p.transforms[i]->same_as(*q.transforms[i]);
   }
-  check(same, "kl_divergence: the two distributions are transformed in different ways");
-  return kl_divergence(*p.base, *q.base);
+  return same;
+}
+
+// The dimensions that are a batch of the base and an event of what it is transformed to are summed.
+Tensor of_bases(const TransformedDistribution& p, const TransformedDistribution& q) {
+  const auto summed = [](const TransformedDistribution& d) {
+    return d.base->batch_shape().size() - d.batch_shape().size();
+  };
+  if (summed(p) != summed(q)) return {};
+  return sum_last(kl_divergence(*p.base, *q.base), summed(p));
+}
+
+Tensor of(const TransformedDistribution& p, const TransformedDistribution& q) {
+  check(same_transforms(p, q),
+        "kl_divergence: the two distributions are transformed in different ways");
+  return of_bases(p, q);
 }
 
 Tensor of(const InverseGamma& p, const InverseGamma& q) { return of(p.base, q.base); }
@@ -319,6 +338,7 @@ constexpr Tensor (*kPairs[])(const Distribution&, const Distribution&) = {
     kAlike<Normal>,
     kAlike<LogNormal>,
     kAlike<HalfNormal>,
+    kAlike<HalfCauchy>,
     kAlike<Uniform>,
     kAlike<Exponential>,
     kAlike<MultivariateNormal>,
@@ -373,12 +393,51 @@ constexpr Tensor (*kPairs[])(const Distribution&, const Distribution&) = {
     try_pair<Normal, Laplace>,
 };
 
+// The distribution as transforms of another one, as PyTorch defines it; null for others.
+std::shared_ptr<const TransformedDistribution> as_transformed(const Distribution& p) {
+  const auto made = [](const auto& base, const auto&... transforms) {
+    return std::make_shared<const TransformedDistribution>(base, transforms...);
+  };
+  if (const auto* d = dynamic_cast<const TransformedDistribution*>(&p)) {
+    return std::make_shared<const TransformedDistribution>(*d);
+  }
+  if (const auto* d = dynamic_cast<const LogNormal*>(&p)) return made(d->base, ExpTransform());
+  if (const auto* d = dynamic_cast<const InverseGamma*>(&p)) {
+    return made(d->base, PowerTransform(-1.0));
+  }
+  if (const auto* d = dynamic_cast<const LogisticNormal*>(&p)) {
+    return made(d->base, StickBreakingTransform());
+  }
+  if (const auto* d = dynamic_cast<const Pareto*>(&p)) {
+    return made(Exponential(d->alpha), ExpTransform(),
+                AffineTransform(zeros_like(d->scale), d->scale));
+  }
+  if (const auto* d = dynamic_cast<const Weibull*>(&p)) {
+    return made(Exponential(ones_like(d->scale)), PowerTransform(1 / d->concentration),
+                AffineTransform(zeros_like(d->scale), d->scale));
+  }
+  if (const auto* d = dynamic_cast<const Kumaraswamy*>(&p)) {
+    const Tensor one = ones_like(d->concentration0);
+    return made(Uniform(zeros_like(one), one), PowerTransform(1 / d->concentration0),
+                AffineTransform(one, -one), PowerTransform(1 / d->concentration1));
+  }
+  return nullptr;
+}
+
+// Two distributions with the same transforms have the divergence of their bases.
+Tensor by_transforms(const Distribution& p, const Distribution& q) {
+  const auto first = as_transformed(p), second = as_transformed(q);
+  const bool same = first != nullptr && second != nullptr && same_transforms(*first, *second);
+  return same ? of_bases(*first, *second) : Tensor();
+}
+
 }  // namespace
 
 Tensor kl_divergence(const Distribution& p, const Distribution& q) {
   for (const auto pair : kPairs) {
     if (const Tensor result = pair(p, q); result.defined()) return result;
   }
+  if (const Tensor result = by_transforms(p, q); result.defined()) return result;
   if (const Tensor result = infinite(p, q); result.defined()) return result;
   fail("kl_divergence: there is no formula for ", p.name(), " and ", q.name());
 }

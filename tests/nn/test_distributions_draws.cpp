@@ -397,3 +397,42 @@ TEST_CASE("divergences of different kinds are integrals of the densities") {
   check_pair(steep, other, 12.0);
   CHECK(kl_divergence(Uniform(at(-1.0), at(1.0)), exponential).item() == HUGE_VAL);
 }
+
+TEST_CASE("distributions with the same transforms have the divergence of their bases") {
+  const auto at = [](double value) { return full({}, value, {.dtype = kFloat64}); };
+  const auto near = [](const Tensor& found, double wanted) {
+    CHECK(found.shape() == Shape{});
+    CHECK(std::fabs(found.item() - wanted) < 1e-12);
+  };
+  // log((2 + 0.5)^2 / (4 * 2 * 0.5))
+  near(kl_divergence(HalfCauchy(at(2.0)), HalfCauchy(at(0.5))), std::log(1.5625));
+  const Normal p(at(0.5), at(1.0)), q(at(-0.5), at(2.0));
+  const double normals = 0.5 * (0.25 + 0.25 - 1) + std::log(2.0);
+  const TransformedDistribution exp_p(p, ExpTransform()), exp_q(q, ExpTransform());
+  const LogNormal log_p(at(0.5), at(1.0)), log_q(at(-0.5), at(2.0));
+  near(kl_divergence(log_p, log_q), normals);
+  near(kl_divergence(log_p, exp_q), normals);
+  near(kl_divergence(exp_p, log_q), normals);
+  // A base with a batch of which the transform makes an event.
+  const Tensor locs = tensor({0.5, 0.0}, {.dtype = kFloat64});
+  const Tensor q_locs = tensor({-0.5, 0.0}, {.dtype = kFloat64});
+  const Tensor q_scales = tensor({2.0, 1.0}, {.dtype = kFloat64});
+  const Normal many(locs, ones_like(locs)), q_many(q_locs, q_scales);
+  const LogisticNormal logistic(locs, ones_like(locs)), q_logistic(q_locs, q_scales);
+  const TransformedDistribution stick(many, StickBreakingTransform());
+  near(kl_divergence(logistic, q_logistic), normals);
+  near(kl_divergence(stick, q_logistic), normals);
+  near(kl_divergence(stick, TransformedDistribution(q_many, StickBreakingTransform())), normals);
+  const Gamma g(at(2.0), at(3.0)), h(at(1.5), at(1.0));
+  near(kl_divergence(InverseGamma(at(2.0), at(3.0)),
+                     TransformedDistribution(h, PowerTransform(-1.0))),
+       kl_divergence(g, h).item());
+  near(kl_divergence(Weibull(at(2.0), at(3.0)), Weibull(at(2.0), at(3.0))), 0.0);
+  near(kl_divergence(Kumaraswamy(at(2.0), at(3.0)), Kumaraswamy(at(2.0), at(3.0))), 0.0);
+  CHECK_THROWS_WITH(kl_divergence(Weibull(at(2.0), at(3.0)), Weibull(at(2.0), at(1.0))),
+                    ContainsSubstring("no formula for Weibull and Weibull"));
+  CHECK_THROWS_WITH(kl_divergence(HalfNormal(at(2.0)), HalfCauchy(at(2.0))),
+                    ContainsSubstring("no formula for HalfNormal and HalfCauchy"));
+  CHECK_THROWS_WITH(kl_divergence(log_p, logistic),
+                    ContainsSubstring("no formula for LogNormal and LogisticNormal"));
+}
