@@ -94,6 +94,7 @@ class SafetensorsReader {
 
  private:
   struct File;
+  const File& file() const;
   std::unique_ptr<File> file_;
 };
 

@@ -105,10 +105,13 @@ class ModuleListOf : public Module {
         adopt(std::to_string(list_.size()), std::make_unique<N>(std::forward<N>(module)))));
   }
   /// The number of modules.
-  size_t size() const { return list_.size(); }
+  size_t size() const {
+    check_not_moved();
+    return list_.size();
+  }
   /// The module at position i. Throws an Error if there is none.
   M& operator[](size_t i) {
-    check(i < list_.size(), "ModuleList: no module ", i, " of ", list_.size());
+    check(i < size(), "ModuleList: no module ", i, " of ", list_.size());
     return *list_[i];
   }
 
@@ -127,7 +130,10 @@ class ModuleListOf : public Module {
    private:
     M* const* at_;
   };
-  Iterator begin() const { return Iterator(list_.data()); }
+  Iterator begin() const {
+    check_not_moved();
+    return Iterator(list_.data());
+  }
   Iterator end() const { return Iterator(list_.data() + list_.size()); }
 
  private:
@@ -188,7 +194,10 @@ class ParameterList : public Module {
   /// valid.
   Tensor& append(const Tensor& value);
   /// The number of parameters.
-  size_t size() const { return list_.size(); }
+  size_t size() const {
+    check_not_moved();
+    return list_.size();
+  }
   /// The parameter at position i. Throws an Error if there is none.
   Tensor& operator[](size_t i);
 
@@ -206,7 +215,10 @@ class ParameterDict : public Module {
   /// True if there is a parameter of this name.
   bool contains(const std::string& name) const;
   /// The number of parameters.
-  size_t size() const { return list_.size(); }
+  size_t size() const {
+    check_not_moved();
+    return list_.size();
+  }
 
  private:
   std::vector<std::pair<std::string, Tensor*>> list_;

@@ -75,6 +75,8 @@ class KeyValueCache {
   struct Layer {
     Tensor k, v;  // [B, G, capacity, D]
   };
+  // An Error before the first begin(), and where the cache was moved from.
+  void check_begun() const;
   int64_t capacity_;
   int64_t T_ = 0;
   std::vector<int64_t> read_;    // of each row; of one where all are alike

@@ -88,6 +88,7 @@ concept TakesOptions = requires {
 
 /// The base class of all networks and layers. Names, order and behaviour are those of
 /// torch.nn.Module. A module cannot be copied; it can be moved as long as nothing refers to it.
+/// What is done to a module that was moved from is an Error until another one is moved into it.
 /// \snippet test_examples_networks.cpp Module
 class Module {
  public:
@@ -296,6 +297,11 @@ class Module {
   /// True if the module needs only this rank's boxes of parameters that are cut into boxes
   /// (Partition::boxes); other modules need whole parameters.
   virtual bool computes_with_boxes() const { return false; }
+  /// Throws an Error if the module was moved from.
+  void check_not_moved() const {
+    if (moved_from_) [[unlikely]]
+      fail_moved();
+  }
   /// Makes has_hooks_for_values() true from now on, so that no parent computes this module's work.
   void set_called_alone(bool value) { called_alone_ = value; }
   /// Runs a forward pass of several tensors with the hooks around it.
@@ -344,8 +350,10 @@ class Module {
   // What stands in this module's place: its replacement, or itself.
   Module& current() { return replacement_ ? replacement_->current() : *this; }
   const Module& current() const { return replacement_ ? replacement_->current() : *this; }
-  // An Error where a parameter of its own is a shard, with which nothing can be computed.
+  // An Error where a parameter of its own is a shard, with which nothing can be computed, and where
+  // the module was moved from.
   void check_whole() const;
+  [[noreturn]] void fail_moved() const;
   Tensors run_around(const Tensors& inputs, const Forward& body, bool fused);
   Stream stream_of(const std::string& name);
   Tensor& add_slot(Slot slot);
@@ -364,6 +372,7 @@ class Module {
   std::unique_ptr<Module> replacement_;                    // see replace()
   std::shared_ptr<Hooks> hooks_;  // shared only as that needs no complete type
   bool called_alone_ = false;
+  bool moved_from_ = false;
   mutable bool training_ = true;  // read and written as an atomic: see training()
 
   friend class ModuleWriter;

@@ -29,6 +29,8 @@ class Accumulator {
   /// Makes an accumulator for these parameters, which are leaves of floating dtype. It is empty at
   /// first.
   explicit Accumulator(std::vector<Tensor> parameters);
+  Accumulator(const Accumulator&) = delete;  // two would take the same gradients
+  Accumulator& operator=(const Accumulator&) = delete;
 
   /// Adds the parameters' present gradients and takes them away: afterwards the parameters have
   /// none. A parameter without a gradient adds nothing.

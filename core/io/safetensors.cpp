@@ -218,8 +218,14 @@ SafetensorsReader::SafetensorsReader(const std::string& path)
 SafetensorsReader::~SafetensorsReader() = default;
 SafetensorsReader::SafetensorsReader(SafetensorsReader&&) noexcept = default;
 
+const SafetensorsReader::File& SafetensorsReader::file() const {
+  check(file_ != nullptr,
+        "safetensors: the reader was moved from; use the one that it was moved into");
+  return *file_;
+}
+
 const std::vector<Entry>& SafetensorsReader::entries() const {
-  return file_->opened.header.entries;
+  return file().opened.header.entries;
 }
 
 std::vector<std::string> SafetensorsReader::names() const {
@@ -228,7 +234,7 @@ std::vector<std::string> SafetensorsReader::names() const {
   return names;
 }
 
-const Metadata& SafetensorsReader::metadata() const { return file_->opened.header.metadata; }
+const Metadata& SafetensorsReader::metadata() const { return file().opened.header.metadata; }
 
 bool SafetensorsReader::contains(std::string_view name) const {
   return std::any_of(entries().begin(), entries().end(),
@@ -237,12 +243,13 @@ bool SafetensorsReader::contains(std::string_view name) const {
 
 Array SafetensorsReader::load(std::string_view name) const {
   for (const Entry& entry : entries()) {
-    if (entry.name == name) return read_array(Source(file_->input), file_->opened, entry);
+    if (entry.name == name) return read_array(Source(file().input), file().opened, entry);
   }
   fail_missing(name, entries());
 }
 
 void SafetensorsReader::read(const Entry& entry, int64_t first, const Array& target) const {
+  const File& from = file();
   const int64_t elements = entry.shape.numel();
   check(target.dtype() == entry.dtype && target.is_contiguous() && first >= 0 &&
             first <= elements && target.numel() <= elements - first,
@@ -251,7 +258,7 @@ void SafetensorsReader::read(const Entry& entry, int64_t first, const Array& tar
   if (target.numel() == 0) return;
   const bool here = target.device().type == DeviceType::cpu;
   const Array read = here ? target : Array::empty(target.shape(), target.dtype());
-  read_elements(Source(file_->input), file_->opened, entry, first, read);
+  read_elements(Source(from.input), from.opened, entry, first, read);
   if (!here) backend(target.device()).copy(read, target);
 }
 

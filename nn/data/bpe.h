@@ -36,6 +36,8 @@ enum class SpecialTokens {
 /// several threads may call encode() at once.
 class BPETokenizer : public Tokenizer {
  public:
+  BPETokenizer(const BPETokenizer&) = default;  // what is moved from stays whole
+  BPETokenizer& operator=(const BPETokenizer&) = default;
   /// Learns merges from a text. Each merges the pair that then occurs most often; of equally
   /// frequent pairs, the one with the smaller left token, then the smaller right token. The result
   /// depends only on the text. Tokens 0 to 255 are the bytes, in GPT-2's order.

@@ -102,7 +102,10 @@ TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(t
   }
 }
 
-int64_t TensorDataset::size() const { return tensors_[0].size(0); }
+int64_t TensorDataset::size() const {
+  check(!tensors_.empty(), "tensor_dataset: it was moved from; use the one that it was moved into");
+  return tensors_[0].size(0);
+}
 
 Example TensorDataset::get(int64_t index) const {
   check_index("tensor_dataset", index);
@@ -192,6 +195,11 @@ StackDataset::StackDataset(std::vector<AnyDataset> datasets) : datasets_(std::mo
   }
 }
 
+int64_t StackDataset::size() const {
+  check(!datasets_.empty(), "stack_dataset: it was moved from; use the one that it was moved into");
+  return datasets_[0]->size();
+}
+
 namespace {
 
 // The fields of what each dataset gives, one after the other.
@@ -213,12 +221,24 @@ Example StackDataset::get(int64_t index) const {
 }
 
 Example StackDataset::get_batch(std::span<const int64_t> indices) const {
+  for (const int64_t index : indices) check_index("stack_dataset", index);
   return side_by_side(datasets_, [&](const Dataset& one) { return one.get_batch(indices); });
 }
 
 MapDataset::MapDataset(AnyDataset dataset, Function function)
     : dataset_(std::move(dataset)), function_(std::move(function)) {
   check(static_cast<bool>(function_), "map_dataset: the function is empty");
+}
+
+int64_t MapDataset::size() const {
+  check(static_cast<bool>(function_),
+        "map_dataset: it was moved from; use the one that it was moved into");
+  return dataset_->size();
+}
+
+Example MapDataset::get(int64_t index) const {
+  check_index("map_dataset", index);
+  return function_(dataset_->get(index));
 }
 
 std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<int64_t>& lengths,

@@ -34,9 +34,12 @@ class Dataset {
 };
 
 /// A shared handle to a dataset of any kind, which is passed by value wherever a dataset is kept.
-/// The datasets of this library are cheap to copy; move your own in if a copy is expensive.
+/// The datasets of this library are cheap to copy; move your own in if a copy is expensive. A
+/// handle that was moved from still refers to its dataset.
 class AnyDataset {
  public:
+  AnyDataset(const AnyDataset&) = default;
+  AnyDataset& operator=(const AnyDataset&) = default;
   /// Takes the dataset.
   template <std::derived_from<Dataset> D>
   AnyDataset(D dataset) : dataset_(std::make_shared<const D>(std::move(dataset))) {}
@@ -68,6 +71,8 @@ class Subset : public Dataset {
  public:
   /// Makes a subset. Throws an Error for an index outside of the dataset.
   Subset(AnyDataset dataset, std::vector<int64_t> indices);
+  Subset(const Subset&) = default;  // what is moved from stays whole
+  Subset& operator=(const Subset&) = default;
   int64_t size() const override { return static_cast<int64_t>(indices_->size()); }
   Example get(int64_t index) const override;
   Example get_batch(std::span<const int64_t> indices) const override;
@@ -105,7 +110,7 @@ class StackDataset : public Dataset {
  public:
   /// Puts the datasets side by side. Throws an Error unless there are some, of one size.
   explicit StackDataset(std::vector<AnyDataset> datasets);
-  int64_t size() const override { return datasets_[0]->size(); }
+  int64_t size() const override;
   Example get(int64_t index) const override;
   Example get_batch(std::span<const int64_t> indices) const override;
 
@@ -122,8 +127,8 @@ class MapDataset : public Dataset {
   using Function = std::function<Example(const Example& sample)>;
   /// Makes a dataset of the function's results, which are computed whenever they are asked for.
   MapDataset(AnyDataset dataset, Function function);
-  int64_t size() const override { return dataset_->size(); }
-  Example get(int64_t index) const override { return function_(dataset_->get(index)); }
+  int64_t size() const override;
+  Example get(int64_t index) const override;
 
  private:
   AnyDataset dataset_;

@@ -10,7 +10,11 @@ namespace hero::nn::data {
 IterableDataset::Samples ChainDataset::samples() const {
   return [rest = datasets_, at = size_t{0}, now = Samples()]() mutable -> std::optional<Example> {
     for (; at < rest.size(); ++at, now = {}) {
-      if (!now) now = rest[at]->samples();
+      if (!now) {
+        now = rest[at]->samples();
+        check(static_cast<bool>(now), "chain_dataset: samples() of dataset ", at,
+              " returned nothing");
+      }
       if (std::optional<Example> sample = now()) return sample;
     }
     return std::nullopt;
@@ -31,8 +35,14 @@ IterableLoader::IterableLoader(AnyIterable dataset, const IterableLoaderOptions&
         "iterable_loader: batch_size is not positive: ", options.batch_size);
 }
 
+IterableLoader::State& IterableLoader::state() const {
+  check(state_ != nullptr,
+        "iterable_loader: it was moved from; use the one that it was moved into");
+  return *state_;
+}
+
 IterableLoader::Iterator IterableLoader::begin() {
-  State& s = *state_;
+  State& s = state();
   if (s.begun) s.epoch += 1;
   const int64_t skipped = s.begun ? 0 : s.batch;
   s.begun = true;
@@ -43,25 +53,33 @@ IterableLoader::Iterator IterableLoader::begin() {
 }
 
 std::vector<core::NamedArray> IterableLoader::state_dict() const {
-  return {{"epoch", Array::full({}, state_->epoch, kInt64)},
-          {"batch", Array::full({}, state_->batch, kInt64)}};
+  return {{"epoch", Array::full({}, state().epoch, kInt64)},
+          {"batch", Array::full({}, state().batch, kInt64)}};
 }
 
 void IterableLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
+  State& s = this->state();
   const int64_t epoch = state_number("iterable_loader", state, "epoch");
   const int64_t batch = state_number("iterable_loader", state, "batch");
   check(epoch >= 0 && batch >= 0, "iterable_loader: the state stands at batch ", batch,
         " in epoch ", epoch);
-  state_->epoch = epoch;
-  state_->batch = batch;
-  state_->begun = false;
+  s.epoch = epoch;
+  s.batch = batch;
+  s.begun = false;
 }
 
 IterableLoader::Iterator::Iterator(std::shared_ptr<State> state)
     : state_(std::move(state)),
       number_(++state_->passes),
       epoch_(state_->epoch),
-      samples_(state_->dataset->samples()) {}
+      samples_(state_->dataset->samples()) {
+  check(static_cast<bool>(samples_), "iterable_loader: samples() of the dataset returned nothing");
+}
+
+const Example& IterableLoader::Iterator::operator*() const {
+  check(static_cast<bool>(samples_), "iterable_loader: the pass is at its end");
+  return current_;
+}
 
 IterableLoader::Iterator& IterableLoader::Iterator::operator++() {
   check(static_cast<bool>(samples_), "iterable_loader: the pass is at its end");

@@ -24,9 +24,12 @@ class IterableDataset {
   virtual Samples samples() const = 0;
 };
 
-/// A shared handle to such a dataset of any kind, which is passed by value.
+/// A shared handle to such a dataset of any kind, which is passed by value. A handle that was moved
+/// from still refers to its dataset.
 class AnyIterable {
  public:
+  AnyIterable(const AnyIterable&) = default;
+  AnyIterable& operator=(const AnyIterable&) = default;
   /// Takes the dataset.
   template <std::derived_from<IterableDataset> D>
   AnyIterable(D dataset) : dataset_(std::make_shared<const D>(std::move(dataset))) {}
@@ -81,6 +84,7 @@ class IterableLoader {
 
  private:
   struct State;
+  State& state() const;
   std::shared_ptr<State> state_;
 };
 
@@ -89,8 +93,8 @@ class IterableLoader::Iterator {
  public:
   using value_type = Example;
   using difference_type = std::ptrdiff_t;
-  const Example& operator*() const { return current_; }
-  const Example* operator->() const { return &current_; }
+  const Example& operator*() const;
+  const Example* operator->() const { return &**this; }
   Iterator& operator++();
   void operator++(int) { ++*this; }
   friend bool operator==(const Iterator& it, End) { return !it.samples_; }

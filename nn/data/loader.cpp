@@ -105,61 +105,69 @@ DataLoader::DataLoader(AnyDataset dataset, const DataLoaderOptions& options)
 DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;
 
-int64_t DataLoader::size() const { return state_->batches(); }
+DataLoader::State& DataLoader::state() const {
+  check(state_ != nullptr, "data_loader: it was moved from; use the one that it was moved into");
+  return *state_;
+}
+
+int64_t DataLoader::size() const { return state().batches(); }
 
 int64_t DataLoader::epoch() const {
-  return state_->position ? state_->position->epoch : state_->sampler().epoch();
+  State& s = state();
+  return s.position ? s.position->epoch : s.sampler().epoch();
 }
 
 void DataLoader::set_epoch(int64_t epoch) {
-  state_->sampler().set_epoch(epoch);
-  state_->position.reset();
-  state_->resumes = false;
+  State& s = state();
+  s.sampler().set_epoch(epoch);
+  s.position.reset();
+  s.resumes = false;
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  Sampler& sampler = state_->sampler();
+  State& s = state();
+  Sampler& sampler = s.sampler();
   int64_t first = 0;
-  if (std::exchange(state_->resumes, false)) {
-    check(sampler.epoch() == state_->position->epoch,
-          "data_loader: the loaded state stands in epoch ", state_->position->epoch,
-          ", the sampler was set to ", sampler.epoch(),
+  if (std::exchange(s.resumes, false)) {
+    check(sampler.epoch() == s.position->epoch, "data_loader: the loaded state stands in epoch ",
+          s.position->epoch, ", the sampler was set to ", sampler.epoch(),
           "; set_epoch() of the loader starts another epoch");
-    first = state_->position->batch;
+    first = s.position->batch;
   }
-  PassPlan plan{.dataset = state_->dataset,
-                .collate = state_->options.collate,
+  PassPlan plan{.dataset = s.dataset,
+                .collate = s.options.collate,
                 .order = sampler.indices(),
-                .batch_size = state_->options.batch_size,
-                .batches = state_->batches(),
-                .seed = state_->options.seed,
+                .batch_size = s.options.batch_size,
+                .batches = s.batches(),
+                .seed = s.options.seed,
                 .epoch = sampler.epoch(),
                 .ledger = &current_ledger(),
                 .share = sampler.share()};
   // the loader's own samplers give no index twice
-  if (state_->options.sampler != nullptr) plan.repeats = repeats_of(plan.order, plan.share);
+  if (s.options.sampler != nullptr) plan.repeats = repeats_of(plan.order, plan.share);
   sampler.set_epoch(plan.epoch + 1);
-  state_->position = {plan.epoch, first};
+  s.position = {plan.epoch, first};
   Iterator it(std::make_unique<Iterator::Pass>(state_, std::move(plan), first));
   ++it;
   return it;
 }
 
 std::vector<core::NamedArray> DataLoader::state_dict() const {
+  State& s = this->state();
   const auto number = [](int64_t value) { return Array::full({}, value, kInt64); };
-  const State::Position at =
-      state_->position.value_or(State::Position{state_->sampler().epoch(), 0});
+  const State::Position at = s.position.value_or(State::Position{s.sampler().epoch(), 0});
   std::vector<core::NamedArray> state{{"epoch", number(at.epoch)},
-                                      {"batch", number(at.batch * state_->turns().ranks)}};
-  for (const auto& [name, value] : state_->identity()) state.push_back({name, number(value)});
+                                      {"batch", number(at.batch * s.turns().ranks)}};
+  for (const auto& [name, value] : s.identity()) state.push_back({name, number(value)});
   return state;
 }
 
 void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
+  State& s = this->state();
   const auto number = [&](const std::string& name) {
     return state_number("data_loader", state, name);
   };
-  for (const auto& [name, value] : state_->identity()) {
+  for (const auto& [name, value] : s.identity()) {
     const int64_t saved = number(name);
     check(saved == value, "data_loader: the state is of a loader with ", name, " ", saved,
           ", this one has ", value,
@@ -167,7 +175,7 @@ void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
                               "DistributedSampler)"
                             : "");
   }
-  const int64_t taken = number("batch"), ranks = state_->turns().ranks;
+  const int64_t taken = number("batch"), ranks = s.turns().ranks;
   check(
       taken % ranks == 0, "data_loader: the state stands behind ", taken,
       " batches of the order, of which ", ranks,
@@ -176,9 +184,9 @@ void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
   check(at.epoch >= 0 && at.epoch < INT64_MAX && at.batch >= 0 && at.batch <= size(),
         "data_loader: the state stands at batch ", at.batch, " of ", size(), " in epoch ",
         at.epoch);
-  state_->sampler().set_epoch(at.epoch);
-  state_->position = at;
-  state_->resumes = true;
+  s.sampler().set_epoch(at.epoch);
+  s.position = at;
+  s.resumes = true;
 }
 
 DataLoader::Iterator::Iterator(std::unique_ptr<Pass> pass) : pass_(std::move(pass)) {}

@@ -75,6 +75,7 @@ class DataLoader {
 
  private:
   struct State;
+  State& state() const;
   std::shared_ptr<State> state_;
 };
 

@@ -85,6 +85,8 @@ class SubsetRandomSampler : public Sampler {
   /// Makes a sampler of these indices.
   explicit SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed = 0)
       : subset_(std::move(indices)), seed_(seed) {}
+  SubsetRandomSampler(const SubsetRandomSampler&) = default;  // what is moved from stays whole
+  SubsetRandomSampler& operator=(const SubsetRandomSampler&) = default;
   int64_t size() const override { return static_cast<int64_t>(subset_.size()); }
   std::vector<int64_t> indices() const override;
 
@@ -106,6 +108,8 @@ class WeightedRandomSampler : public Sampler {
   /// Makes a sampler. Throws an Error unless weights are finite, not negative and not all 0.
   WeightedRandomSampler(std::vector<double> weights, int64_t num_samples,
                         const WeightedRandomSamplerOptions& options = {});
+  WeightedRandomSampler(const WeightedRandomSampler&) = default;  // what is moved from stays whole
+  WeightedRandomSampler& operator=(const WeightedRandomSampler&) = default;
   int64_t size() const override { return num_samples_; }
   std::vector<int64_t> indices() const override;
 

@@ -22,6 +22,8 @@ class Tokens {
  public:
   /// Copies the tokens into memory, with 2 bytes each if all are below 2^16.
   explicit Tokens(std::span<const int64_t> tokens);
+  Tokens(const Tokens&) = default;  // what is moved from stays whole
+  Tokens& operator=(const Tokens&) = default;
   /// Opens a file of little-endian tokens: plain as nanoGPT writes them, or with llm.c's header of
   /// 1024 bytes (magic 20240520, 2 bytes a token, or 20240801, 4 bytes), which is checked against
   /// the file's size. Tokens are read from the file whenever they are asked for; if the file has

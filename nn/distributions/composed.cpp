@@ -15,6 +15,13 @@ Shape part_of(const Shape& shape, int begin, int end) {
   return part;
 }
 
+using Shared = std::shared_ptr<const Distribution>;
+
+const Distribution& given(const char* what, const Shared& base) {
+  check(base != nullptr, what, ": the distribution is null");
+  return *base;
+}
+
 Shape batch_left(const Distribution& base, int64_t dims) {
   const Shape& batch = base.batch_shape();
   check(dims >= 0 && dims <= batch.size(), "Independent: ", dims,
@@ -45,7 +52,10 @@ Shape mixed_batch(const Categorical& mixture, const Distribution& components) {
 }  // namespace
 
 Independent::Independent(std::shared_ptr<const Distribution> of, int64_t n)
-    : Distribution(batch_left(*of, n), whole_event(*of, n)), base(std::move(of)), dims(n) {}
+    : Distribution(batch_left(given("Independent", of), n),
+                   whole_event(given("Independent", of), n)),
+      base(std::move(of)),
+      dims(n) {}
 
 Tensor Independent::log_prob(const Tensor& value) const {
   return sum_last(base->log_prob(value), static_cast<int>(dims));
@@ -58,8 +68,11 @@ DrawWithLogProb Independent::rsample_with_log_prob(const Shape& shape) const {
   return {drawn.value, sum_last(drawn.log_prob, static_cast<int>(dims))};
 }
 
-MixtureSameFamily::MixtureSameFamily(const Categorical& m, std::shared_ptr<const Distribution> of)
-    : Distribution(mixed_batch(m, *of), of->event_shape()), mixture(m), components(std::move(of)) {}
+MixtureSameFamily::MixtureSameFamily(const Categorical& m, Shared of)
+    : Distribution(mixed_batch(m, given("MixtureSameFamily", of)),
+                   given("MixtureSameFamily", of).event_shape()),
+      mixture(m),
+      components(std::move(of)) {}
 
 // The mean over components, which are in front of `events` dimensions.
 Tensor MixtureSameFamily::averaged(const Tensor& of_components, int events) const {
@@ -113,6 +126,13 @@ Tensor MixtureSameFamily::draw(const Shape& shape) const {
 
 namespace {
 
+const Distribution& given(const Shared& base, const TransformedDistribution::Transforms& list) {
+  for (const auto& transform : list) {
+    check(transform != nullptr, "TransformedDistribution: a transform is null");
+  }
+  return given("TransformedDistribution", base);
+}
+
 Shape transformed(const Distribution& base, const TransformedDistribution::Transforms& transforms) {
   Shape shape = base.batch_shape();
   for (const int64_t size : base.event_shape()) shape.push_back(size);
@@ -139,7 +159,8 @@ TransformedDistribution::EventDims::EventDims(const Distribution& base,
 
 TransformedDistribution::TransformedDistribution(const std::shared_ptr<const Distribution>& of,
                                                  const Transforms& list)
-    : TransformedDistribution(of, list, EventDims(*of, list), transformed(*of, list)) {}
+    : TransformedDistribution(of, list, EventDims(given(of, list), list),
+                              transformed(given(of, list), list)) {}
 
 TransformedDistribution::TransformedDistribution(std::shared_ptr<const Distribution> of,
                                                  Transforms list, const EventDims& dims,

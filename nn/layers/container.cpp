@@ -37,7 +37,7 @@ Tensor& ParameterList::append(const Tensor& value) {
   return *list_.back();
 }
 Tensor& ParameterList::operator[](size_t i) {
-  check(i < list_.size(), "ParameterList: no parameter ", i, " of ", list_.size());
+  check(i < size(), "ParameterList: no parameter ", i, " of ", list_.size());
   return *list_[i];
 }
 
@@ -46,12 +46,14 @@ Tensor& ParameterDict::insert(const std::string& name, const Tensor& value) {
   return *list_.back().second;
 }
 Tensor& ParameterDict::operator[](const std::string& name) {
+  check_not_moved();
   for (const auto& [each, at] : list_) {
     if (each == name) return *at;
   }
   fail("ParameterDict: no parameter '", name, "'");
 }
 bool ParameterDict::contains(const std::string& name) const {
+  check_not_moved();
   return std::any_of(list_.begin(), list_.end(),
                      [&](const auto& each) { return each.first == name; });
 }

@@ -26,6 +26,7 @@ void KeyValueCache::begin(int64_t T, std::vector<int64_t> counts) {
 }
 
 void KeyValueCache::end() {
+  check_begun();
   const bool even = std::all_of(counts_.begin(), counts_.end(),
                                 [this](int64_t count) { return count == counts_.front(); });
   if (!even && read_.size() == 1) read_.assign(counts_.size(), read_.front());
@@ -36,7 +37,12 @@ void KeyValueCache::clear() { read_.clear(); }
 
 std::span<const int64_t> KeyValueCache::first() const { return read_; }
 
+void KeyValueCache::check_begun() const {
+  check(!read_.empty(), "KeyValueCache: nothing was read; call begin() first");
+}
+
 Tensor KeyValueCache::positions(Device device) const {
+  check_begun();
   const Tensor steps = arange(Scalar(T_), {.device = device});
   if (read_.size() == 1) return steps + read_.front();
   return unsqueeze(tensor(read_).to(device), 1) + steps;
@@ -45,6 +51,7 @@ Tensor KeyValueCache::positions(Device device) const {
 Tensor KeyValueCache::attend(size_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
                              const AttentionOptions& options) {
   const NoGrad no_grad;
+  check_begun();
   check(k.ndim() == 4 && k.size(2) == T_ && k.size(0) == static_cast<int64_t>(counts_.size()),
         "KeyValueCache: keys ", k.shape(), " are not [B, G, T, D] of ", counts_.size(), " rows of ",
         T_, " new tokens");
@@ -80,6 +87,7 @@ Tensor KeyValueCache::attend(size_t layer, const Tensor& q, const Tensor& k, con
 }
 
 Tensor KeyValueCache::last(const Tensor& x) const {
+  check_begun();
   const bool whole =
       std::all_of(counts_.begin(), counts_.end(), [this](int64_t count) { return count == T_; });
   if (whole) return x.select(1, -1);

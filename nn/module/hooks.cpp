@@ -1,6 +1,7 @@
 // Calling a module: its place for messages, and the hooks around forward and backward.
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include <hero/autograd/op.h>
 #include <hero/autograd/partition.h>
@@ -37,6 +38,7 @@ Module::Module(Module&& other) noexcept
       replacement_(std::move(other.replacement_)),
       hooks_(std::move(other.hooks_)),
       called_alone_(other.called_alone_),
+      moved_from_(std::exchange(other.moved_from_, true)),
       training_(other.training_) {
   if (hooks_) hooks_->module = this;
 }
@@ -51,6 +53,7 @@ Module& Module::operator=(Module&& other) noexcept {
   replacement_ = std::move(other.replacement_);
   hooks_ = std::move(other.hooks_);
   called_alone_ = other.called_alone_;
+  moved_from_ = std::exchange(other.moved_from_, true);
   training_ = other.training_;
   if (hooks_) hooks_->module = this;
   return *this;
@@ -209,7 +212,12 @@ void put_end(Tensors& list, End end, bool looked_at) {
 
 }  // namespace
 
+void Module::fail_moved() const {
+  fail(type_name(), ": it was moved from; use the module that it was moved into");
+}
+
 Module::Hooks& Module::hooks() {
+  check_not_moved();
   if (replacement_) return replacement_->hooks();
   if (!hooks_) {
     hooks_ = std::make_shared<Hooks>();
@@ -282,6 +290,7 @@ bool has_all_boxes(const Tensor& leaf, const Partition& part) {
 }  // namespace
 
 void Module::check_whole() const {
+  check_not_moved();
   for (const auto& slot : slots_) {
     const Partition* part = partition(slot->tensor);
     if (part == nullptr) [[likely]]

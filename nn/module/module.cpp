@@ -57,6 +57,7 @@ Tensor Module::forward(const Tensor& /*x*/) {
 }
 
 void Module::check_name(const char* what, const std::string& name) const {
+  check_not_moved();
   if (name.empty() || name.find('.') != std::string::npos) {
     fail(type_name(), ": ", what, " name '", name, "' must be neither empty nor hold a dot");
   }
@@ -185,6 +186,7 @@ Tensor& Module::buffer(const std::string& name, const Tensor& values, Slot::Kind
 
 template <class Visit>
 void Module::visit(const std::string& prefix, Visit&& visit_module) {
+  check_not_moved();
   if (replacement_) return replacement_->visit(prefix, visit_module);
   visit_module(prefix, *this);
   for (const auto& child : children_) child->visit(joined(prefix, child->name_), visit_module);
@@ -192,6 +194,7 @@ void Module::visit(const std::string& prefix, Visit&& visit_module) {
 }
 
 void Module::refer_to(const std::string& name, Module& module) {
+  check_not_moved();
   const auto known = std::find_if(referred_.begin(), referred_.end(),
                                   [&](const auto& other) { return other.first == name; });
   if (known != referred_.end()) {
@@ -249,6 +252,7 @@ Named<Tensor> Module::named_buffers() const {
 Tensors Module::buffers() const { return without_names(named_buffers()); }
 
 Named<Module*> Module::named_children() const {
+  check_not_moved();
   Named<Module*> list;
   for (const auto& child : children_) list.emplace_back(child->name_, &child->current());
   return list;
@@ -311,6 +315,7 @@ class ModuleWriter {
   }
   static std::string text(const Module& given, int depth) {
     const Module& module = given.current();
+    module.check_not_moved();
     const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
     const std::string options = module.extra_repr();
     std::string out = (is_parametrized(module) ? "Parametrized" : "") + module.type_name() + "(";

@@ -189,6 +189,7 @@ void global_unstructured(const std::vector<std::pair<Module*, std::string>>& par
   std::vector<Tensor> masks, sizes;
   std::vector<Shape> shapes;
   for (const auto& [module, name] : parameters) {
+    check(module != nullptr, "global_unstructured: the module of '", name, "' is null");
     const Pruned at("global_unstructured", *module, name);
     masks.push_back(ravel(at.mask));
     sizes.push_back(ravel(abs(at.original)));

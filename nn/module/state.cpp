@@ -46,6 +46,7 @@ void Module::zero_grad(bool set_to_none) {
 }
 
 void Module::apply(const std::function<void(Module&)>& fn) {
+  check_not_moved();
   if (replacement_) return replacement_->apply(fn);
   for (const auto& child : children_) child->apply(fn);
   fn(*this);

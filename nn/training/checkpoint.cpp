@@ -92,7 +92,12 @@ void Checkpointer::hold_lock(FolderLock::Unwritable unwritable) {
                            unwritable);
 }
 
+void Checkpointer::check_not_moved() const {
+  check(!root_.empty(), "checkpoint: it was moved from; use the one that it was moved into");
+}
+
 void Checkpointer::check_name(const std::string& name) const {
+  check_not_moved();
   checkpoints::check_name(name);
   const auto taken = [&](const auto& entries) {
     return std::any_of(entries.begin(), entries.end(),
@@ -134,6 +139,7 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
 }
 
 std::string Checkpointer::folder(int64_t step) const {
+  check_not_moved();
   return root_ + "/" + checkpoints::folder_name(step);
 }
 

@@ -144,6 +144,7 @@ class Checkpointer {
   struct Writing;
 
   void hold_lock(FolderLock::Unwritable unwritable);
+  void check_not_moved() const;
   void check_name(const std::string& name) const;
   void take_numbers(int64_t step, Snapshot& taken) const;
   void begin_writing(int64_t step, const std::string& folder);

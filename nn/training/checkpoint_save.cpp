@@ -166,6 +166,7 @@ void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
 }
 
 void Checkpointer::wait() {
+  check_not_moved();
   const std::shared_ptr<Writing> ended = std::exchange(writing_, nullptr);
   if (!ended) return;
   const std::string error = ended->end();
@@ -173,6 +174,7 @@ void Checkpointer::wait() {
 }
 
 std::vector<int64_t> Checkpointer::steps() const {
+  check_not_moved();
   // What is being renamed could be taken for what a killed process left.
   if (writing_) writing_->finish();
   return checkpoints::complete_steps(root_);
