@@ -136,6 +136,7 @@ void Replica::emit(Event::Kind kind, const Unit& unit) const {
 void Replica::gather(ModuleState& state) {
   for (Unit* unit : state.units) {
     if (!unit->sharded()) continue;
+    declare_writes();
     unit->unshard();
     if (unit->moves()) emit(Event::Kind::gather, *unit);
   }
@@ -223,6 +224,7 @@ nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn:
   if (!again && stale(state)) free(state);
   gather(state);
   wait_unsharded(state);
+  see_values(state);
   const bool begins = !again && first && &state == module_states_.front().get();
   const bool training = modules().front()->training();
   if (begins && grad_enabled()) check_all_known();
@@ -237,6 +239,7 @@ nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn:
 }
 
 nn::Tensors Replica::after_forward(ModuleState& state, size_t module, const nn::Tensors& outputs) {
+  note_writes(state);
   if (recomputing()) return {};
   state.passed[module] = true;
   const bool last = std::all_of(state.passed.begin(), state.passed.end(), std::identity());
@@ -328,6 +331,7 @@ void Replica::reduce(Unit& unit) {
   // One bucket at a time where buckets are freed; where they stay nobody needs to wait. What went
   // home before had the time of one unit's backward.
   schedule_->land();
+  declare_writes();
   declare_first_values();
   if (options_.units.stage >= Stage::gradients) schedule_->advance();
   if (hook_) hand_to_hook(unit);

@@ -186,6 +186,13 @@ class Replica : public Keeper,
     ModuleState* state;
   };
 
+  // A parameter that was frozen when DDP or ZeRO took the module, so that no unit has it.
+  struct Frozen {
+    std::string name;
+    Tensor tensor;
+    uint32_t seen;  // its version when a forward began
+  };
+
   // forward and backward, in the order of a step
   nn::Tensors before_forward(ModuleState& state, size_t module, const nn::Tensors& inputs);
   nn::Tensors after_forward(ModuleState& state, size_t module, const nn::Tensors& outputs);
@@ -199,6 +206,9 @@ class Replica : public Keeper,
   std::shared_ptr<void> end_of_module();
   void check_all_known() const;
   void declare_first_values();
+  void see_values(const ModuleState& state);
+  void note_writes(const ModuleState& state);
+  void declare_writes();
   void watch(Member& member);
   void put_aside();
   void take_back();
@@ -257,7 +267,9 @@ class Replica : public Keeper,
   std::vector<std::unique_ptr<ModuleState>> module_states_;  // the root's first
   std::vector<ParameterEntry> parameters_;                   // of every parameter, by Member::id
   std::unordered_map<const detail::TensorImpl*, size_t> known_;  // their leaves, with the ids
-  std::unordered_set<const nn::Slot*> known_slots_;              // and where the module has them
+  std::vector<Frozen> frozen_;
+  std::string frozen_writes_;                        // of forwards, which no rank was told of yet
+  std::unordered_set<const nn::Slot*> known_slots_;  // and where the module has them
   std::shared_ptr<UnitSchedule> schedule_;
   std::vector<size_t> ready_order_;  // of the first backward, for rebuild_buckets()
   std::unique_ptr<const CommHook> hook_;
@@ -276,6 +288,7 @@ class Replica : public Keeper,
   bool summoned_ = false;
   bool rebuilt_ = false;
   bool joining_ = false;
+  bool wrote_ = false;            // a forward wrote to parameters, which no rank was told of yet
   bool compared_values_ = false;  // those that the ranks began with
   bool shares_groups_ = false;    // with the replica in which it is nested
   int buffer_root_ = 0;           // whose buffers all ranks get

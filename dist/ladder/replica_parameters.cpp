@@ -7,6 +7,7 @@
 #include <hero/core/functions/map.h>
 #include <hero/core/io/crc32c.h>
 #include <hero/dist/ladder/add_up_scope.h>
+#include <hero/dist/ladder/forward_writes.h>
 #include <hero/dist/ladder/replica.h>
 
 namespace hero::dist {
@@ -55,6 +56,7 @@ Tensor Replica::leaf_of(const nn::Slot& slot) const {
 }
 
 void Replica::keep_parameters() {
+  const auto& alone = options_.alone;
   for (const auto& unit : units_) {
     for (Member& member : unit->members()) {
       known_[member.leaf.impl()] = known_[member.full.impl()] = member.id;
@@ -71,6 +73,14 @@ void Replica::keep_parameters() {
         if (replica && !replica->joining_) replica->check_entered(id);
       });
     }
+  }
+  for (const auto& [name, slot] : module().slots()) {
+    const Tensor& tensor = slot->tensor;
+    const bool here = slot->kind == nn::Slot::Kind::parameter && tensor.defined() &&
+                      tensor.numel() > 0 && !known_slots_.contains(slot);
+    if (!here || keeper(tensor) || averager(tensor) || std::count(alone.begin(), alone.end(), name))
+      continue;
+    frozen_.push_back({name, tensor, version_of(tensor)});
   }
   offer_refills();
 }
@@ -125,6 +135,32 @@ void Replica::declare_first_values() {
   char text[64];
   (void)std::snprintf(text, sizeof(text), "begin with parameters of hash %08x", hash);
   same.declare(text);
+}
+
+// See [note: writes in forward].
+void Replica::see_values(const ModuleState& state) {
+  if (&state != module_states_.front().get()) return;
+  for (Frozen& each : frozen_) each.seen = version_of(each.tensor);
+}
+
+void Replica::note_writes(const ModuleState& state) {
+  if (groups_.ranks() == 1) return;
+  for (Unit* unit : state.units) wrote_ = unit->note_writes() || wrote_;
+  if (&state != module_states_.front().get()) return;
+  ForwardWrites writes;
+  for (Frozen& each : frozen_) writes.add(each.name, each.tensor, each.seen);
+  if (writes.empty()) return;
+  frozen_writes_ = writes.text(strategy_name(options_.units.stage), false);
+  wrote_ = true;
+}
+
+void Replica::declare_writes() {
+  if (!std::exchange(wrote_, false)) return;
+  const auto tell = [this](const std::string& writes) {
+    if (!writes.empty()) owners_->declare(writes);
+  };
+  for (const auto& unit : units_) tell(unit->take_writes());
+  tell(std::exchange(frozen_writes_, {}));
 }
 
 // [note: a second derivative] The graph of a gradient that was recorded needs parameters that were

@@ -3,6 +3,7 @@
 
 #include <hero/core/backend.h>
 #include <hero/core/planned_device.h>
+#include <hero/dist/ladder/forward_writes.h>
 #include <hero/dist/ladder/unit.h>
 
 namespace hero::dist {
@@ -46,6 +47,11 @@ Device device_of(const std::vector<Member>& members, const UnitOptions& options)
 }
 
 }  // namespace
+
+const char* strategy_name(Stage stage) {
+  constexpr const char* names[] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3 or fully_shard()"};
+  return names[static_cast<int>(stage)];
+}
 
 Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
            const std::shared_ptr<GroupOwners>& owners)
@@ -341,13 +347,31 @@ void Unit::wait_unsharded() {
     state_ = State::unsharded;
   }
   check_slots();
+  if (options_.stage == Stage::none) {
+    for (Member& member : members_) member.seen = version_of(member.full);
+  }
   if (state_ == State::sharded || options_.stage == Stage::none) return;
   take_over();
   for (Member& member : members_) {
+    member.seen = version_of(member.full);
     member.trains = member.leaf.requires_grad();
     member.full.requires_grad_(member.trains);
     for (nn::Slot* slot : member.slots) slot->tensor = member.full;
   }
+}
+
+// [note: writes in forward] A module may write to its parameters in forward, as an Embedding does
+// with max_norm. Ranks compute with parts of the batch, so what they write may differ: each says
+// with its next collective what it has written, by a hash, and where that is not the same on all of
+// them every rank gets an Error. Without a write this is a comparison of two numbers. Members whose
+// memory is one row have one version, so that nobody can tell which of them was written.
+bool Unit::note_writes() {
+  if (options_.stage != Stage::none && state_ != State::unsharded) return false;
+  ForwardWrites writes;
+  for (Member& member : members_) writes.add(member.name, member.full, member.seen);
+  if (!writes.empty())
+    writes_ = writes.text(strategy_name(options_.stage), options_.stage != Stage::none);
+  return !writes.empty();
 }
 
 // [note: whole parameters that a program changed] While the module shows whole parameters a program
@@ -363,7 +387,8 @@ void Unit::take_over() {
       member.leaf.requires_grad_(member.full.requires_grad());
     }
   }
-  if (!owns_storage_ || full_.storage().version() == full_version_) return;
+  const bool is_row = !owns_storage_ && !is_apart();  // shards are slices of what was written
+  if (is_row || full_.storage().version() == full_version_) return;
   full_version_ = full_.storage().version();
   const bool exact = shard_.dtype() == full_.dtype() && !options_.quantize.weights;
   check(exact, "fully_shard: parameters of unit '", name_,

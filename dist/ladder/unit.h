@@ -27,6 +27,8 @@ namespace hero::dist {
 
 /// What is cut into shards; each stage cuts what the one before it cuts, and one thing more.
 enum class Stage : uint8_t { none, optimizer, gradients, parameters };
+/// What users call it.
+const char* strategy_name(Stage stage);
 
 /// The name of the unit of the sharded module itself.
 inline constexpr std::string_view kRoot = "root";
@@ -80,6 +82,7 @@ struct Member {
   Tensor aside = {};    ///< Stage::none: the mean that leaf.grad() was before this pass
   Array partial = {};   ///< this rank's part of its group's sums that the replicas wait for
   Tensor shown = {};    ///< what the module shows while all parameters are summoned
+  uint32_t seen = 0;    ///< the version of the storage of `full` when a forward began
 };
 
 /// Elements of one parameter, and who holds them: numbers in the whole world.
@@ -146,6 +149,10 @@ class Unit {
   /// Lets the module see whole parameters in `row`, in their order.
   void show(const Array& row);
   void show_shards();
+  /// Notes what a forward wrote to the whole parameters since wait_unsharded(); true if it did.
+  bool note_writes();
+  /// What was noted, in words and with a hash of the values that are there now; empty: nothing.
+  std::string take_writes() { return std::exchange(writes_, {}); }
   /// All parameters change dtype and device, their gradients with them; only while sharded.
   void convert(DType dtype, Device device);
   /// Of the gathered row.
@@ -271,6 +278,7 @@ class Unit {
   std::unique_ptr<Home> home_;      // of shard_, where it lies apart from full_; or null
   std::unique_ptr<DiskHome> disk_;  // of shard_, where it lies in a file; or null
   std::vector<std::pair<Member*, Array>> landing_;  // gradients on their way home
+  std::string writes_;                              // of forwards, which no rank was told of yet
 };
 
 }  // namespace hero::dist
