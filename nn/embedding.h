@@ -11,8 +11,8 @@ namespace hero::nn {
 struct EmbeddingOptions {
   /// A row that starts at zero and gets no gradient; negative numbers count from the end.
   std::optional<int64_t> padding_idx = {};
-  /// Rows that are looked up are first scaled down, in place, to at most this norm. Ranks that share
-  /// the table and shorten other rows get an Error.
+  /// Rows that are looked up are first scaled down, in place, to at most this norm. Ranks that
+  /// share the table and shorten other rows get an Error.
   std::optional<double> max_norm = {};
   double norm_type = 2.0;  ///< the p of the p-norm that max_norm limits
   /// Divide the gradient of a row by the number of times that x names it.
@@ -41,8 +41,8 @@ class Embedding : public Module {
 
 /// Options of EmbeddingBag.
 struct EmbeddingBagOptions {
-  /// Rows that are looked up are first scaled down, in place, to at most this norm. Ranks that share
-  /// the table and shorten other rows get an Error.
+  /// Rows that are looked up are first scaled down, in place, to at most this norm. Ranks that
+  /// share the table and shorten other rows get an Error.
   std::optional<double> max_norm = {};
   double norm_type = 2.0;            ///< the p of the p-norm that max_norm limits
   BagMode mode = BagMode::mean;      ///< what a bag gives
