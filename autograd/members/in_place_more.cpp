@@ -2,6 +2,9 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/in_place_by_copy.h>
 #include <hero/autograd/shape_ops.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/overlap.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
@@ -151,8 +154,24 @@ const Tensor& InPlaceMembers::addcdiv_(const Tensor& a, const Tensor& b, Scalar 
                 [&] { return hero::addcdiv(self(), a, b, value); });
 }
 const Tensor& InPlaceMembers::masked_fill_(const Tensor& mask, Scalar value) const {
-  return become("masked_fill_", self(), wants("masked_fill_", mask),
-                [&] { return hero::masked_fill(self(), mask, value); });
+  return detail::write_in_place(
+      "masked_fill_", self(), wants("masked_fill_", mask),
+      [&] { return hero::masked_fill(self(), mask, value); },
+      [&](const Array& array) {
+        const bool fits_there =
+            mask.defined() && mask.dtype() == kBool && mask.device() == array.device() &&
+            fits(value, array.dtype()) &&
+            broadcast_shapes("masked_fill_", array.shape(), mask.shape()) == array.shape();
+        if (!fits_there || &mask.array().storage() == &array.storage()) {
+          const NoGrad no_grad;
+          return detail::overwrite("masked_fill_", array,
+                                   hero::masked_fill(self(), mask, value).array());
+        }
+        core::check_no_overlap("masked_fill_", array);
+        const Scalar number = cut_to(value, array.dtype());
+        core::map_into<core::kernels::Where>(array, mask.array(), number, array);
+        array.storage().bump_version();
+      });
 }
 const Tensor& InPlaceMembers::masked_fill_(const Tensor& mask, const Tensor& value) const {
   return become("masked_fill_", self(), wants("masked_fill_", mask) || wants("masked_fill_", value),

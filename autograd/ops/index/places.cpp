@@ -97,8 +97,8 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar valu
   check_vector("index_fill", index);
   const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
   const Tensor places = ravel(counted("index_fill", index, size));
-  const Tensor none = zeros({size}, {.dtype = kInt64, .device = x.device()});
-  const Tensor hit = scatter(none, 0, places, ones_like(places)) > 0;
+  const TensorOptions flag{.dtype = kBool, .device = x.device()};
+  const Tensor hit = scatter(zeros({size}, flag), 0, places, ones(places.shape(), flag));
   if (x.ndim() == 0) return masked_fill(x, reshape(hit, {}), value);
   Shape along = Shape::filled(x.ndim(), 1);
   along[axis] = size;
@@ -141,6 +141,7 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) 
 }
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
+  const detail::Named named("masked_scatter", {"x", x}, {"mask", mask}, {"src", src});
   detail::check_defined("masked_scatter", {{"x", x}, {"mask", mask}, {"src", src}});
   check(mask.dtype() == kBool, "masked_scatter: the mask is ", mask.dtype(),
         "; compare it to get bool");
@@ -148,7 +149,10 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   const Shape shape = broadcast_shapes("masked_scatter", x.shape(), mask.shape());
   const Tensor wide = expand(mask, shape);
   const Tensor place = ravel(cumsum(ravel(wide).to(kInt64), 0)) - 1;
-  const int64_t wanted = place.numel() == 0 ? 0 : place[-1].item<int64_t>() + 1;
+  // On meta it is not known how many are; the result has the same shape.
+  const int64_t wanted = place.numel() == 0       ? 0
+                         : mask.device() == kMeta ? src.numel()
+                                                  : place[-1].item<int64_t>() + 1;
   check(src.numel() >= wanted, "masked_scatter: src has ", src.numel(), " elements for ", wanted,
         " places");
   if (wanted == 0) {  // src keeps its place in the graph, with a gradient of zeros

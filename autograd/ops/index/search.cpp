@@ -206,9 +206,17 @@ Tensor counts_of(int64_t n, int64_t size, const Bin& bin) {
   return Tensor(counts);
 }
 
+// How often each of the numbers below `size` is in x, read as it lies.
+template <class T>
+Tensor counts_of_each(const Array& x, int64_t size) {
+  const T* number = x.numel() > 0 ? x.data<T>() : nullptr;
+  return counts_of(x.numel(), size, [=](int64_t i) { return static_cast<int64_t>(number[i]); });
+}
+
 }  // namespace
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+  const detail::Named named("bincount", {"x", x});
   detail::check_defined("bincount", {{"x", x}});
   const NoGrad no_grad;
   check(x.ndim() == 1, "bincount: needs a vector: got shape ", x.shape());
@@ -216,21 +224,22 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   check(minlength >= 0, "bincount: minlength is negative: ", minlength);
   check(!weights.defined() || weights.shape() == x.shape(), "bincount: weights of shape ",
         weights.defined() ? weights.shape() : Shape(), " for ", x.numel(), " numbers");
-  const Tensor numbers = x.to(kInt64);
   int64_t size = minlength;
   if (x.numel() > 0) {
-    const int64_t least = min(numbers).item<int64_t>();
+    const int64_t least = min(x.detach()).item<int64_t>();
     check(least >= 0, "bincount: ", least, " is negative");
-    const int64_t most = max(numbers).item<int64_t>();
+    const int64_t most = max(x.detach()).item<int64_t>();
     check(most < std::numeric_limits<int64_t>::max(), "bincount: ", most,
           " is too large: there is a count for each number up to it");
     size = std::max(size, most + 1);
   }
   if (!weights.defined() && x.device() == kCpu) {
-    const core::Array dense = numbers.array().contiguous();
-    const int64_t* number = dense.numel() > 0 ? dense.data<int64_t>() : nullptr;
-    return counts_of(dense.numel(), size, [=](int64_t i) { return number[i]; });
+    const core::Array dense = x.array().contiguous();
+    if (dense.dtype() == kUInt8) return counts_of_each<uint8_t>(dense, size);
+    if (dense.dtype() == kInt32) return counts_of_each<int32_t>(dense, size);
+    return counts_of_each<int64_t>(dense.to(kInt64), size);
   }
+  const Tensor numbers = x.to(kInt64);
   DType dtype = kInt64;
   if (weights.defined()) dtype = weights.dtype() == kFloat32 ? kFloat32 : kFloat64;
   const Tensor added = weights.defined() ? weights.detach().to(dtype) : ones_like(numbers);
@@ -246,6 +255,7 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
   check(low <= high && std::isfinite(low) && std::isfinite(high), "histc: no range from ", low,
         " to ", high);
   const Tensor flat = ravel(x.detach());
+  if (x.device() == kMeta) return zeros({bins}, {.dtype = x.dtype(), .device = kMeta});
   if (low == high && flat.numel() > 0) {
     low = min(flat).item();
     high = max(flat).item();
@@ -285,6 +295,10 @@ std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape) {
   detail::check_defined("unravel_index", {{"x", x}});
   check(!is_floating(x.dtype()) && x.dtype() != kBool, "unravel_index: indices are ", x.dtype(),
         "; they must be integers");
+  for (const int64_t size : shape) {
+    check(size > 0 || (size == 0 && x.numel() == 0), "unravel_index: shape ", shape,
+          size < 0 ? " has a negative size" : " has no elements, and there are indices");
+  }
   std::vector<Tensor> places(static_cast<size_t>(shape.size()));
   Tensor left = x.to(kInt64);
   for (int i = shape.size() - 1; i >= 0; --i) {

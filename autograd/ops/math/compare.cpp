@@ -114,6 +114,7 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool e
 }
 
 bool equal(const Tensor& a, const Tensor& b) {
+  const detail::Named named("equal", {"a", a}, {"b", b});
   detail::check_defined("equal", {{"a", a}, {"b", b}});
   return a.shape() == b.shape() && all(a == b).item<bool>();
 }

@@ -211,7 +211,20 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
       dims[0] == shape.size() - 1 && left.dtype() == right.dtype() && is_floating(left.dtype());
   const Tensor products =
       by_rows ? detail::sum_of_products(left, right, 1) : sum(left * right, dims);
-  return products / (length(left) * length(right));
+  const Tensor lengths = length(left) * length(right);
+  // Where a product leaves the range, those of vectors of length 1 do not. The host can look.
+  if (a.device() == kCpu && is_floating(lengths.dtype())) {
+    const NoGrad no_grad;
+    const Tensor fits = logical_and(isfinite(products), isfinite(lengths));
+    if (!all(fits).item<bool>()) {
+      const EnableGrad recording;
+      const auto unit = [&](const Tensor& x) {
+        return x / clamp(norm(x, 2.0, dims, true), eps, std::nullopt);
+      };
+      return sum(unit(left) * unit(right), dims);
+    }
+  }
+  return products / lengths;
 }
 
 }  // namespace hero

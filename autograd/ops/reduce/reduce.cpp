@@ -1,4 +1,7 @@
 // Reductions to the largest, the smallest, the product.
+#include <algorithm>
+#include <cmath>
+
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
@@ -126,22 +129,40 @@ Tensor lost_zeros(const Tensor& others, const Tensor& factors) {
   return logical_and(logical_and(isnan(others), has_zero), all(isfinite(factors), {-1}, true));
 }
 
+// The product over dimensions. Where a product of float32 or one on the way to it left the range,
+// that in float64 may not have; the host can look.
+Array product(const Array& x, const Dims& dims, KeepDims keep_dims) {
+  const Array y = core::reduce(ReduceKind::prod, x, dims, keep_dims);
+  if (x.dtype() != kFloat32 || x.device() != kCpu) return y;
+  const auto* value = y.numel() > 0 ? y.data<float>() : nullptr;
+  const auto holds = [](float each) { return std::isnormal(each); };
+  if (std::all_of(value, value + y.numel(), holds)) return y;
+  const Array wide = core::reduce(ReduceKind::prod, x.to(kFloat64), dims, keep_dims).to(kFloat32);
+  return wide;
+}
+
 // The product along the last dimension. The derivative by one factor is the product of the others,
 // from running products of both sides: no division, so zeros are no exception.
 struct Prod : Op {
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "prod"; }
-  Array forward(const Array& x) { return core::reduce(ReduceKind::prod, x, {-1}); }
+  Array forward(const Array& x) { return product(x, {-1}, KeepDims::no); }
   Grads backward(const Tensor& g) override {
-    const Tensor x = input(0);
-    if (x.numel() == 0) return {zeros_like(x)};
-    if (!grad_enabled()) return {Tensor(without_graph(x.array(), g.array()))};
+    // float64 holds products of float32 that float32 does not.
+    if (input(0).dtype() == kFloat32) {
+      return {slopes(input(0).to(kFloat64), g.to(kFloat64)).to(kFloat32)};
+    }
+    return {slopes(input(0), g)};
+  }
+  static Tensor slopes(const Tensor& x, const Tensor& g) {
+    if (x.numel() == 0) return zeros_like(x);
+    if (!grad_enabled()) return Tensor(without_graph(x.array(), g.array()));
     // Before element i, and after it: everything moves by one and 1 moves in.
     const Tensor before = cumprod(pad(x, {1, -1}, PadMode::constant, 1.0), -1);
     const Tensor after =
         flip(cumprod(flip(pad(x, {-1, 1}, PadMode::constant, 1.0), {-1}), -1), {-1});
     const Tensor lost = lost_zeros(before * after, x);
-    return {unsqueeze(g, -1) * (where(lost, 0, before) * where(lost, 0, after))};
+    return unsqueeze(g, -1) * (where(lost, 0, before) * where(lost, 0, after));
   }
   // The same numbers. Both products go through the same memory, one place ahead of each element.
   static Array without_graph(const Array& x, const Array& g) {
@@ -171,7 +192,7 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
   detail::check_defined("prod", {{"x", x}});
   const Dims axes = normalize_dims("prod", dims, x.ndim());
   if (!x.requires_grad() || !grad_enabled()) {
-    return Tensor(core::reduce(ReduceKind::prod, x.array(), axes, keep(keepdim)));
+    return Tensor(product(x.array(), axes, keep(keepdim)));
   }
   if (detail::any_half(x)) {
     return detail::in_float32("prod", {x},

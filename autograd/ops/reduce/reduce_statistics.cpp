@@ -209,7 +209,14 @@ struct Norm : Op {
     }
     const Tensor no_norm = y == 0.0;
     const Tensor safe_y = masked_fill(y, no_norm, 1.0);
-    if (p == 2.0) return {x * masked_fill(gy / safe_y, no_norm, 0.0)};
+    if (p == 2.0) {
+      // The reciprocal of a norm may be out of range where the quotient is not. The host can look.
+      constexpr double kLeast = 1e-30;
+      if (x.device() == kCpu && any(logical_and(y<kLeast, y> 0.0)).item<bool>()) {
+        return {x / safe_y * masked_fill(gy, no_norm, 0.0)};
+      }
+      return {x * masked_fill(gy / safe_y, no_norm, 0.0)};
+    }
     const Tensor none = x == 0.0;
     if (std::abs(p - 1.0) > 1.0) {
       // Powers of |x| and of y leave the range where those of their quotient, at most 1 for p > 2

@@ -72,18 +72,38 @@ struct Cumprod : Op {
   }
   Grads backward(const Tensor& g) override {
     if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
-    const Tensor before = moved(output(), dim, 1, 1.0);
-    const Tensor after = record(Recurrence(dim, Direction::backward), input(0), g);
-    return {where(lost_zeros(before, after), 0, before) * after};
+    if (input(0).dtype() != kFloat32) return {gradient(input(0), output(), g)};
+    // float64 holds products of float32 that float32 does not.
+    const Tensor x = input(0).to(kFloat64);
+    return {gradient(x, record(Cumprod(dim), x), g.to(kFloat64)).to(kFloat32)};
   }
 
  private:
-  // Where the derivative is 0 though what comes before the factor left the range: no result depends
-  // on the factor, or a factor before it is 0, which makes NaN of the infinite product before that.
-  Tensor lost_zeros(const Tensor& before, const Tensor& after) const {
+  Tensor gradient(const Tensor& x, const Tensor& y, const Tensor& g) const {
+    const Tensor before = moved(y, dim, 1, 1.0), after = weighed(x, g);
+    const Tensor lost = lost_numbers(before, after, x, g);
+    const Tensor slopes = where(lost, 0, before) * where(lost, 0, after);
+    if (x.device() == kCpu && !any(lost.detach()).item<bool>()) return slopes;
+    // What a factor may still reach ends at the first zero behind it.
+    const Tensor zero = x == 0.0, zeros = cumsum(zero.to(kInt64), dim);
+    const auto within = [&](const Tensor& reached) {
+      const Tensor found = before * weighed(where(reached, x, 0), where(reached, g, 0));
+      return where(isnan(found), 0, found);  // no result depends on the factor
+    };
+    const Tensor none_yet = zeros == 0, first = logical_and(zero, zeros == 1);
+    const Tensor of_first = where(first, within(zeros <= 1), 0);
+    return where(lost, where(none_yet, within(none_yet), of_first), slopes);
+  }
+  // r of the derivative.
+  Tensor weighed(const Tensor& x, const Tensor& g) const {
+    return record(Recurrence(dim, Direction::backward), x, g);
+  }
+  // Where products that left the range were multiplied by 0, though all numbers are finite.
+  Tensor lost_numbers(const Tensor& before, const Tensor& after, const Tensor& x,
+                      const Tensor& g) const {
     const NoGrad no_grad;
-    const Tensor no_result = logical_and(isinf(before), after == 0.0);
-    return logical_and(logical_or(isnan(before), no_result), all(isfinite(input(0)), {dim}, true));
+    const Tensor finite = all(logical_and(isfinite(x), isfinite(g)), {dim}, true);
+    return logical_and(isnan(before * after), finite);
   }
 };
 

@@ -192,6 +192,7 @@ Tensor rot90(const Tensor& x, int64_t k, const Dims& dims) {
 }
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim) {
+  const detail::Named named("repeat_interleave", {"x", x}, {"repeats", repeats});
   detail::check_defined("repeat_interleave", {{"x", x}, {"repeats", repeats}});
   if (!dim) return repeat_interleave(ravel(x), repeats, 0);
   const Tensor source = atleast_1d(x);

@@ -25,7 +25,11 @@ struct Lengths {
 Tensor padded_targets(const Tensor& targets, const Lengths& lengths, int64_t blank) {
   const int64_t samples = lengths.target.numel();
   const Tensor labels = targets.detach().to(kInt64);
-  const int64_t longest = samples == 0 ? 0 : max(lengths.target).item<int64_t>();
+  // On meta no length is known, but none changes the shape of a result.
+  const bool is_known = targets.device() != kMeta;
+  const int64_t longest = samples == 0 ? 0
+                          : is_known   ? max(lengths.target).item<int64_t>()
+                                       : targets.size(-1);
   const Tensor column = arange(longest, TensorOptions{.device = targets.device()});
   const Tensor inside = column < unsqueeze(lengths.target, 1);
   if (targets.ndim() == 2) {
@@ -33,12 +37,19 @@ Tensor padded_targets(const Tensor& targets, const Lengths& lengths, int64_t bla
           targets.shape(), " for ", samples, " samples of at most ", longest, " labels");
     return where(inside, slice(labels, 1, 0, longest), blank);
   }
-  check(targets.numel() == sum(lengths.target).item<int64_t>(), "ctc_loss: ", targets.numel(),
-        " labels are not what target_lengths add up to");
+  check(!is_known || targets.numel() == sum(lengths.target).item<int64_t>(),
+        "ctc_loss: ", targets.numel(), " labels are not what target_lengths add up to");
   const Tensor starts = cumsum(lengths.target, 0) - lengths.target;
   const Tensor place = where(inside, unsqueeze(starts, 1) + column, 0);
   if (labels.numel() == 0) return full({samples, longest}, blank, {.device = targets.device()});
   return where(inside, take(labels, place), blank);
+}
+
+void check_labels(const Tensor& labels, int64_t classes) {
+  if (labels.device() == kMeta || labels.numel() == 0) return;
+  const auto least = min(labels).item<int64_t>(), most = max(labels).item<int64_t>();
+  check(least >= 0 && most < classes, "ctc_loss: target ", least < 0 ? least : most,
+        " is none of the ", classes, " classes");
 }
 
 // The states' classes [N, L].
@@ -74,7 +85,10 @@ Tensor log_alignments(const Tensor& log_probs, const Tensor& states, const Lengt
   const Tensor last = unsqueeze(lengths.target * 2, 1);
   const Tensor on_blank = gather(alpha, 1, last);
   const Tensor on_label = where(last == 0, kNothing, gather(alpha, 1, clamp(last - 1, 0, {})));
-  return squeeze(logaddexp(on_blank, on_label), 1);
+  // Without any step there is one alignment, of no target.
+  const Tensor unread =
+      full_like(alpha.select(1, 0), kNothing).masked_fill(lengths.target == 0, 0.0);
+  return where(lengths.input == 0, unread, squeeze(logaddexp(on_blank, on_label), 1));
 }
 
 void check_lengths(const Tensor& log_probs, const Lengths& lengths) {
@@ -82,16 +96,14 @@ void check_lengths(const Tensor& log_probs, const Lengths& lengths) {
   for (const Tensor& length : {lengths.input, lengths.target}) {
     check(length.numel() == samples, "ctc_loss: ", length.numel(), " lengths for ", samples,
           " samples");
-    if (samples == 0) continue;
+    if (samples == 0 || length.device() == kMeta) continue;
     const auto least = min(length).item<int64_t>();
     check(least >= 0, "ctc_loss: a length is negative: ", least);
   }
-  if (samples == 0) return;
+  if (samples == 0 || lengths.input.device() == kMeta) return;
   const auto longest = max(lengths.input).item<int64_t>();
   check(longest <= log_probs.size(0), "ctc_loss: an input length is ", longest, ", more than the ",
         log_probs.size(0), " steps");
-  check(min(lengths.input).item<int64_t>() >= 1,
-        "ctc_loss: an input length is 0; there must be a step");
 }
 
 }  // namespace
@@ -123,7 +135,9 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
   const Lengths lengths{ravel(input_lengths.detach().to(kInt64)),
                         ravel(target_lengths.detach().to(kInt64))};
   check_lengths(log_probs, lengths);
-  const Tensor states = states_of(padded_targets(targets, lengths, o.blank), o.blank);
+  const Tensor labels = padded_targets(targets, lengths, o.blank);
+  check_labels(labels, log_probs.size(2));
+  const Tensor states = states_of(labels, o.blank);
   const Tensor total = log_alignments(log_probs, states, lengths, o.blank);
   const Tensor impossible = total <= kNothing * 0.5;
   const double infinity = o.zero_infinity ? 0.0 : std::numeric_limits<double>::infinity();

@@ -22,6 +22,9 @@ Tensor power_pooled(const char* op, const Tensor& x, double p, double count, Ave
     return detail::in_float32(
         op, {x}, [=](const auto& in) { return power_pooled(op, in[0], p, count, average); });
   }
+  // float64 holds the powers of float32 that float32 does not, for exponents up to 8.
+  if (x.dtype() == kFloat32)
+    return power_pooled(op, x.to(kFloat64), p, count, average).to(kFloat32);
   const Tensor means = average(pow(x, p));
   const Tensor some = means != 0;
   return where(some, pow(where(some, means, 1) * count, 1.0 / p), 0);

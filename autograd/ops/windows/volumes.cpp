@@ -340,7 +340,7 @@ std::vector<int64_t> same_padding(const char* op, const Tensor& weight,
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               int64_t dilation, int64_t groups) {
-  const detail::Named named("conv1d", {"x", x}, {"weight", weight}, {"bias", bias});
+  const detail::Named named("conv1d", {"x", x}, {"weight", weight});
   detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv1d(same ? pad(x, same_padding("conv1d", weight, {dilation})) : x, weight, bias,
@@ -348,7 +348,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Padding
 }
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               Pair dilation, int64_t groups) {
-  const detail::Named named("conv2d", {"x", x}, {"weight", weight}, {"bias", bias});
+  const detail::Named named("conv2d", {"x", x}, {"weight", weight});
   detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv2d(same ? pad(x, same_padding("conv2d", weight, {dilation[0], dilation[1]})) : x,
@@ -356,7 +356,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Padding
 }
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               Triple dilation, int64_t groups) {
-  const detail::Named named("conv3d", {"x", x}, {"weight", weight}, {"bias", bias});
+  const detail::Named named("conv3d", {"x", x}, {"weight", weight});
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv3d(
