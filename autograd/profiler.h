@@ -59,7 +59,9 @@ struct ProfileTableOptions {
   ProfileBy by = ProfileBy::operation;  ///< what each line stands for
   int rows = 20;  ///< largest number of lines; the other rows are added up in one
   int depth = 0;  ///< by module: length of paths, in names ("h.0" has 2); 0: all
-  /// Flops per second of the device; if given, there is a column with the share.
+  /// Flops per second of the device. If given, there are two columns with the shares of it: MFU
+  /// (model flops utilisation) without what checkpoints compute again, and HFU (hardware flops
+  /// utilisation) with it. The flops of all kernels count.
   double peak_flops = 0.0;
 };
 

@@ -155,7 +155,12 @@ int64_t disk_share(const PlanRequest& request);
 double seconds_bound(const PlanRequest& request, const Strategy& strategy);
 /// Flops of the model in a step, forward and backward, of all ranks together: 6 for each weight and
 /// token, 6 C T a block and token for causal attention, without what checkpoints compute again.
+/// Divided by the time of a step and the peak of all ranks this is the MFU, the model flops
+/// utilisation.
 double model_flops(const PlanRequest& request);
+/// Flops that the ranks compute in a step: those of the model and, where blocks are checkpointed,
+/// a second forward of all blocks. They give the HFU, the hardware flops utilisation.
+double hardware_flops(const PlanRequest& request, const Strategy& strategy);
 
 /// Runs two steps of a strategy on meta, one rank of each stage, and plays the second one on the
 /// cluster. Where there are many micro-batches it does so for two smaller numbers of them and goes

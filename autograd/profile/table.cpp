@@ -1,6 +1,8 @@
 // Tables of a profile.
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <tuple>
 
 #include <hero/autograd/profiler.h>
 #include <hero/core/error.h>
@@ -59,10 +61,11 @@ struct Columns {
 
   Line heads() const {
     Line line = {"self time", "share", "calls", "flops", "bytes", "GFLOP/s", "GB/s"};
-    if (peak_flops > 0.0) line.push_back("MFU");
+    if (peak_flops > 0.0) line.insert(line.end(), {"MFU", "HFU"});
     return line;
   }
-  Line of(const ProfileRow& row) const {
+  // `recomputed`: how many of the row's flops a checkpoint computed again.
+  Line of(const ProfileRow& row, int64_t recomputed) const {
     const double s = row.self_seconds;
     const auto rate = [&](int64_t count) {
       return count == 0 || s <= 0.0 ? "-" : print("%.2f", static_cast<double>(count) / s * 1e-9);
@@ -75,8 +78,10 @@ struct Columns {
                  rate(row.flops),
                  rate(row.bytes)};
     if (peak_flops > 0.0) {
-      const double part = s > 0.0 ? static_cast<double>(row.flops) / s / peak_flops : 0.0;
-      line.push_back(row.flops == 0 ? "-" : print("%.1f%%", 100.0 * part));
+      for (const int64_t flops : {row.flops - recomputed, row.flops}) {
+        const double part = s > 0.0 ? static_cast<double>(flops) / s / peak_flops : 0.0;
+        line.push_back(flops == 0 ? "-" : print("%.1f%%", 100.0 * part));
+      }
     }
     return line;
   }
@@ -87,6 +92,23 @@ void add_up(ProfileRow& sum, const ProfileRow& row) {
   sum.self_seconds += row.self_seconds;
   sum.flops += row.flops;
   sum.bytes += row.bytes;
+}
+
+// Of the flops of each line: those of operations that checkpoints ran again.
+std::vector<int64_t> recomputed_flops(const Profile& profile, const std::vector<ProfileRow>& lines,
+                                      const ProfileTableOptions& options) {
+  Profile again;
+  for (const ProfileRow& row : profile.rows) {
+    if (row.phase == ProfilePhase::recompute) again.rows.push_back(row);
+  }
+  using Key = std::tuple<std::string, std::string, ProfilePhase>;
+  std::map<Key, int64_t> found;
+  for (const ProfileRow& row : again.sums(options.by, options.depth)) {
+    found[{row.name, row.module, row.phase}] = row.flops;
+  }
+  std::vector<int64_t> flops;
+  for (const ProfileRow& row : lines) flops.push_back(found[{row.name, row.module, row.phase}]);
+  return flops;
 }
 
 std::string sums_table(const Profile& profile, const ProfileTableOptions& options) {
@@ -102,26 +124,33 @@ std::string sums_table(const Profile& profile, const ProfileTableOptions& option
   const auto beside = [&](const std::string& text) {
     return modules ? Line{text} : Line{text, ""};
   };
+  const std::vector<ProfileRow> rows = profile.sums(options.by, options.depth);
+  const std::vector<int64_t> recomputed = recomputed_flops(profile, rows, options);
   ProfileRow others, total;
-  int shown = 0, hidden = 0;
-  for (const ProfileRow& row : profile.sums(options.by, options.depth)) {
+  int64_t recomputed_others = 0, recomputed_total = 0;
+  const auto shown = std::min(rows.size(), static_cast<size_t>(options.rows));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ProfileRow& row = rows[i];
     add_up(total, row);
-    if (shown == options.rows) {
+    recomputed_total += recomputed[i];
+    if (i >= shown) {
       add_up(others, row);
-      ++hidden;
+      recomputed_others += recomputed[i];
       continue;
     }
-    ++shown;
     add(modules ? Line{row.module.empty() ? "(no module)" : row.module}
                 : Line{row.name, name(row.phase)},
-        columns.of(row));
+        columns.of(row, recomputed[i]));
   }
-  if (hidden > 0) add(beside("(" + std::to_string(hidden) + " others)"), columns.of(others));
+  const size_t hidden = rows.size() - shown;
+  if (hidden > 0) {
+    add(beside("(" + std::to_string(hidden) + " others)"), columns.of(others, recomputed_others));
+  }
   ProfileRow elsewhere;
   elsewhere.self_seconds = std::max(0.0, profile.seconds - total.self_seconds);
-  add(beside("(elsewhere)"), columns.of(elsewhere));
+  add(beside("(elsewhere)"), columns.of(elsewhere, 0));
   total.self_seconds = profile.seconds;
-  add(beside("all"), columns.of(total));
+  add(beside("all"), columns.of(total, recomputed_total));
   return align(lines, modules ? 1 : 2);
 }
 

@@ -213,4 +213,12 @@ double model_flops(const PlanRequest& request) {
          (layers * (size.block_products() + size.block_attention()) + size.head_products());
 }
 
+double hardware_flops(const PlanRequest& request, const Strategy& strategy) {
+  if (!strategy.checkpoint) return model_flops(request);
+  const Sizes size(request.model);
+  const double blocks =
+      static_cast<double>(request.global_batch) * static_cast<double>(request.model.n_layer);
+  return model_flops(request) + blocks * (size.block_products() + size.block_attention());
+}
+
 }  // namespace hero::dist

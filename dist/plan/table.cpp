@@ -95,15 +95,17 @@ std::string table(const Plan& plan) {
   if (plan.best.empty()) {
     text += "none fits\n";
   } else {
-    text += std::string("     step s   tokens/s    MFU  memory ") + (has_hosts ? "   host " : "") +
-            " inside outside " + unit.name + "  strategy\n";
+    text += std::string("     step s   tokens/s    MFU    HFU  memory ") +
+            (has_hosts ? "   host " : "") + " inside outside " + unit.name + "  strategy\n";
   }
   const double tokens = static_cast<double>(r.global_batch * r.model.block_size);
   const double peak = r.cluster.peak_flops(r.dtype) * r.ranks;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlanCost& cost = *plan.best[i].cost;
-    text += line("%2d %#8.4g %10.0f %5.1f%% %7.1f ", static_cast<int>(i + 1), cost.seconds,
-                 tokens / cost.seconds, 100 * model_flops(r) / (cost.seconds * peak),
+    const auto utilisation = [&](double flops) { return 100 * flops / (cost.seconds * peak); };
+    text += line("%2d %#8.4g %10.0f %5.1f%% %5.1f%% %7.1f ", static_cast<int>(i + 1), cost.seconds,
+                 tokens / cost.seconds, utilisation(model_flops(r)),
+                 utilisation(hardware_flops(r, plan.best[i].strategy)),
                  unit.of(static_cast<double>(cost.memory)));
     if (has_hosts) text += line("%7.1f ", unit.of(static_cast<double>(cost.host)));
     text += line("%7.1f %7.1f     ", unit.of(cost.inside), unit.of(cost.outside));

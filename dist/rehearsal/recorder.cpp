@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <hero/autograd/checkpoint.h>
 #include <hero/dist/rehearsal.h>
 #include <hero/dist/rehearsal/recorder.h>
 
@@ -62,7 +63,10 @@ void RankRecorder::charge(const core::Work& work) {
   computing_.seconds += cluster.seconds(work);
   if (work.place != core::WorkPlace::device) return;
   computing_.flops += work.flops;
-  computing_.peak_seconds += static_cast<double>(work.flops) / cluster.peak_flops(work.dtype);
+  if (work.kind != core::WorkKind::matmul && work.kind != core::WorkKind::attention) return;
+  const double peak_seconds = static_cast<double>(work.flops) / cluster.peak_flops(work.dtype);
+  computing_.peak_seconds += peak_seconds;
+  if (recomputing()) computing_.recomputed_seconds += peak_seconds;
 }
 
 void RankRecorder::add(TimelineEvent event) {

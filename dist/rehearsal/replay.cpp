@@ -104,6 +104,7 @@ class Play {
     ReplayRank& sums = result_.ranks[rank];
     sums.compute += event.seconds;
     sums.peak_compute += event.peak_seconds;
+    sums.peak_recompute += event.recomputed_seconds;
     sums.flops += event.flops;
     if (!spans_) return;
     sums.spans.push_back({.track = ReplaySpan::Track::compute,
@@ -305,7 +306,8 @@ class Play {
     result_.world_size = recording_.world_size;
     result_.labels = recording_.labels;
     for (const Player& player : players_) result_.seconds = std::max(result_.seconds, player.end);
-    double bubble = 0.0, exposed = 0.0, transfers = 0.0, peak_compute = 0.0, flops = 0.0;
+    double bubble = 0.0, exposed = 0.0, transfers = 0.0, flops = 0.0;
+    double of_model = 0.0, of_hardware = 0.0;  // seconds at the peak
     for (size_t i = 0; i < players_.size(); ++i) {
       const RankTimeline& timeline = recording_.ranks[i];
       ReplayRank& rank = result_.ranks[i];
@@ -319,7 +321,8 @@ class Play {
       bubble += rank.messages + rank.after_end;
       exposed += rank.collectives;
       transfers += rank.transfers;
-      peak_compute += rank.peak_compute;
+      of_model += rank.peak_compute - rank.peak_recompute;
+      of_hardware += rank.peak_compute;
       flops += static_cast<double>(rank.flops);
       if (rank.peak_total > result_.peak_bytes) {
         result_.peak_bytes = rank.peak_total;
@@ -332,7 +335,8 @@ class Play {
     result_.bubble = bubble / all;
     result_.exposed = exposed / all;
     result_.transfers = transfers / all;
-    result_.mfu = peak_compute / all;
+    result_.mfu = of_model / all;
+    result_.hfu = of_hardware / all;
     add_waits(ranks);
     result_.flops = flops * (recording_.world_size / ranks);
     return std::move(result_);

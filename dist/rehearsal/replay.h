@@ -29,11 +29,12 @@ struct ReplaySpan {
 struct ReplayRank {
   int rank = 0;
   double compute = 0.0;
-  double collectives = 0.0;   ///< waiting for collectives: what communication no computing hides
-  double messages = 0.0;      ///< waiting for messages: in a pipeline its bubble and its borders
-  double transfers = 0.0;     ///< waiting for bytes that are offloaded, or come back
-  double after_end = 0.0;     ///< from its own end to that of the last rank
-  double peak_compute = 0.0;  ///< what its flops take at the devices' peak
+  double collectives = 0.0;     ///< waiting for collectives: what communication no computing hides
+  double messages = 0.0;        ///< waiting for messages: in a pipeline its bubble and its borders
+  double transfers = 0.0;       ///< waiting for bytes that are offloaded, or come back
+  double after_end = 0.0;       ///< from its own end to that of the last rank
+  double peak_compute = 0.0;    ///< what its products and attention take at the devices' peak
+  double peak_recompute = 0.0;  ///< of `peak_compute`: what checkpoint() computes again
   int64_t flops = 0;
   int64_t sent_inside = 0, sent_outside = 0;       ///< bytes
   std::array<int64_t, kMemoryTagCount> peak = {};  ///< bytes of memory by tag
@@ -69,9 +70,15 @@ struct Rehearsal {
   double bubble = 0.0;     ///< fraction of the step in messages and after_end
   double exposed = 0.0;    ///< fraction of the step in collectives
   double transfers = 0.0;  ///< fraction of the step waiting for what is offloaded
-  /// Model flops utilisation: the seconds that the step's flops take at the devices' peak over
-  /// those of the step. The second forward of checkpointed blocks counts like the first.
+  /// Model flops utilisation: the time that the model's products and attention, forward and
+  /// backward, take at the devices' peak, as a part of the step's. What checkpoint() computes again
+  /// does not count. As attention is charged, of a causal one only the pairs that are not masked
+  /// do, where the formula of PaLM (Chowdhery et al., arXiv 2204.02311, appendix B) counts all
+  /// pairs.
   double mfu = 0.0;
+  /// Hardware flops utilisation: the same, with what checkpoint() computes again; equal to `mfu`
+  /// where nothing is.
+  double hfu = 0.0;
   double flops = 0.0;      ///< of all ranks of the world, if the others are as those that ran
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
   int peak_rank = 0;       ///< that rank

@@ -128,7 +128,8 @@ std::string Rehearsal::table() const {
   line(out, "computing", percent(compute / whole), "of it, per rank");
   line(out, "exposed communication", percent(exposed), "waiting for collectives");
   line(out, "bubble", percent(bubble), "waiting for messages and for other ranks");
-  line(out, "MFU", percent(mfu), "of the devices' peak");
+  line(out, "MFU", percent(mfu), "of the devices' peak, without recomputation");
+  line(out, "HFU", percent(hfu), "of the devices' peak, with recomputation");
   char flops_text[32];
   std::snprintf(flops_text, sizeof flops_text, "%.3g", flops);
   line(out, "flops", flops_text, "of all ranks");

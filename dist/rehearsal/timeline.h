@@ -35,10 +35,12 @@ struct TimelineEvent {
   int64_t after = -1;  ///< that call must be complete before this one begins to move
   int64_t bytes = 0;   ///< that this rank sends in the call, as Traffic counts them, or moves
   int64_t flops = 0;
-  double seconds = 0.0;       ///< what the kernels take on the cluster's devices
-  double peak_seconds = 0.0;  ///< what their flops would take at the peak of their dtypes
-  int64_t live = 0;           ///< bytes that the rank held at the end of the event
-  int64_t live_on_host = 0;   ///< and in the host's memory, where that is another
+  double seconds = 0.0;  ///< what the kernels take on the cluster's devices
+  /// What their matrix products and attention would take at the peak of their dtypes.
+  double peak_seconds = 0.0;
+  double recomputed_seconds = 0.0;  ///< of `peak_seconds`: what checkpoint() computes again
+  int64_t live = 0;                 ///< bytes that the rank held at the end of the event
+  int64_t live_on_host = 0;         ///< and in the host's memory, where that is another
 };
 
 /// What lies between two calls of rehearsed_part().

@@ -1,5 +1,6 @@
 // Tables, bytes and trace files of profiles.
 #include <map>
+#include <sstream>
 
 #include "support/catch.h"
 #include "support/temp_dir.h"
@@ -40,13 +41,33 @@ TEST_CASE("a table of operations has shares of the wall's time, rates and what i
   const std::string text = made_up().table({.peak_flops = 4e9});
   CHECK(
       text ==
-      R"(operation        phase      self time   share  calls     flops   bytes  GFLOP/s  GB/s    MFU
-backward         part      500.000 ms   50.0%      1         -       -        -     -      -
-linear           backward  250.000 ms   25.0%      2  500.00 M  1000 B     2.00  0.00  50.0%
-wait all_reduce  wait      125.000 ms   12.5%      1         -       -        -     -      -
-(elsewhere)                125.000 ms   12.5%      -         -       -        -     -      -
-all                           1.000 s  100.0%      4  500.00 M  1000 B     0.50  0.00  12.5%
+      R"(operation        phase      self time   share  calls     flops   bytes  GFLOP/s  GB/s    MFU    HFU
+backward         part      500.000 ms   50.0%      1         -       -        -     -      -      -
+linear           backward  250.000 ms   25.0%      2  500.00 M  1000 B     2.00  0.00  50.0%  50.0%
+wait all_reduce  wait      125.000 ms   12.5%      1         -       -        -     -      -      -
+(elsewhere)                125.000 ms   12.5%      -         -       -        -     -      -      -
+all                           1.000 s  100.0%      4  500.00 M  1000 B     0.50  0.00  12.5%  12.5%
 )");
+}
+
+TEST_CASE("a table has the MFU without what a checkpoint computes again, and the HFU with it") {
+  Profile p;
+  p.seconds = 1.0;
+  p.rows = {{"linear", "h.0", ProfilePhase::forward, 1, 0.125, 0.125, 500'000'000, 1000},
+            {"linear", "h.0", ProfilePhase::recompute, 1, 0.125, 0.125, 500'000'000, 1000},
+            {"linear", "h.0", ProfilePhase::backward, 1, 0.25, 0.25, 1'000'000'000, 2000}};
+  // of 4 G: forward and backward 1.5, all of it 2
+  const auto ends = [&](const ProfileTableOptions& options, const std::string& of) {
+    std::istringstream lines(p.table(options));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(of)) return line.substr(line.size() - 14);
+    }
+    return std::string("no line");
+  };
+  CHECK(ends({.peak_flops = 4e9}, "all") == " 37.5%   50.0%");
+  CHECK(ends({.peak_flops = 4e9}, "linear       recompute") == "     -  100.0%");
+  CHECK(ends({.by = ProfileBy::module, .peak_flops = 4e9}, "h.0") == " 75.0%  100.0%");
+  CHECK(ends({.rows = 1, .peak_flops = 4e9}, "(2 others)") == " 50.0%  100.0%");
 }
 
 TEST_CASE("lines behind the first are added up") {

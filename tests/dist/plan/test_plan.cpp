@@ -239,6 +239,46 @@ TEST_CASE("plan: what does not fit by its rehearsal is not among the best") {
   CHECK_THAT(table(short_of), ContainsSubstring("not rehearsed"));
 }
 
+TEST_CASE("plan: the MFU counts no second forward of a checkpoint, and the HFU does") {
+  PlanRequest request = small_request(1, 4, kFloat32);
+  Strategy plain{.micro_batch = 4}, checkpointed{.micro_batch = 4, .checkpoint = true};
+  // 12 C^2 weights in each of 4 blocks and 64 C in the head, 6 flops each and token; 6 C T a block
+  // and token for attention
+  const double tokens = 4 * 32, model = tokens * (6 * (4 * 49'152 + 4'096) + 6 * 4 * 64 * 32);
+  const double forward = tokens * (2 * 4 * 49'152 + 2 * 4 * 64 * 32);  // of the blocks
+  CHECK(model == 160'432'128);
+  CHECK(model_flops(request) == model);
+  CHECK(hardware_flops(request, plain) == model);
+  CHECK(hardware_flops(request, checkpointed) == model + forward);
+  CHECK(model + forward == 212'860'928);
+
+  request.cluster.float32_flops = 400e6;
+  Plan found;
+  found.request = request;
+  found.best = {{.strategy = plain, .cost = PlanCost{.seconds = 0.5}},
+                {.strategy = checkpointed, .cost = PlanCost{.seconds = 1.0}}};
+  CHECK_THAT(table(found), ContainsSubstring("   MFU    HFU  memory"));
+  CHECK_THAT(table(found), ContainsSubstring("256  80.2%  80.2%"));
+  CHECK_THAT(table(found), ContainsSubstring("128  40.1%  53.2%"));
+
+  // A causal query of a rehearsal has (T + 1) / 2 keys, where the formula has T / 2.
+  const double more = tokens * 6 * 4 * 64;
+  for (const DType dtype : {kFloat32, kBFloat16}) {
+    for (const Strategy& s : {plain, checkpointed}) {
+      CAPTURE(dtype, s.text());
+      PlanRequest rehearsed = small_request(1, 4, dtype);
+      const auto program = [&](Communicator& world) {
+        run_strategy(rehearsed, s, world, [] { begin_rehearsed_step(); });
+      };
+      const Rehearsal step = rehearse(1, program, rehearsed.cluster);
+      const double flops = step.seconds * rehearsed.cluster.peak_flops(dtype);
+      CHECK(step.mfu * flops == Approx(model + more).epsilon(1e-9));
+      const double again = s.checkpoint ? forward + more / 3 : 0.0;
+      CHECK(step.hfu * flops == Approx(model + more + again).epsilon(1e-9));
+    }
+  }
+}
+
 TEST_CASE("plan: where nothing fits it says by how much") {
   PlanRequest request = small_request(2, 4);
   request.cluster.memory = 1000;

@@ -30,9 +30,10 @@ class HandMade {
     recording.groups.push_back({"group", std::move(ranks)});
     return static_cast<int>(recording.groups.size()) - 1;
   }
-  void compute(int rank, double seconds) {
+  void compute(int rank, double seconds, double recomputed = 0.0) {
     TimelineEvent& event = add(rank, TimelineEvent::Kind::compute);
     event.seconds = event.peak_seconds = seconds;
+    event.recomputed_seconds = recomputed;
   }
   /// Begins a call; its number.
   int64_t begin(int rank, Collective op, int64_t bytes, int group = 0, int peer = -1,

@@ -54,6 +54,40 @@ TEST_CASE("the rehearsal page: a step of a GPT on 64 GPUs") {
   CHECK(text.find("exposed communication") != std::string::npos);
 }
 
+TEST_CASE("the rehearsal page: the same step with checkpointed blocks") {
+  const auto checkpointed = [](dist::Communicator& world) {
+    const nn::DeviceScope meta(kMeta);
+    nn::GPTConfig other = config;
+    other.checkpoint = true;
+    nn::GPT model(other);
+    dist::fully_shard(model, world,
+                      {.unit = dist::each<nn::Block>(),
+                       .mixed_precision = {.parameters = kBFloat16, .reduce = kBFloat16}});
+    optim::AdamW adamw(model.parameters());
+    const Tensor tokens(Array::empty({4, config.block_size}, kInt64, kMeta));
+    for (int step = 0; step < 2; ++step) {
+      dist::begin_rehearsed_step();
+      model.loss(tokens, tokens).backward();
+      adamw.step();
+      adamw.zero_grad();
+    }
+  };
+  dist::Cluster cluster;
+  cluster.outside = {.latency = 10e-6, .bytes_per_second = 12.5e9};
+  const dist::Rehearsal plain = dist::rehearse(64, train, cluster, {.ranks = {0}});
+  const dist::Rehearsal step = dist::rehearse(64, checkpointed, cluster, {.ranks = {0}});
+  // the numbers of the page
+  CHECK(plain.seconds == Approx(0.668).epsilon(1e-3));
+  CHECK(plain.mfu == Approx(0.333).margin(5e-4));
+  CHECK(plain.hfu == plain.mfu);
+  CHECK(step.seconds == Approx(0.705).epsilon(1e-3));
+  CHECK(step.mfu == Approx(0.316).margin(5e-4));
+  CHECK(step.hfu == Approx(0.413).margin(5e-4));
+  CHECK(step.mfu * step.seconds == Approx(plain.mfu * plain.seconds).epsilon(1e-9));
+  CHECK(static_cast<double>(step.peak_bytes) < 2.45 * (1 << 30));
+  CHECK(static_cast<double>(plain.peak_bytes) > 13.4 * (1 << 30));
+}
+
 TEST_CASE("the rehearsal page: the same step as a trace file") {
   const hero_test::TempDir folder;
   const std::string path = folder / "step.json";

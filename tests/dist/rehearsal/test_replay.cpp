@@ -45,6 +45,21 @@ TEST_CASE("replay: a call begins when its last rank has come") {
   CHECK(step.ranks[1].collectives == Approx(1.0).epsilon(kExact));
   CHECK(step.exposed == Approx(5.0 / 10.0).epsilon(kExact));
   CHECK(step.mfu == Approx(5.0 / 10.0).epsilon(kExact));
+  CHECK(step.hfu == Approx(5.0 / 10.0).epsilon(kExact));
+}
+
+TEST_CASE("replay: what is computed again counts for the hardware's utilisation alone") {
+  HandMade made(2);
+  made.compute(0, 4.0, 1.0);
+  made.compute(1, 2.0, 0.5);
+  for (const int rank : {0, 1}) made.wait(rank, made.begin(rank, Collective::all_reduce, 100));
+  const Rehearsal step = replay(made.recording, plain_cluster());
+  CHECK(step.seconds == Approx(5.0).epsilon(kExact));
+  CHECK(step.mfu == Approx((3.0 + 1.5) / 10.0).epsilon(kExact));
+  CHECK(step.hfu == Approx((4.0 + 2.0) / 10.0).epsilon(kExact));
+  CHECK(step.ranks[0].peak_recompute == Approx(1.0).epsilon(kExact));
+  CHECK_THAT(step.table(), Catch::Matchers::ContainsSubstring("45.0 %") &&
+                               Catch::Matchers::ContainsSubstring("60.0 %"));
 }
 
 TEST_CASE("replay: communication that computing hides costs nothing") {
