@@ -18,6 +18,8 @@ run("configuring the outside project" ${CMAKE_COMMAND} -G Ninja -S ${SCRATCH}/ou
     -B ${SCRATCH}/build -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
 run("building the outside project" ${CMAKE_COMMAND} --build ${SCRATCH}/build)
 run("the outside program" ${CMAKE_COMMAND} -E chdir ${SCRATCH} ${SCRATCH}/build/outside)
+run("the outside program on several ranks" ${CMAKE_COMMAND} -E chdir ${SCRATCH}
+    ${SCRATCH}/build/outside_ranks --ranks 4)
 run("the outside program without CUDA" ${CMAKE_COMMAND} -E chdir ${SCRATCH}
     ${SCRATCH}/build/outside_cpu)
 # the project of docs/first_program.md
