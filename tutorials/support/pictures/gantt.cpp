@@ -72,6 +72,13 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
     double end = 0.0;
     for (const auto& list : passes) end = std::max(end, list.back().end);
     longest = std::max(longest, end);
+    std::string name = schedule.name();
+    std::replace(name.begin(), name.end(), '_', ' ');  // which would lower what follows it
+    char text[96];
+    std::snprintf(text, sizeof text, "%s: idle for %.0f %% of %.1f", name.c_str(),
+                  100.0 * (1.0 - 3.0 * micro_batches / end), end);
+    figure.label(text, end / 2, y - 0.45, "#333333");
+    y -= 0.9;
     for (const auto& list : passes) {
       rows.push_back({y - 0.5, "rank " + std::to_string(rows.size() % static_cast<size_t>(ranks))});
       for (const Pass& pass : list) {
@@ -84,13 +91,7 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
       }
       y -= 1.0;
     }
-    std::string name = schedule.name();
-    std::replace(name.begin(), name.end(), '_', ' ');  // which would lower what follows it
-    char text[96];
-    std::snprintf(text, sizeof text, "%s: idle for %.0f %% of %.1f", name.c_str(),
-                  100.0 * (1.0 - 3.0 * micro_batches / end), end);
-    figure.label(text, end / 2, y - 0.45, "#333333");
-    y -= 1.2;
+    y -= 0.4;
   }
   figure.x_range(0, longest).y_range(y + 0.2, 0.2).y_ticks(rows).save(folder, "19_schedules");
 }
