@@ -9,6 +9,13 @@ namespace {
 
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
+// What the files have for one tensor under two of its names.
+struct TiedNames {
+  std::string name, other;
+  Array first, second;
+  DType dtype;  // in the module
+};
+
 }  // namespace
 
 void each_part(const std::vector<Held>& values, const PartFn& fn) {
@@ -30,37 +37,44 @@ StagedModule stage_module(const std::vector<Held>& values, const PartFiles& file
   }
   for (const Held& value : values) of_module.push_back(value.name());
   staged.result.stripped = nn::detail::wrapper_of(of_files, of_module);
-  std::vector<std::string> mis_shaped;
+  nn::detail::MisShaped mis_shaped;
   std::vector<Wanted> wanted;
+  std::vector<TiedNames> tied;
   for (const Held& value : values) {
-    std::string source;
+    Array first;  // of the first of its names that the files have
+    bool found = false;
     for (const std::string& name : value.names) {
       const std::string full = staged.result.stripped + name;
       if (used.count(full) == 0) continue;
       used[full] = true;
-      if (source.empty()) source = full;
+      found = true;
+      const PartFiles::Value& saved = files.values().at(full);
+      if (saved.whole != value.range.whole) {
+        mis_shaped.add(name, saved.whole, value.range.whole);
+        continue;
+      }
+      check(!on_meta(value.leaf) || value.range.is_whole(), "load_state_dict: the shard of ", name,
+            " lies on meta and has no bytes");
+      const Array array = Array::empty({value.range.count}, saved.dtype);
+      wanted.push_back({full, value.range, array});
+      if (first.defined()) {
+        tied.push_back({value.name(), name, first, array, value.leaf.dtype()});
+      } else {
+        first = array;
+        staged.arrays.emplace_back(value, array);
+      }
     }
-    if (source.empty()) {
-      staged.result.missing.push_back(value.name());
-      continue;
-    }
-    const PartFiles::Value& saved = files.values().at(source);
-    if (saved.whole != value.range.whole) {
-      mis_shaped.push_back(value.name() + " " + to_string(saved.whole) + " instead of " +
-                           to_string(value.range.whole));
-      continue;
-    }
-    check(!on_meta(value.leaf) || value.range.is_whole(), "load_state_dict: the shard of ",
-          value.name(), " lies on meta and has no bytes");
-    const Array array = Array::empty({value.range.count}, saved.dtype);
-    wanted.push_back({source, value.range, array});
-    staged.arrays.emplace_back(value, array);
+    if (!found) staged.result.missing.push_back(value.name());
   }
   for (const auto& [name, was_used] : used) {
     if (!was_used) staged.result.unexpected.push_back(name);
   }
   nn::detail::check_fits("the module", staged.result, mis_shaped, options);
   files.read(wanted);
+  for (const TiedNames& each : tied) {
+    if (nn::detail::same_values(each.first, each.second, each.dtype)) continue;
+    nn::detail::fail_tied("load_state_dict", "the module", each.name, each.other);
+  }
   return staged;
 }
 

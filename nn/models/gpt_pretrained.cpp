@@ -130,16 +130,17 @@ GPT GPT::from_pretrained(const std::string& folder, const PretrainedOptions& opt
     if (bare && name.name.starts_with(kBody)) name.name.erase(0, kBody.size());
     return name;
   };
-  const auto spare = [&](const std::string& name) {  // masks, and a tied head once more
-    return has_suffix(name, {".attn.bias", ".attn.masked_bias"}) ||
-           (gpt.config().tie_weights && name == "lm_head.weight");
+  const auto spare = [](const std::string& name) {  // masks
+    return has_suffix(name, {".attn.bias", ".attn.masked_bias"});
   };
   load_pretrained(gpt, weights, name_of, spare, options);
   return gpt;
 }
 
 void GPT::save_pretrained(const std::string& folder, const SavePretrainedOptions& options) const {
-  const std::string config = gpt2_config(config_, transformer.wte.weight.dtype());
+  GPTConfig now = config_;  // in which a program may have tied or untied the head
+  now.tie_weights = is_same(lm_head.weight, transformer.wte.weight);
+  const std::string config = gpt2_config(now, transformer.wte.weight.dtype());
   save_pretrained_folder(*this, folder, config, gpt2_name, options);
 }
 

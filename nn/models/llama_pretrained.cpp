@@ -135,16 +135,17 @@ Llama Llama::from_pretrained(const std::string& folder, const PretrainedOptions&
   std::optional<DeviceScope> meta(kMeta);
   Llama llama(config);
   meta.reset();
-  const auto spare = [&](const std::string& name) {  // tables, and a tied head once more
-    return name.ends_with(".rotary_emb.inv_freq") ||
-           (llama.config().tie_word_embeddings && name == "lm_head.weight");
+  const auto spare = [](const std::string& name) {  // tables
+    return name.ends_with(".rotary_emb.inv_freq");
   };
   load_pretrained(llama, weights, same_name, spare, options);
   return llama;
 }
 
 void Llama::save_pretrained(const std::string& folder, const SavePretrainedOptions& options) const {
-  const std::string config = llama_json(config_, model.embed_tokens.weight.dtype());
+  LlamaConfig now = config_;  // in which a program may have tied or untied the head
+  now.tie_word_embeddings = is_same(lm_head.weight, model.embed_tokens.weight);
+  const std::string config = llama_json(now, model.embed_tokens.weight.dtype());
   save_pretrained_folder(*this, folder, config, same_name, options);
 }
 

@@ -11,6 +11,7 @@
 #include <hero/core/json/reader.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
+#include <hero/nn/module/load_names.h>
 
 namespace hero::nn {
 
@@ -48,19 +49,26 @@ Shape swapped(Shape shape) {
   return shape;
 }
 
-// A parameter, tied ones once, and what it is called in the files.
+// A parameter, tied ones once, and what it is called in the files; tied ones also have other names
+// there, which files need not have.
 struct PretrainedSlot {
   Slot* slot;
   PretrainedName in_files;
+  std::vector<PretrainedName> tied = {};
 };
 
 std::vector<PretrainedSlot> pretrained_slots(Module& module, const PretrainedNames& names) {
   std::vector<PretrainedSlot> list;
   for (const auto& [name, slot] : module.slots()) {
-    const bool known = std::any_of(list.begin(), list.end(), [s = slot](const auto& other) {
+    if (slot->kind != Slot::Kind::parameter) continue;
+    const auto known = std::find_if(list.begin(), list.end(), [s = slot](const auto& other) {
       return is_same(other.slot->tensor, s->tensor);
     });
-    if (!known && slot->kind == Slot::Kind::parameter) list.push_back({slot, names(name)});
+    if (known == list.end()) {
+      list.push_back({slot, names(name)});
+    } else {
+      known->tied.push_back(names(name));
+    }
   }
   return list;
 }
@@ -108,20 +116,26 @@ void load_pretrained(Module& module, const PretrainedWeights& weights, const Pre
   const std::vector<PretrainedSlot> slots = pretrained_slots(module, names);
   core::NameList missing, superfluous, wrong;
   std::set<std::string> used;
-  for (const auto& [slot, in_files] : slots) {
+  const auto look_at = [&](const Slot& slot, const PretrainedName& in_files) {
     const auto& [name, transposed] = in_files;
     used.insert(name);
-    const auto* entry = weights.find(name);
-    if (entry == nullptr) {
-      missing.add(name);
-      continue;
-    }
-    const Shape& own = slot->tensor.shape();
+    const Shape& own = slot.tensor.shape();
     const Shape expected = transposed ? swapped(own) : own;
+    const auto* entry = weights.find(name);
     if (entry->shape != expected) {
       wrong.add(name + " " + to_string(entry->shape) + " instead of " + to_string(expected));
     } else if (!is_floating(entry->dtype)) {
       wrong.add(name + " is " + to_string(entry->dtype));
+    }
+  };
+  for (const auto& [slot, in_files, tied] : slots) {
+    if (weights.find(in_files.name) == nullptr) {
+      missing.add(in_files.name);
+    } else {
+      look_at(*slot, in_files);
+    }
+    for (const PretrainedName& other : tied) {
+      if (weights.find(other.name) != nullptr) look_at(*slot, other);
     }
   }
   for (const std::string& name : weights.names()) {
@@ -134,9 +148,20 @@ void load_pretrained(Module& module, const PretrainedWeights& weights, const Pre
         wrong.empty() ? "" : "; wrong: " + wrong.text());
   const NoGrad no_grad;
   const MemoryScope tag(MemoryTag::parameter);
-  for (const auto& [slot, in_files] : slots) {
-    Array values = weights.load(in_files.name);
-    if (in_files.transposed) values = values.t();
+  for (const auto& [slot, in_files, tied] : slots) {
+    const auto values_of = [&](const PretrainedName& from) {
+      const Array values = weights.load(from.name);
+      return from.transposed ? values.t() : values;
+    };
+    const Array values = values_of(in_files);
+    for (const PretrainedName& other : tied) {
+      if (weights.find(other.name) == nullptr) continue;
+      check(detail::same_values(values, values_of(other), options.dtype),
+            "from_pretrained: ", weights.folder(), ": ", in_files.name, " and ", other.name,
+            " have different values, and config.json makes them one tensor (tie_word_embeddings); "
+            "set tie_word_embeddings to false in it if the model has a head of its own, or remove ",
+            other.name, " from the files");
+    }
     slot->tensor.set_data(values.to(options.dtype).contiguous().to(options.device));
   }
 }
@@ -176,7 +201,7 @@ std::vector<WeightsFile> divided(const std::vector<PretrainedSlot>& slots, int64
 
 void write_weights(const std::string& path, const std::vector<PretrainedSlot>& slots) {
   std::vector<core::SafetensorsWriter::Entry> entries;
-  for (const auto& [slot, in_files] : slots) {
+  for (const auto& [slot, in_files, tied] : slots) {
     const Shape& own = slot->tensor.shape();
     entries.push_back(
         {in_files.name, slot->tensor.dtype(), in_files.transposed ? swapped(own) : own, 0, 0});
@@ -198,7 +223,7 @@ void save_pretrained_folder(const Module& module, const std::string& folder,
   check(options.max_shard_bytes > 0, kName,
         ": max_shard_bytes must be positive: ", options.max_shard_bytes);
   const std::vector<PretrainedSlot> slots = pretrained_slots(const_cast<Module&>(module), names);
-  for (const auto& [slot, in_files] : slots) {
+  for (const auto& [slot, in_files, tied] : slots) {
     check(!slot->name.starts_with("lora_"), kName, ": ", in_files.name,
           " is an adapter's; merge_lora() and remove_lora() before, or save_lora() alone");
     check(partition(slot->tensor) == nullptr, kName, ": ", in_files.name, " is a shard, ",

@@ -188,9 +188,10 @@ namespace {
 
 // Pairs names and arrays; fills in the result and what has the wrong shape.
 struct Match {
-  std::vector<std::pair<Slot*, const Array*>> pairs;
+  std::vector<std::pair<std::string, Slot*>> slots_found;
+  std::vector<const Array*> arrays;  // of each
   LoadResult result;
-  std::vector<std::string> mis_shaped;
+  detail::MisShaped mis_shaped;
 
   Match(const StateDict& dict, const Named<Slot*>& slots) {
     std::vector<std::string> of_state, of_module;
@@ -212,9 +213,9 @@ struct Match {
       pair(name, slot, entry->array);
     }
     for (const auto& [name, slot] : absent) {
-      const bool tied = std::any_of(pairs.begin(), pairs.end(), [s = slot](const auto& other) {
-        return is_same(other.first->tensor, s->tensor);
-      });
+      const bool tied = std::any_of(
+          slots_found.begin(), slots_found.end(),
+          [s = slot](const auto& other) { return is_same(other.second->tensor, s->tensor); });
       if (!tied) result.missing.push_back(name);
     }
     for (size_t i = 0; i < dict.size(); ++i) {
@@ -224,10 +225,24 @@ struct Match {
 
   void pair(const std::string& name, Slot* slot, const Array& array) {
     if (array.shape() == slot->tensor.shape()) {
-      pairs.emplace_back(slot, &array);
+      slots_found.emplace_back(name, slot);
+      arrays.push_back(&array);
     } else {
-      mis_shaped.push_back(name + " " + to_string(array.shape()) + " instead of " +
-                           to_string(slot->tensor.shape()));
+      mis_shaped.add(name, array.shape(), slot->tensor.shape());
+    }
+  }
+
+  // A tensor has one value, under whichever of its names a state has it.
+  void check_tied(const std::string& target) const {
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      const auto& [name, slot] = slots_found[i];
+      for (size_t j = 0; j < i; ++j) {
+        if (!is_same(slots_found[j].second->tensor, slot->tensor)) continue;
+        if (!detail::same_values(*arrays[j], *arrays[i], slot->tensor.dtype())) {
+          detail::fail_tied("load_state_dict", target, slots_found[j].first, name);
+        }
+        break;
+      }
     }
   }
 };
@@ -235,16 +250,20 @@ struct Match {
 }  // namespace
 
 LoadResult Module::load_state_dict(const StateDict& dict, const LoadOptions& options) {
-  check_no_shards("load_state_dict", slots());
-  const Match match(dict, slots());
+  const Named<Slot*> all = slots();
+  check_no_shards("load_state_dict", all);
+  const Match match(dict, all);
   detail::check_fits(type_name(), match.result, match.mis_shaped, options);
+  match.check_tied(type_name());
   const NoGrad no_grad;
   const MemoryScope tag(MemoryTag::parameter);
-  for (const auto& [slot, array] : match.pairs) {
-    if (on_meta(slot->tensor) && array->device().type != DeviceType::meta) {
-      slot->tensor.set_data(Array::empty(array->shape(), slot->tensor.dtype(), kCpu));
+  for (size_t i = 0; i < match.arrays.size(); ++i) {
+    const Tensor& tensor = match.slots_found[i].second->tensor;
+    const Array& array = *match.arrays[i];
+    if (on_meta(tensor) && array.device().type != DeviceType::meta) {
+      tensor.set_data(Array::empty(array.shape(), tensor.dtype(), kCpu));
     }
-    slot->tensor.copy_(Tensor(*array));
+    tensor.copy_(Tensor(array));
   }
   return match.result;
 }

@@ -318,3 +318,38 @@ TEST_CASE("a GPT that GPT-2 has no words for is not written") {
   CHECK_THROWS_WITH(nn::GPT(plain).save_pretrained(folder), ContainsSubstring("lies on meta"));
   CHECK(!path_exists(folder));
 }
+
+TEST_CASE("a tied head that the files have again has the values of the embedding") {
+  const auto refuses = [](const auto& model, const std::string& embedding) {
+    using Model = std::remove_cvref_t<decltype(model)>;
+    const hero_test::TempDir dir;
+    const std::string folder = dir / "tied", file = folder + "/model.safetensors";
+    model.save_pretrained(folder);
+    core::NamedArrays saved = core::load_safetensors(file);
+    const Array table = saved.at(embedding);
+    const auto write = [&](const Array& head) {
+      std::vector<core::NamedArray> all = saved.arrays;
+      all.push_back({"lm_head.weight", head});
+      core::save_safetensors(file, all);
+    };
+    write(table);
+    CHECK(test::same(Model::from_pretrained(folder).lm_head.weight.array(), table));
+    write(Array::full(table.shape(), 7.0, kFloat32));
+    CHECK_THROWS_WITH(Model::from_pretrained(folder),
+                      ContainsSubstring(embedding + " and lm_head.weight have different values") &&
+                          ContainsSubstring("tie_word_embeddings"));
+    write(Array::full({2, 2}, 7.0, kFloat32));
+    CHECK_THROWS_WITH(Model::from_pretrained(folder),
+                      ContainsSubstring("wrong: lm_head.weight [2, 2] instead of"));
+  };
+  refuses(nn::GPT({.vocab_size = 5, .block_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 4}),
+          "transformer.wte.weight");
+  refuses(nn::Llama({.vocab_size = 5,
+                     .hidden_size = 4,
+                     .intermediate_size = 6,
+                     .num_hidden_layers = 1,
+                     .num_attention_heads = 1,
+                     .max_position_embeddings = 4,
+                     .tie_word_embeddings = true}),
+          "model.embed_tokens.weight");
+}

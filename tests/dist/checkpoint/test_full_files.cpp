@@ -6,6 +6,11 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
+#include <hero/autograd/autograd.h>
+#include <hero/dist/dist.h>
+#include <hero/nn/nn.h>
+#include <hero/optim/optim.h>
+
 using namespace hero;
 using namespace hero::test;
 using Catch::Matchers::ContainsSubstring;
@@ -134,4 +139,61 @@ TEST_CASE("a set with a missing file, and a folder that holds another set, are r
                                                *runner.model);
                              }),
                     ContainsSubstring("no/such/model.safetensors"));
+}
+
+namespace {
+
+// What every rank's `act` throws.
+template <class Act>
+std::string refused_with(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+nn::GPTConfig small_gpt(bool tied) {
+  return {.vocab_size = 11,
+          .block_size = 6,
+          .n_layer = 1,
+          .n_head = 2,
+          .n_embd = 8,
+          .tie_weights = tied};
+}
+
+dist::DataParallel on_rung(Rung rung, nn::Module& model, dist::Communicator& world) {
+  if (rung == Rung::ddp) return dist::DDP(model, world);
+  if (rung == Rung::fsdp) return dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
+  return dist::ZeRO(model, world, {.stage = rung == Rung::zero1 ? 1 : 3});
+}
+
+constexpr Rung kKinds[] = {Rung::ddp, Rung::zero1, Rung::zero3, Rung::fsdp};
+
+}  // namespace
+
+TEST_CASE("files with two values for one tensor are refused on every rung") {
+  const TempDir dir;
+  nn::GPT gpt(small_gpt(true));
+  nn::StateDict dict;
+  for (const auto& [name, array] : gpt.state_dict()) {
+    Array values = array.clone();
+    // one element, which lies in the shard of one rank alone
+    if (name == "lm_head.weight") Tensor(values)[10][7].fill_(7.0);
+    dict.push_back({name, values});
+  }
+  core::save_safetensors(dir / "model.safetensors", dict);
+  for (const Rung rung : kKinds) {
+    CAPTURE(name(rung));
+    const std::string error = refused_with([&] {
+      dist::run_ranks(3, [&](dist::Communicator& world) {
+        nn::GPT model(small_gpt(true));
+        const auto parallel = on_rung(rung, model, world);
+        dist::load_full(dir / "model.safetensors", world, model);
+      });
+    });
+    CHECK_THAT(error,
+               ContainsSubstring("transformer.wte.weight and lm_head.weight are one tensor"));
+  }
 }
