@@ -114,6 +114,10 @@ struct MetricsWriter::Files {
 
 MetricsWriter::MetricsWriter(const std::string& folder, const MetricsOptions& options)
     : now_(options.now ? options.now : system_seconds) {
+  check(!options.resumed_step || *options.resumed_step >= 0,
+        "metrics: resumed_step is the step of a checkpoint, 0 or more: ",
+        options.resumed_step.value_or(0),
+        "; leave it absent for a new run, as the result of resume() is then");
   make_folders("metrics", folder);
   std::shared_ptr<FolderLock> lock = FolderLock::take("metrics", folder, options.patience_seconds);
   const std::string path = (fs::path(folder) / "metrics.jsonl").string();

@@ -15,8 +15,8 @@ namespace hero::nn {
 /// Options of MetricsWriter.
 struct MetricsOptions {
   /// Absent for a new run, whose folder must have no metrics yet. Otherwise the step of the
-  /// checkpoint that the run resumes from (0: the start); what was written after that step is
-  /// dropped.
+  /// checkpoint that the run resumes from (0: the start), as Checkpointer::resume() returns it; all
+  /// lines of later steps are dropped. A negative one is an Error, and nothing is dropped.
   std::optional<int64_t> resumed_step = std::nullopt;
   bool tensorboard = true;           ///< true: write event files beside metrics.jsonl
   std::function<double()> now = {};  ///< seconds since 1970; empty: the system's clock
@@ -41,7 +41,8 @@ class MetricsWriter {
   ~MetricsWriter();
 
   /// Writes one line and one event. The step is 0 or more; the names differ from each other and
-  /// from "step" and "time".
+  /// from "step" and "time". A step may have several lines, such as one of training and one of
+  /// validation, and steps may come in any order: lines are in that of the calls.
   void write(int64_t step, std::span<const Metric> metrics);
   void write(int64_t step, std::initializer_list<Metric> metrics) {
     write(step, std::span(metrics.begin(), metrics.size()));

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -168,6 +170,32 @@ TEST_CASE("metrics of two runs are not mixed, and bad lines are not thrown away"
   CHECK(slurp(dir / "run/metrics.jsonl") == "{\"step\":1}\nnonsense\n{\"step\":3}\n");
   spill(dir / "file", "");
   CHECK_THROWS_WITH(MetricsWriter(dir / "file"), ContainsSubstring("cannot make the folder"));
+}
+
+TEST_CASE("a run resumes from a step that is 0 or more, and nothing is dropped otherwise") {
+  const TempDir dir;
+  const std::string folder = dir / "run";
+  {
+    MetricsWriter writer(folder);
+    for (int64_t step = 1; step < 9; ++step) writer.write(step, {{"loss", 1.0}});
+  }
+  const std::string before = slurp(folder + "/metrics.jsonl");
+  for (const int64_t step : {int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+    CHECK_THROWS_WITH(MetricsWriter(folder, {.resumed_step = step}),
+                      ContainsSubstring("metrics: resumed_step is the step of a checkpoint"));
+  }
+  CHECK(slurp(folder + "/metrics.jsonl") == before);
+  // steps may come again, as those of a validation do; each is dropped by its own number
+  {
+    MetricsWriter writer(folder, {.resumed_step = 3});
+    writer.write(4, {{"loss", 1.0}});
+    writer.write(4, {{"validation", 2.0}});
+    writer.write(2, {{"late", 3.0}});
+  }
+  MetricsWriter writer(folder, {.resumed_step = 3});
+  const std::string kept = slurp(folder + "/metrics.jsonl");
+  CHECK(std::count(kept.begin(), kept.end(), '\n') == 4);
+  CHECK_THAT(kept, ContainsSubstring("\"late\"") && !ContainsSubstring("\"validation\""));
 }
 
 TEST_CASE("metrics need a step and names of their own") {
