@@ -2,6 +2,7 @@
 // This header has the layer Linear and its options.
 #include <optional>
 
+#include <hero/autograd/stand_in.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -39,11 +40,9 @@ class Linear : public Module {
   void add_adapter(const AdapterOptions& options);
   /// True if there is an adapter.
   bool has_adapter() const { return adapter_.has_value(); }
-  /// Adds alpha / rank lora_B lora_A to the weight, after which forward() leaves the adapter out.
-  /// Does nothing if it is merged already.
-  void merge_adapter();
-  /// Subtracts the adapter from the weight again, which rounds once more.
-  void unmerge_adapter();
+  /// True while the adapter is merged: merge_lora() has added alpha / rank lora_B lora_A to the
+  /// weight, and forward() leaves the adapter out.
+  bool has_merged_adapter() const { return adapter_.has_value() && adapter_->merged.has_value(); }
   /// Removes the adapter's parameters; a merged weight stays merged.
   void remove_adapter();
   /// \}
@@ -54,12 +53,17 @@ class Linear : public Module {
   Tensor& bias;    ///< [out_features]; undefined without bias
 
  private:
+  friend class AdapterMerger;  // which sees the whole model, and so whether a weight is tied
+  // What has been added to the weight: later writes to the adapter do not change it.
+  struct Merged {
+    Tensor weight, a, b;
+    StandInScope mark;
+  };
   struct Adapter {
     Tensor *a, *b;
     double scale, dropout;
-    bool merged = false;
+    std::optional<Merged> merged = {};
   };
-  void add_to_weight(double scale);
 
   std::optional<Adapter> adapter_;
 };

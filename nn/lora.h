@@ -36,17 +36,25 @@ std::vector<Tensor> lora_parameters(const Module& model);
 /// from dist::full_state_dict(), which gathers shards.
 StateDict lora_state_dict(const StateDict& state);
 /// Writes only the adapters, or reads them into a model that has them. Throws an Error that lists
-/// what is missing, unexpected or of the wrong shape.
+/// what is missing, unexpected or of the wrong shape, or that names a weight into which an adapter
+/// is merged: it would stay in the weight beside the new one.
 void save_lora(const Module& model, const std::string& path);
 void load_lora(Module& model, const std::string& path);
 
-/// \name Linear::merge_adapter() and its like, for the adapters of all layers of a model
-/// They throw an Error if the model has none.
-/// \{
+/// Adds alpha / rank lora_B lora_A to the weight of each layer that has an adapter, after which
+/// forward() leaves the adapters out; layers that are merged already stay as they are. `model` is
+/// the whole model, or one Linear that shares its weight with nothing. While adapters are merged
+/// the model has no state that tells so: what saves or loads one (state_dict(), save(), a
+/// Checkpointer, dist::save_full(), ...) throws an Error. Throws an Error, and then changes
+/// nothing, if the model has no adapters, or if a weight is a shard or tied to another parameter,
+/// which would change with it.
 void merge_lora(Module& model);
+/// Subtracts from the weights what merge_lora() added, which rounds once more. Throws an Error, and
+/// then changes nothing, as merge_lora() does.
 void unmerge_lora(Module& model);
-/// Frozen parameters stay frozen; requires_grad_() makes them train again.
+/// Removes all adapters; merged weights stay merged, and are plain weights from then on. Frozen
+/// parameters stay frozen; requires_grad_() makes them train again. Throws an Error if the model
+/// has no adapters.
 void remove_lora(Module& model);
-/// \}
 
 }  // namespace hero::nn

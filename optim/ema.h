@@ -7,6 +7,9 @@
 //     const optim::EMA::Scope averaged(ema);  // the model has the averages here
 //     evaluate(model);
 //   }
+#include <optional>
+
+#include <hero/autograd/stand_in.h>
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {
@@ -47,8 +50,13 @@ class EMA : public OptimizerOf<EMAOptions> {
 
   /// Exchanges parameters and averages; a second call exchanges them back. Call it between steps;
   /// before the first step it throws an Error. For parameters of half precision the averages are
-  /// rounded, and the second call restores the parameters' exact bits.
+  /// rounded, and the second call restores the parameters' exact bits. Meanwhile a module may be
+  /// evaluated and its averages saved alone (save(), save_pretrained(), dist::save_full()); but it
+  /// is an Error to step or load the parameters, which the second call would undo, and to save a
+  /// checkpoint, which would have averages in place of what was trained.
   void swap();
+  /// Returns averages and options; within a checkpoint's save an Error while they are exchanged.
+  StateDict state_dict() const override;
   void load_state_dict(const StateDict& dict) override;
   /// Calls swap() when it is made, and again when it goes out of scope.
   class Scope {
@@ -70,7 +78,9 @@ class EMA : public OptimizerOf<EMAOptions> {
   Array gradient_of(int param) const override;
 
  private:
-  bool swapped_ = false;  // the parameters are averages; scratch is what each was
+  bool swapped() const { return averages_.has_value(); }
+
+  std::optional<StandInScope> averages_;  // in the parameters; scratch is what each was
 };
 
 }  // namespace hero::optim

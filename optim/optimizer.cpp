@@ -6,6 +6,7 @@
 #include <hero/autograd/averager.h>
 #include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
+#include <hero/autograd/stand_in.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/host_steps.h>
 #include <hero/core/memory/fetcher.h>
@@ -204,6 +205,8 @@ void Optimizer::step() {
   const core::HostSteps::Taking taking(recorded);
   if (recorded) check_repeatable(name_, parameters());
   if (steps_by_gradients()) {
+    check_own_values(name_, parameters(), ValueUse::step);
+    check_own_values(name_, model_parameters(), ValueUse::step);
     check_averaged(model_parameters(), "step");
     declare_gradients(model_parameters(), "step");
   }

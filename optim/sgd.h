@@ -1,5 +1,8 @@
 #pragma once
 // This header has the optimizers SGD and NesterovLookahead and their options.
+#include <optional>
+
+#include <hero/autograd/stand_in.h>
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {
@@ -78,7 +81,8 @@ class NesterovLookahead : public OptimizerOf<NesterovLookaheadOptions> {
   explicit NesterovLookahead(const std::vector<Group>& groups)
       : OptimizerOf("nesterov_lookahead", groups) {}
 
-  /// Moves every parameter to p + momentum * v. Throws an Error if called twice without step().
+  /// Moves every parameter to p + momentum * v. Until step(), states of the parameters can neither
+  /// be saved nor loaded. Throws an Error if called twice without step().
   void lookahead();
   /// Steps from the point where lookahead() started; parameters without a gradient return to it.
   void step() override;
@@ -91,7 +95,10 @@ class NesterovLookahead : public OptimizerOf<NesterovLookaheadOptions> {
   void update(int group, State& state, const Array& grad) override;
 
  private:
-  bool looking_ = false;  // between lookahead() and step(); scratch is where each came from
+  // Between lookahead() and step() there are values ahead; scratch is where each came from.
+  bool looking() const { return ahead_.has_value(); }
+
+  std::optional<StandInScope> ahead_;
 };
 
 }  // namespace hero::optim

@@ -7,6 +7,7 @@
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
+#include <hero/autograd/stand_in.h>
 #include <hero/core/threads/at_fork.h>
 
 namespace hero {
@@ -136,6 +137,69 @@ void clear_kept_gradients(const std::vector<Tensor>& leaves, bool set_to_none) {
     if (keeps) keeps->clear_gradient(leaf, set_to_none);
   }
 }
+
+namespace {
+
+// A hook of a leaf that does nothing, by which the values in the leaf are known.
+struct StandInMark {
+  std::shared_ptr<const StandIn> values;
+  void operator()(const Tensor& /*leaf*/) const {}
+};
+
+thread_local int in_checkpoint = 0;  // SavingCheckpoints that live on this thread
+
+bool allows(const StandIn& values, ValueUse use) {
+  if (use == ValueUse::step) return values.can_step;
+  return use == ValueUse::save && values.can_save && in_checkpoint == 0;
+}
+
+// The values in a leaf that must not be used so; null if there are none.
+std::shared_ptr<const StandIn> refusing(const Tensor& leaf, ValueUse use) {
+  std::shared_ptr<const StandIn> found;
+  if (!leaf.defined()) return found;
+  const Tensor held = optimizer_leaves({leaf}).front();
+  const detail::Hooks* hooks = held.impl()->hooks.load(std::memory_order_acquire);
+  if (hooks == nullptr) return found;
+  const detail::LeafTurn turn(held.impl()->lock);
+  for (const auto& hook : hooks->leaf) {
+    const auto* mark = hook.call.target<StandInMark>();
+    if (mark != nullptr && hook.alive->load() && !allows(*mark->values, use)) found = mark->values;
+  }
+  return found;
+}
+
+}  // namespace
+
+StandInScope::StandInScope(const std::vector<Tensor>& leaves, StandIn values) {
+  const auto shared = std::make_shared<const StandIn>(std::move(values));
+  for (const Tensor& leaf : optimizer_leaves(leaves)) {
+    auto alive = std::make_shared<std::atomic<bool>>(true);
+    detail::Hooks& hooks = leaf.impl()->make_hooks();
+    const detail::LeafTurn turn(leaf.impl()->lock);
+    std::erase_if(hooks.leaf, [](const auto& hook) {  // earlier marks, which have ended
+      return !hook.alive->load() && hook.call.template target<StandInMark>() != nullptr;
+    });
+    hooks.leaf.push_back({StandInMark{shared}, alive});
+    marks_.emplace_back(alive);
+  }
+}
+
+StandInScope::~StandInScope() {
+  for (HookHandle& mark : marks_) mark.remove();
+}
+
+void check_own_values(const char* op, const std::string& name, const Tensor& leaf, ValueUse use) {
+  if (const auto found = refusing(leaf, use)) fail(op, ": ", name, " ", found->what);
+}
+
+void check_own_values(const char* op, const std::vector<Tensor>& leaves, ValueUse use) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (const auto found = refusing(leaves[i], use)) fail(op, ": parameter ", i, " ", found->what);
+  }
+}
+
+SavingCheckpoint::SavingCheckpoint() { ++in_checkpoint; }
+SavingCheckpoint::~SavingCheckpoint() { --in_checkpoint; }
 
 void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper) {
   leaf.impl()->make_hooks().keeper = keeper;

@@ -37,14 +37,14 @@ struct Values {
 };
 
 // A collective.
-Values values_of(const Communicator& world, const TrackedList& tracked) {
+Values values_of(const Communicator& world, const TrackedList& tracked, ValueUse use) {
   Values values;
   const auto modules = std::count_if(tracked.begin(), tracked.end(),
                                      [](const auto& t) { return t->module != nullptr; });
   for (const auto& t : tracked) {
     if (t->module == nullptr) continue;
     std::vector<Held> held = held_by(*t->module);
-    divide_work(world, held);
+    divide_work(world, held, "checkpoint", use);
     values.of_module.push_back(held);
     for (Held& value : held) {
       for (std::string& name : value.names) {
@@ -125,6 +125,7 @@ std::string take_files(const Communicator& world, const TrackedList& tracked, co
                        Snapshot& snapshot, const FileSink& sink) {
   const std::pair<int, int> rank = {rank_of(world), size_of(world)};
   snapshot.rank = rank.first;
+  const SavingCheckpoint checkpoint;
   std::string saved;
   size_t modules = 0;
   for (const auto& t : tracked) {
@@ -208,7 +209,7 @@ std::string modules_of(const TrackedList& tracked) {
 
 Manifest save_files(const std::string& folder, const Communicator& world,
                     const TrackedList& tracked) {
-  const Values values = values_of(world, tracked);
+  const Values values = values_of(world, tracked, ValueUse::checkpoint);
   Snapshot snapshot;
   std::string saved;
   std::vector<std::string> texts = each_rank(world, [&] {
@@ -222,7 +223,7 @@ Manifest save_files(const std::string& folder, const Communicator& world,
 }
 
 Snapshot take_snapshot(const Communicator& world, const TrackedList& tracked) {
-  const Values values = values_of(world, tracked);
+  const Values values = values_of(world, tracked, ValueUse::checkpoint);
   Snapshot snapshot;
   std::string saved;
   std::vector<std::string> texts = each_rank(world, [&] {
@@ -307,7 +308,7 @@ void take_own(RankStates& own, const std::optional<nn::StateDict>& state) {
 
 void load_files(const std::string& folder, const Communicator& world, const Manifest& manifest,
                 const TrackedList& tracked) {
-  const Values values = values_of(world, tracked);
+  const Values values = values_of(world, tracked, ValueUse::load);
   std::vector<StagedModule> modules;
   std::vector<std::pair<const Tracked*, nn::StateDict>> dicts;
   std::vector<std::pair<RankStates*, std::optional<nn::StateDict>>> owns, owns_before;

@@ -234,7 +234,7 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
         "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
   const bool one = path.ends_with(kFullExtension);
   std::vector<Held> values = held_by(module);
-  divide_work(world, values);
+  divide_work(world, values, "save_full", ValueUse::save);
   std::vector<FilePlan> files = plan_files(
       module, values, one ? std::numeric_limits<int64_t>::max() : options.max_shard_bytes);
   if (!one) {
@@ -261,7 +261,11 @@ nn::LoadResult load_full(const std::string& path, const Communicator& world, nn:
   std::vector<PartFile> files;
   for (const std::string& found : find_files(path, world)) files.push_back({found});
   StagedModule staged;
-  agree(world, [&] { staged = stage_module(held_by(module), PartFiles(files), options); });
+  agree(world, [&] {
+    const std::vector<Held> values = held_by(module);
+    check_use("load_full", values, ValueUse::load);
+    staged = stage_module(values, PartFiles(files), options);
+  });
   staged.commit();
   return staged.result;
 }

@@ -191,11 +191,21 @@ std::vector<Held> held_by(nn::Module& module) {
   return values;
 }
 
-void divide_work(const Communicator& world, std::vector<Held>& values) {
+void check_use(const char* op, const std::vector<Held>& values, ValueUse use) {
+  for (const Held& value : values) {
+    check_own_values(op, value.name(), value.leaf, use);
+    const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
+    if (replica) replica->check_not_summoned(op);
+  }
+}
+
+void divide_work(const Communicator& world, std::vector<Held>& values, const char* op,
+                 ValueUse use) {
   Places places(world);
   std::string lines;
   std::vector<Held*> unknown;
   agree(world, [&] {
+    check_use(op, values, use);
     for (Held& value : values) {
       std::optional<std::vector<Piece>> pieces = places.pieces_of(value);
       if (pieces) value.pieces = std::move(*pieces);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <hero/autograd/partition.h>
+#include <hero/autograd/stand_in.h>
 #include <hero/dist/checkpoint/ranges.h>
 #include <hero/dist/communicator.h>
 #include <hero/nn/module.h>
@@ -31,10 +32,17 @@ struct Held {
 /// A module's values, each once, in the order of registration. Must be called between two steps.
 std::vector<Held> held_by(nn::Module& module);
 
-/// Fills in the pieces; of the ranks that hold the same one the lowest saves it. Every rank
-/// computes what all of them hold of shards, and they compare a hash; of values that a program cut
-/// into boxes, or that some of the ranks shard, they tell each other their ranges. An Error on all
-/// ranks names who holds something else, and ranges that overlap or leave a hole. A collective.
-void divide_work(const Communicator& world, std::vector<Held>& values);
+/// Throws an Error, which `op` begins, if a value must not be saved or loaded so now: one in whose
+/// place something else stands, or that is shown whole by summon_full_parameters(), where what was
+/// written to it has not reached the shards.
+void check_use(const char* op, const std::vector<Held>& values, ValueUse use);
+
+/// Calls check_use(), then fills in the pieces; of the ranks that hold the same one the lowest
+/// saves it. Every rank computes what all of them hold of shards, and they compare a hash; of
+/// values that a program cut into boxes, or that some of the ranks shard, they tell each other
+/// their ranges. An Error on all ranks names who holds something else, and ranges that overlap or
+/// leave a hole. A collective.
+void divide_work(const Communicator& world, std::vector<Held>& values, const char* op,
+                 ValueUse use);
 
 }  // namespace hero::dist

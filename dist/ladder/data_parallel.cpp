@@ -1,4 +1,5 @@
 #include <hero/autograd/layout.h>
+#include <hero/autograd/stand_in.h>
 #include <hero/core/backend.h>
 #include <hero/dist/data_parallel.h>
 
@@ -88,6 +89,9 @@ std::vector<Tensor> DataParallel::parameters() const {
 }
 
 nn::StateDict DataParallel::full_state_dict() const {
+  for (const auto& [name, slot] : module().slots()) {
+    check_own_values("full_state_dict", name, slot->tensor, ValueUse::save);
+  }
   const FullParameters full(replica_, {.writeback = false});
   nn::StateDict dict;
   for (const auto& [name, slot] : module().slots()) {

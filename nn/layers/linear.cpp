@@ -43,28 +43,8 @@ void Linear::add_adapter(const AdapterOptions& options) {
   Tensor& a = parameter("lora_A", {rank, in_features}, init::kaiming_uniform({.a = std::sqrt(5.0)}),
                         weight.dtype());
   Tensor& b = parameter("lora_B", {out_features, rank}, init::zeros(), weight.dtype());
-  adapter_ = {&a, &b, options.alpha / static_cast<double>(rank), options.dropout};
+  adapter_.emplace(Adapter{&a, &b, options.alpha / static_cast<double>(rank), options.dropout});
   set_called_alone(true);
-}
-
-void Linear::add_to_weight(double scale) {
-  check(partition(weight) == nullptr && partition(*adapter_->a) == nullptr,
-        "Linear: its weight is a shard, ", describe_part(weight),
-        "; merge adapters in a model that is whole");
-  const NoGrad no_grad;
-  weight.add_(matmul(*adapter_->b, *adapter_->a) * scale);
-}
-
-void Linear::merge_adapter() {
-  check(adapter_.has_value(), "Linear: it has no adapter to merge");
-  if (!adapter_->merged) add_to_weight(adapter_->scale);
-  adapter_->merged = true;
-}
-
-void Linear::unmerge_adapter() {
-  check(adapter_.has_value(), "Linear: it has no adapter to take out");
-  if (adapter_->merged) add_to_weight(-adapter_->scale);
-  adapter_->merged = false;
 }
 
 void Linear::remove_adapter() {

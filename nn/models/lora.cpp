@@ -1,5 +1,8 @@
 #include <algorithm>
 
+#include <hero/autograd/ops.h>
+#include <hero/autograd/partition.h>
+#include <hero/autograd/product_ops.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/lora.h>
@@ -26,7 +29,116 @@ std::vector<Linear*> adapted(const char* op, Module& model) {
   return layers;
 }
 
+// Also of a model in whose weights they are merged.
+StateDict adapters_of(const char* op, const Module& model) {
+  StateDict adapters;
+  for (const auto& [name, slot] : const_cast<Module&>(model).slots()) {
+    if (!is_adapter(name)) continue;
+    check(partition(slot->tensor) == nullptr, op, ": ", name, " is a shard, ",
+          describe_part(slot->tensor),
+          "; DataParallel::full_state_dict() gathers, and lora_state_dict() takes the adapters");
+    adapters.push_back({name, slot->tensor.array()});
+  }
+  return adapters;
+}
+
+// Where the elements of an array lie in its storage: the first byte, and the one after the last.
+std::pair<int64_t, int64_t> bytes_of(const Array& x) {
+  int64_t first = x.offset(), last = x.offset();
+  for (int d = 0; d < x.ndim(); ++d) {
+    const int64_t reach = (x.shape()[d] - 1) * x.strides()[d];
+    (reach < 0 ? first : last) += reach;
+  }
+  return {first * item_size(x.dtype()), (last + 1) * item_size(x.dtype())};
+}
+
+// True if a write to one changes the other: they are one tensor, or lie in the same memory.
+bool share_memory(const Tensor& a, const Tensor& b) {
+  if (is_same(a, b)) return true;
+  const Array &x = a.array(), &y = b.array();
+  if (x.storage_ref() != y.storage_ref() || x.numel() == 0 || y.numel() == 0) return false;
+  const auto [x_begin, x_end] = bytes_of(x);
+  const auto [y_begin, y_end] = bytes_of(y);
+  return x_begin < y_end && y_begin < x_end;
+}
+
 }  // namespace
+
+// Adds adapters to the weights of a model's layers, and subtracts them again.
+class AdapterMerger {
+ public:
+  AdapterMerger(const char* op, Module& model)
+      : op_(op), slots_(model.slots()), layers_(adapted(op, model)) {}
+
+  // Either all layers are merged or none is.
+  void merge() const {
+    for (const Linear* layer : layers_) {
+      if (!layer->adapter_->merged) check_writable(*layer);
+    }
+    for (Linear* layer : layers_) {
+      Linear::Adapter& adapter = *layer->adapter_;
+      if (adapter.merged) continue;
+      const Tensor a = adapter.a->detach().clone(), b = adapter.b->detach().clone();
+      add_to_weight(*layer, a, b, adapter.scale);
+      adapter.merged.emplace(Linear::Merged{
+          optimizer_leaves({layer->weight}).front(), a, b,
+          StandInScope({layer->weight},
+                       {.what = "has an adapter merged into it, which its state would not tell; "
+                                "unmerge_lora() takes it out, and merge_lora() followed by "
+                                "remove_lora() leaves plain weights",
+                        .can_step = true})});
+    }
+  }
+
+  void unmerge() const {
+    for (const Linear* layer : layers_) {
+      const auto& merged = layer->adapter_->merged;
+      if (!merged) continue;
+      check(is_same(merged->weight, optimizer_leaves({layer->weight}).front()), op_, ": ",
+            name_of(*layer),
+            " is another tensor than the one into which its adapter was merged, so that it cannot "
+            "be taken out of it; remove_lora() removes it");
+      check_writable(*layer);
+    }
+    for (Linear* layer : layers_) {
+      Linear::Adapter& adapter = *layer->adapter_;
+      if (!adapter.merged) continue;
+      add_to_weight(*layer, adapter.merged->a, adapter.merged->b, -adapter.scale);
+      adapter.merged.reset();
+    }
+  }
+
+ private:
+  std::string name_of(const Linear& layer) const {
+    for (const auto& [name, slot] : slots_) {
+      if (&slot->tensor == &layer.weight) return name;
+    }
+    return "weight";
+  }
+  void check_writable(const Linear& layer) const {
+    check(partition(layer.weight) == nullptr && partition(*layer.adapter_->a) == nullptr, op_, ": ",
+          name_of(layer), " is a shard, ", describe_part(layer.weight),
+          "; merge adapters in a model that is whole, or within summon_full_parameters()");
+    for (const auto& [name, slot] : slots_) {
+      if (&slot->tensor == &layer.weight || !share_memory(slot->tensor, layer.weight)) continue;
+      fail(
+          op_, ": ", name_of(layer), " is ", name,
+          ", too (tied), which would change with it; leave the adapter unmerged, or give the layer "
+          "a weight of its own before: layer.weight = layer.weight.detach().clone()");
+    }
+  }
+  static void add_to_weight(const Linear& layer, const Tensor& a, const Tensor& b, double scale) {
+    const NoGrad no_grad;
+    const auto like_weight = [&](const Tensor& x) {
+      return x.to(layer.weight.dtype()).to(layer.weight.device());
+    };
+    layer.weight.add_(matmul(like_weight(b), like_weight(a)) * scale);
+  }
+
+  const char* op_;
+  Named<Slot*> slots_;
+  std::vector<Linear*> layers_;
+};
 
 std::vector<std::string> add_lora(Module& model, const LoRAOptions& options) {
   check(!options.targets.empty(),
@@ -73,7 +185,7 @@ StateDict lora_state_dict(const StateDict& state) {
 }
 
 void save_lora(const Module& model, const std::string& path) {
-  const StateDict adapters = lora_state_dict(model.state_dict());
+  const StateDict adapters = adapters_of("save_lora", model);
   check(!adapters.empty(), "save_lora: ", model.type_name(), " has no adapters");
   core::save_safetensors(path, adapters);
 }
@@ -84,7 +196,7 @@ void load_lora(Module& model, const std::string& path) {
   const auto has = [](const StateDict& state, const std::string& name) {
     return std::any_of(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });
   };
-  const StateDict own = lora_state_dict(model.state_dict());
+  const StateDict own = adapters_of("load_lora", model);
   for (const auto& entry : own) {
     if (!has(given, entry.name)) missing.add(entry.name);
   }
@@ -98,12 +210,8 @@ void load_lora(Module& model, const std::string& path) {
   model.load_state_dict(given, {.strict = false});
 }
 
-void merge_lora(Module& model) {
-  for (Linear* layer : adapted("merge_lora", model)) layer->merge_adapter();
-}
-void unmerge_lora(Module& model) {
-  for (Linear* layer : adapted("unmerge_lora", model)) layer->unmerge_adapter();
-}
+void merge_lora(Module& model) { AdapterMerger("merge_lora", model).merge(); }
+void unmerge_lora(Module& model) { AdapterMerger("unmerge_lora", model).unmerge(); }
 void remove_lora(Module& model) {
   for (Linear* layer : adapted("remove_lora", model)) layer->remove_adapter();
 }

@@ -4,6 +4,7 @@
 
 #include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
+#include <hero/autograd/stand_in.h>
 #include <hero/core/backend.h>
 #include <hero/core/io/file.h>
 #include <hero/nn/module.h>
@@ -112,6 +113,14 @@ void check_no_shards(const char* what, const Named<Slot*>& slots) {
 
 }  // namespace
 
+namespace {
+
+void check_own(const char* op, const Named<Slot*>& slots, ValueUse use) {
+  for (const auto& [name, slot] : slots) check_own_values(op, name, slot->tensor, use);
+}
+
+}  // namespace
+
 void Module::to(DType dtype) {
   check(is_floating(dtype), "to: ", type_name(), " cannot become ", dtype,
         "; parameters need a floating dtype");
@@ -178,6 +187,7 @@ StateDict Module::state_dict() const {
   StateDict dict;
   const Named<Slot*> all = const_cast<Module*>(this)->slots();
   check_no_shards("state_dict", all);
+  check_own("state_dict", all, ValueUse::save);
   for (const auto& [name, slot] : all) {
     if (slot->kind != Slot::Kind::buffer_not_saved) dict.push_back({name, slot->tensor.array()});
   }
@@ -252,6 +262,7 @@ struct Match {
 LoadResult Module::load_state_dict(const StateDict& dict, const LoadOptions& options) {
   const Named<Slot*> all = slots();
   check_no_shards("load_state_dict", all);
+  check_own("load_state_dict", all, ValueUse::load);
   const Match match(dict, all);
   detail::check_fits(type_name(), match.result, match.mis_shaped, options);
   match.check_tied(type_name());

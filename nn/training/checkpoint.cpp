@@ -246,11 +246,11 @@ void Checkpointer::load_objects(const std::string& folder) const {
   std::vector<std::pair<const Object*, StateDict>> before;
   std::string unlike;
   for (const auto& [bytes, object] : order) {
-    if (object != order.back().second || !unlike.empty()) {
-      before.emplace_back(object, copy_of(object->save()));
-    }
+    StateDict copy;
+    if (object != order.back().second || !unlike.empty()) copy = copy_of(object->save());
     try {
       object->load(core::load_safetensors(checkpoints::object_file(folder, object->name)).arrays);
+      before.emplace_back(object, std::move(copy));
     } catch (const std::exception& error) {
       unlike += (unlike.empty() ? "" : "; ") + object->name + ": " + error.what();
     }

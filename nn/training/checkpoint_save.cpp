@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include <hero/autograd/stand_in.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
@@ -130,6 +131,7 @@ void Checkpointer::save(int64_t step, const SaveOptions& options) {
     if (options.async) {
       begin_writing(step, folder);
     } else {
+      const SavingCheckpoint checkpoint;
       Snapshot taken;
       for (const Object& object : objects_) {
         write_object(folder, object.name, object.save(), object.encoding, taken.files);
@@ -143,6 +145,7 @@ void Checkpointer::save(int64_t step, const SaveOptions& options) {
 
 void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
   const auto taken = std::make_shared<Snapshot>();
+  const SavingCheckpoint checkpoint;
   for (const Object& object : objects_) {
     const MemoryScope tagged(MemoryTag::other);
     StateDict dict = object.save();

@@ -16,7 +16,7 @@ std::vector<const char*> EMA::array_names(int) const { return {"average"}; }
 Array EMA::gradient_of(int param) const { return state(param).param.array(); }
 
 void EMA::update(int group, State& state, const Array& /*grad*/) {
-  check(!swapped_, "ema: the parameters are averages now; call swap() before step()");
+  check(!swapped(), "ema: the parameters are averages now; call swap() before step()");
   const EMAOptions& o = options(group);
   const double t = state.steps - 1.0;
   const double slow = o.warmup ? std::min(o.decay, (1.0 + t) / (10.0 + t)) : o.decay;
@@ -34,10 +34,10 @@ void EMA::swap() {
   const NoGrad no_grad;
   follow();
   const int count = group_end(groups() - 1);
-  if (swapped_) {
+  if (swapped()) {
     for (int i = 0; i < count; ++i) state(i).param.copy_(Tensor(state(i).scratch));
     for (int i = 0; i < count; ++i) state(i).scratch = {};
-    swapped_ = false;
+    averages_.reset();
     return;
   }
   for (int i = 0; i < count; ++i) {
@@ -45,12 +45,21 @@ void EMA::swap() {
   }
   const MemoryScope scope(MemoryTag::optimizer);
   for (int i = 0; i < count; ++i) state(i).scratch = state(i).param.array().clone();
-  swapped_ = true;
+  averages_.emplace(parameters(),
+                    StandIn{.what = "is an average of optim::EMA now; end its scope, or swap() "
+                                    "back, before",
+                            .can_save = true});
   for (int i = 0; i < count; ++i) state(i).param.copy_(Tensor(state(i).arrays[0].array));
 }
 
+// Which also stops a checkpointer that is given the parameters by functions of the program.
+StateDict EMA::state_dict() const {
+  check_own_values("ema", parameters(), ValueUse::save);
+  return OptimizerOf::state_dict();
+}
+
 void EMA::load_state_dict(const StateDict& dict) {
-  if (swapped_) follow();  // what the parameters were stays
+  if (swapped()) follow();  // what the parameters were stays
   OptimizerOf::load_state_dict(dict);
 }
 

@@ -50,7 +50,7 @@ void NesterovLookaheadOptions::check_values() const {
 std::vector<const char*> NesterovLookahead::array_names(int) const { return {"velocity"}; }
 
 void NesterovLookahead::lookahead() {
-  check(!looking_, "nesterov_lookahead: lookahead() was called twice; call step() in between");
+  check(!looking(), "nesterov_lookahead: lookahead() was called twice; call step() in between");
   const MemoryScope scope(MemoryTag::optimizer);
   follow();
   for (int group = 0; group < groups(); ++group) {
@@ -64,11 +64,13 @@ void NesterovLookahead::lookahead() {
                                  Scalar(options(group).momentum));
     }
   }
-  looking_ = true;
+  ahead_.emplace(
+      parameters(),
+      StandIn{.what = "is where lookahead() has moved it; call step() before", .can_step = true});
 }
 
 void NesterovLookahead::step() {
-  check(looking_,
+  check(looking(),
         "nesterov_lookahead: step() without lookahead(); call lookahead() before the forward pass, "
         "so that gradients are taken there");
   for (int i = 0; i < group_end(groups() - 1); ++i) {
@@ -87,7 +89,7 @@ void NesterovLookahead::step() {
       s.scratch = {};
     }
   }
-  looking_ = false;
+  ahead_.reset();
 }
 
 void NesterovLookahead::update(int group, State& state, const Array& grad) {
@@ -97,14 +99,14 @@ void NesterovLookahead::update(int group, State& state, const Array& grad) {
 }
 
 StateDict NesterovLookahead::state_dict() const {
-  check(!looking_,
+  check(!looking(),
         "nesterov_lookahead: state_dict() between lookahead() and step(): the parameters are not "
         "where they belong; call it after step()");
   return Optimizer::state_dict();
 }
 
 void NesterovLookahead::load_state_dict(const StateDict& dict) {
-  check(!looking_, "nesterov_lookahead: load_state_dict() between lookahead() and step()");
+  check(!looking(), "nesterov_lookahead: load_state_dict() between lookahead() and step()");
   Optimizer::load_state_dict(dict);
 }
 

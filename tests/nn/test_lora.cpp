@@ -6,6 +6,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/nn.h>
+#include <hero/nn/training/checkpoint.h>
 #include <hero/optim/adam.h>
 
 using namespace hero;
@@ -25,6 +26,27 @@ nn::LlamaConfig lora_config() {
 const nn::LoRAOptions kAdapters = {.rank = 2, .alpha = 6.0, .targets = {"q_proj", "down_proj"}};
 
 Tensor some_ids() { return remainder(arange(Scalar(8)) * 7, 11); }
+
+// Adapters that change outputs: lora_B begins with zeros.
+void fill_adapters(nn::Module& model) {
+  const NoGrad no_grad;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    if (name.ends_with("lora_B")) parameter.normal_(0.0, 0.3);
+  }
+}
+
+// Copies, which later writes do not change.
+std::vector<Array> values_of(nn::Module& model) {
+  std::vector<Array> values;
+  for (const Tensor& parameter : model.parameters()) values.push_back(parameter.array().clone());
+  return values;
+}
+
+void check_unchanged(nn::Module& model, const std::vector<Array>& before) {
+  const std::vector<Array> now = values_of(model);
+  REQUIRE(now.size() == before.size());
+  for (size_t i = 0; i < now.size(); ++i) CHECK(test::same(now[i], before[i]));
+}
 
 void train_adapters(nn::Llama& llama, int steps) {
   optim::AdamW adamw(nn::lora_parameters(llama), {.lr = 0.05});
@@ -74,11 +96,13 @@ TEST_CASE("an adapter is two matrices beside the layer's own") {
   // 1e-6: products of rank 2 and 5 in another order
   CHECK(allclose(layer(x), linear(x, whole, layer.bias), 1e-6, 1e-6));
   const Tensor before = layer(x), weight = layer.weight.clone();
-  layer.merge_adapter();
-  layer.merge_adapter();  // once is enough
+  nn::merge_lora(layer);
+  nn::merge_lora(layer);  // once is enough
+  CHECK(layer.has_merged_adapter());
   CHECK(allclose(layer.weight, whole, 1e-6, 1e-6));
   CHECK(allclose(layer(x), before, 1e-6, 1e-6));
-  layer.unmerge_adapter();
+  nn::unmerge_lora(layer);
+  CHECK(!layer.has_merged_adapter());
   CHECK(allclose(layer.weight, weight, 1e-6, 1e-6));
   CHECK(allclose(layer(x), before, 1e-6, 1e-6));
   layer.remove_adapter();
@@ -144,4 +168,136 @@ TEST_CASE("targets that make no sense are errors, and change nothing") {
   CHECK_THROWS_WITH(nn::add_lora(gpt, {.targets = {"c_attn"}}),
                     ContainsSubstring("has an adapter already"));
   gpt.loss(zeros({4}, {.dtype = kInt64}), zeros({4}, {.dtype = kInt64})).backward();
+}
+
+TEST_CASE("an adapter of a tied weight is not merged, and the error names the tie") {
+  const NoGrad no_grad;
+  const auto refused = [](nn::Module& model, const std::string& weight, const std::string& other) {
+    const std::vector<Array> before = values_of(model);
+    CHECK_THROWS_WITH(nn::merge_lora(model),
+                      ContainsSubstring("merge_lora: " + weight + " is " + other + ", too (tied)"));
+    check_unchanged(model, before);
+    (void)model.state_dict();  // nothing is merged
+  };
+  manual_seed(8);
+  nn::GPT gpt({.vocab_size = 11, .block_size = 8, .n_layer = 1, .n_head = 2, .n_embd = 8});
+  nn::add_lora(gpt, {.rank = 2, .targets = {"lm_head", "c_attn"}});
+  fill_adapters(gpt);
+  refused(gpt, "lm_head.weight", "transformer.wte.weight");  // nor is c_attn's
+
+  nn::LlamaConfig config = lora_config();
+  config.tie_word_embeddings = true;
+  nn::Llama llama(config);
+  nn::add_lora(llama, {.rank = 2, .targets = {"lm_head"}});
+  fill_adapters(llama);
+  refused(llama, "lm_head.weight", "model.embed_tokens.weight");
+
+  // a tie deep inside, by the tensor or by its memory, of a layer that was tied or that is tied to
+  nn::Sequential nested{nn::Sequential{nn::Linear(4, 4), nn::Linear(4, 4)}, nn::Linear(4, 4)};
+  auto& first = dynamic_cast<nn::Linear&>(nested.get_submodule("0.0"));
+  auto& last = dynamic_cast<nn::Linear&>(nested.get_submodule("1"));
+  first.weight = last.weight;
+  nn::add_lora(nested, {.rank = 2, .targets = {"0.0"}});
+  fill_adapters(nested);
+  refused(nested, "0.0.weight", "1.weight");
+  last.weight = first.weight.detach();
+  refused(nested, "0.0.weight", "1.weight");
+}
+
+TEST_CASE("a weight that is untied before is merged, saved and read as a head of its own") {
+  const hero_test::TempDir dir;
+  const NoGrad no_grad;
+  manual_seed(9);
+  nn::GPT gpt({.vocab_size = 11, .block_size = 8, .n_layer = 1, .n_head = 2, .n_embd = 8});
+  nn::add_lora(gpt, {.rank = 2, .targets = {"lm_head"}});
+  fill_adapters(gpt);
+  gpt.eval();
+  const Tensor x = some_ids().unsqueeze(0), before = gpt(x);
+  gpt.lm_head.weight = gpt.lm_head.weight.detach().clone();
+  nn::merge_lora(gpt);
+  CHECK(allclose(gpt(x), before, 1e-5, 1e-5));  // 1e-5: weights are rounded once
+  nn::remove_lora(gpt);
+  gpt.save_pretrained(dir / "folder");
+  nn::GPT again = nn::GPT::from_pretrained(dir / "folder");
+  CHECK(!again.config().tie_weights);
+  again.eval();
+  CHECK(equal(again(x), gpt(x)));
+}
+
+TEST_CASE("a model whose adapters are merged has no state, and takes none") {
+  const hero_test::TempDir dir;
+  const NoGrad no_grad;
+  manual_seed(10);
+  nn::Sequential model{nn::Linear(4, 4), nn::Linear(4, 4)},
+      other{nn::Linear(4, 4), nn::Linear(4, 4)};
+  other.load_state_dict(model.state_dict());
+  for (nn::Sequential* each : {&model, &other}) {
+    nn::add_lora(*each, {.rank = 2, .targets = {"0"}});
+    fill_adapters(*each);
+  }
+  const nn::StateDict unmerged = other.state_dict();
+  nn::save_lora(other, dir / "other.safetensors");
+  const Tensor x(test::noise({3, 4})), weight = model.get_parameter("0.weight").clone();
+  nn::Checkpointer checkpoint(dir / "run");
+  checkpoint.track("model", model);
+  checkpoint.save(1);
+  const Tensor own = model(x);
+  nn::merge_lora(model);
+  const std::vector<Array> merged = values_of(model);
+  const auto refuses = [](const auto& act) {
+    CHECK_THROWS_WITH(act(), ContainsSubstring("0.weight has an adapter merged into it") &&
+                                 ContainsSubstring("unmerge_lora()"));
+  };
+  refuses([&] { (void)model.state_dict(); });
+  refuses([&] { model.save(dir / "model.safetensors"); });
+  refuses([&] { checkpoint.save(2); });
+  refuses([&] { checkpoint.save(2, {.async = true}); });
+  CHECK(checkpoint.steps() == std::vector<int64_t>{1});
+  refuses([&] { model.load_state_dict(unmerged); });
+  refuses([&] { nn::load_lora(model, dir / "other.safetensors"); });
+  refuses([&] { checkpoint.load(1); });
+  check_unchanged(model, merged);
+  nn::save_lora(model, dir / "own.safetensors");  // the adapters alone are what they were
+  nn::unmerge_lora(model);
+  CHECK(allclose(model.get_parameter("0.weight"), weight, 1e-6, 1e-6));  // rounded twice
+  CHECK(allclose(model(x), own, 1e-6, 1e-6));
+  nn::load_lora(model, dir / "other.safetensors");
+  CHECK(allclose(model(x), other(x), 1e-6, 1e-6));
+  checkpoint.load(1);
+  CHECK(equal(model(x), own));
+  nn::load_lora(model, dir / "own.safetensors");
+  CHECK(equal(model(x), own));
+  // what is merged for good is a plain state
+  nn::merge_lora(model);
+  nn::remove_lora(model);
+  nn::Sequential plain{nn::Linear(4, 4), nn::Linear(4, 4)};
+  plain.load_state_dict(model.state_dict());
+  CHECK(equal(plain(x), model(x)));
+}
+
+TEST_CASE("what is taken out of a weight is what was added to it") {
+  const NoGrad no_grad;
+  manual_seed(11);
+  nn::Sequential model{nn::Linear(4, 4)};
+  nn::add_lora(model, {.rank = 2, .targets = {"0"}});
+  fill_adapters(model);
+  const Tensor weight = model.get_parameter("0.weight").clone();
+  nn::merge_lora(model);
+  model.get_parameter("0.lora_B").normal_(0.0, 0.1);
+  model.get_parameter("0.lora_A").normal_(0.0, 0.1);
+  nn::unmerge_lora(model);
+  CHECK(allclose(model.get_parameter("0.weight"), weight, 1e-6, 1e-6));  // rounded twice
+  // a model that is converted meanwhile keeps what its dtype has of the weight
+  nn::merge_lora(model);
+  model.to(kFloat64);
+  nn::unmerge_lora(model);
+  CHECK(allclose(model.get_parameter("0.weight"), weight.to(kFloat64), 1e-6, 1e-6));
+  // a weight that was put there meanwhile has nothing to take out
+  nn::merge_lora(model);
+  auto& layer = dynamic_cast<nn::Linear&>(model.get_submodule("0"));
+  layer.weight = layer.weight.detach().clone();
+  CHECK_THROWS_WITH(nn::unmerge_lora(model),
+                    ContainsSubstring("unmerge_lora: 0.weight is another tensor"));
+  nn::remove_lora(model);
+  CHECK(model.parameters().size() == 2);
 }

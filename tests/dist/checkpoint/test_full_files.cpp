@@ -197,3 +197,138 @@ TEST_CASE("files with two values for one tensor are refused on every rung") {
                ContainsSubstring("transformer.wte.weight and lm_head.weight are one tensor"));
   }
 }
+
+TEST_CASE("a sharded model whose adapters are merged has no state until they are taken out") {
+  const TempDir dir;
+  for (const Rung rung : kKinds) {
+    for (const bool before : {false, true}) {  // merged before it is sharded, or shown whole after
+      CAPTURE(name(rung), before);
+      dist::run_ranks(2, [&](dist::Communicator& world) {
+        manual_seed(3);
+        nn::GPT model(small_gpt(true));
+        nn::add_lora(model, {.rank = 2, .targets = {"c_attn", "lm_head"}});
+        {
+          const NoGrad no_grad;
+          for (const auto& [name, parameter] : model.named_parameters()) {
+            if (name.ends_with("lora_B")) parameter.normal_(0.0, 0.3);
+          }
+        }
+        // the head is tied, and its adapter cannot be merged, whole or sharded
+        expect(refused_with([&] { nn::merge_lora(model); }).find("too (tied)") != std::string::npos,
+               "a tie is refused");
+        dynamic_cast<nn::Linear&>(model.get_submodule("lm_head")).remove_adapter();
+        if (before) nn::merge_lora(model);
+        const auto parallel = on_rung(rung, model, world);
+        dist::Checkpointer checkpoint(
+            dir / (std::string(name(rung)) + (before ? "-before" : "-after")), world);
+        checkpoint.track("model", model);
+        if (!before) {
+          const Tensor x = arange(Scalar(6)).unsqueeze(0);
+          const NoGrad no_grad;
+          const Tensor own = model(x).clone();
+          {
+            const auto whole = parallel.summon_full_parameters();
+            nn::merge_lora(model);
+          }
+          // 1e-4: weights are rounded once, outputs are about 1
+          expect(allclose(model(x), own, 1e-4, 1e-4), "merged adapters change nothing");
+        }
+        const auto refuses = [&](const char* what, const auto& act) {
+          const std::string error = refused_with(act);
+          expect(error.find("has an adapter merged into it") != std::string::npos, what, error);
+        };
+        // a rank that is refused alone would leave the others waiting: all are, before they meet
+        refuses("full_state_dict", [&] { (void)parallel.full_state_dict(); });
+        if (rung != Rung::ddp) return;
+        refuses("state_dict", [&] { (void)model.state_dict(); });
+      });
+      const auto with_merged = [&](const auto& act) {
+        return refused_with([&] {
+          dist::run_ranks(2, [&](dist::Communicator& world) {
+            nn::GPT model(small_gpt(true));
+            nn::add_lora(model, {.rank = 2, .targets = {"c_attn"}});
+            if (before) nn::merge_lora(model);
+            const auto parallel = on_rung(rung, model, world);
+            if (!before) {
+              const auto whole = parallel.summon_full_parameters();
+              nn::merge_lora(model);
+            }
+            act(world, model);
+          });
+        });
+      };
+      const auto what = ContainsSubstring("c_attn.weight has an adapter merged into it");
+      CHECK_THAT(with_merged([&](dist::Communicator& world, nn::Module& model) {
+                   dist::save_full(dir / "model.safetensors", world, model);
+                 }),
+                 what);
+      CHECK_THAT(with_merged([&](dist::Communicator& world, nn::Module& model) {
+                   dist::Checkpointer checkpoint(dir / "run", world);
+                   checkpoint.track("model", model);
+                   checkpoint.save(1);
+                 }),
+                 what);
+      nn::GPT plain(small_gpt(true));
+      nn::add_lora(plain, {.rank = 2, .targets = {"c_attn"}});
+      plain.save(dir / "plain.safetensors");
+      CHECK_THAT(with_merged([&](dist::Communicator& world, nn::Module& model) {
+                   dist::load_full(dir / "plain.safetensors", world, model);
+                 }),
+                 what);
+      CHECK(!std::filesystem::exists(dir / "model.safetensors"));
+    }
+  }
+}
+
+TEST_CASE("no checkpoint is saved of averages, or while whole parameters are summoned") {
+  const TempDir dir;
+  for (const Rung rung : kKinds) {
+    CAPTURE(name(rung));
+    const auto trained = [&](const auto& act) {
+      return refused_with([&] {
+        dist::run_ranks(2, [&](dist::Communicator& world) {
+          nn::GPT model(small_gpt(true));
+          const auto parallel = on_rung(rung, model, world);
+          optim::EMA ema(model.parameters(), {.decay = 0.5});
+          ema.step();
+          dist::Checkpointer checkpoint(dir / "run", world);
+          checkpoint.track("model", model);
+          checkpoint.track("ema", ema);
+          act(world, model, parallel, ema, checkpoint);
+        });
+      });
+    };
+    using Parallel = dist::DataParallel;
+    for (const bool async : {false, true}) {
+      CHECK_THAT(trained([&](auto&, auto&, const Parallel&, optim::EMA& ema, auto& checkpoint) {
+                   const optim::EMA::Scope averaged(ema);
+                   checkpoint.save(1, {.async = async});
+                 }),
+                 ContainsSubstring("transformer.wte.weight is an average of optim::EMA now"));
+    }
+    CHECK(trained([&](auto& world, nn::Module& model, const Parallel& parallel, optim::EMA& ema,
+                      auto&) {
+            const optim::EMA::Scope averaged(ema);
+            (void)parallel.full_state_dict();
+            dist::save_full(dir / "average.safetensors", world, model);  // averages alone
+          }) == "");
+    CHECK_THAT(
+        trained([&](auto& world, nn::Module& model, const Parallel&, optim::EMA& ema, auto&) {
+          const optim::EMA::Scope averaged(ema);
+          dist::load_full(dir / "average.safetensors", world, model);
+        }),
+        ContainsSubstring("is an average of optim::EMA now"));
+    if (rung == Rung::ddp) continue;  // which has whole parameters
+    const auto summoned = ContainsSubstring("are summoned; end the scope");
+    CHECK_THAT(trained([&](auto&, auto&, const Parallel& parallel, auto&, auto& checkpoint) {
+                 const auto whole = parallel.summon_full_parameters();
+                 checkpoint.save(1);
+               }),
+               summoned);
+    CHECK_THAT(trained([&](auto& world, nn::Module& model, const Parallel& parallel, auto&, auto&) {
+                 const auto whole = parallel.summon_full_parameters();
+                 dist::save_full(dir / "summoned.safetensors", world, model);
+               }),
+               summoned);
+  }
+}

@@ -247,7 +247,7 @@ TEST_CASE("the pieces that every rank computes are what the ranks hold", "[agree
       const auto model = make_subject(Subject::odd);
       climb(r, Subject::odd, *model, world);
       std::vector<dist::Held> values = dist::held_by(*model);
-      dist::divide_work(world, values);
+      dist::divide_work(world, values, "checkpoint", ValueUse::checkpoint);
       const std::lock_guard<std::mutex> lock(mutex);
       for (const dist::Held& value : values) {
         if (value.range.count > 0) {

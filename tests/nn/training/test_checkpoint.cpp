@@ -10,6 +10,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/core/functions/codec.h>
+#include <hero/nn/nn.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/optim/optim.h>
 
@@ -336,4 +337,63 @@ TEST_CASE("a save that fails leaves the checkpoints that were there") {
   CHECK_THROWS_WITH(second.save(20), ContainsSubstring("no state today"));
   CHECK(second.steps().empty());
   CHECK(run.checkpoint.steps() == steps);
+}
+
+TEST_CASE("averages in place of parameters are saved alone, and not as a checkpoint") {
+  const TempDir dir;
+  hero::nn::Sequential model{hero::nn::Linear(1, 1, {.bias = false})};
+  Weights own;  // a model that is no module
+  const Tensor w = model.get_parameter("0.weight");
+  optim::EMA ema({w, own.w}, {.decay = 0.5});
+  const auto set = [&](double value) {
+    const hero::NoGrad no_grad;
+    w.fill_(value);
+    own.w.fill_(value);
+    ema.step();
+  };
+  set(1.0);
+  set(3.0);  // the average is 2
+  optim::SGD sgd({w}, {.lr = 1.0});
+  Checkpointer alone(dir / "alone"), both(dir / "both");
+  alone.track("model", model);
+  both.track("own", own);
+  both.track("ema", ema);
+  alone.save(1);
+  both.save(1);
+  const auto what = ContainsSubstring("is an average of optim::EMA now");
+  {
+    const optim::EMA::Scope averaged(ema);
+    CHECK_THROWS_WITH(alone.save(2), ContainsSubstring("0.weight") && what);
+    CHECK_THROWS_WITH(alone.save(2, {.async = true}), what);
+    CHECK_THROWS_WITH(both.save(2), what);
+    CHECK_THROWS_WITH(alone.load(1), what);
+    CHECK_THROWS_WITH(model.load_state_dict({{"0.weight", hero::Array::zeros({1, 1})}}), what);
+    w.set_grad(hero::ones({1, 1}));
+    CHECK_THROWS_WITH(sgd.step(), ContainsSubstring("sgd: parameter 0 is an average"));
+    model.save(dir / "average.safetensors");
+    CHECK(w.item() == 2.0);
+  }
+  CHECK(alone.steps() == std::vector<int64_t>{1});
+  CHECK(both.steps() == std::vector<int64_t>{1});
+  CHECK(w.item() == 3.0);
+  alone.save(2);
+  alone.load(2);
+  CHECK(w.item() == 3.0);
+  sgd.step();
+  CHECK(w.item() == 2.0);
+  set(0.0);
+  model.load(dir / "average.safetensors");
+  CHECK(w.item() == 2.0);
+}
+
+TEST_CASE("parameters that look ahead have no state") {
+  hero::nn::Linear layer(2, 1);
+  optim::NesterovLookahead nesterov(layer.parameters(), {.lr = 0.1});
+  const StateDict before = layer.state_dict();
+  nesterov.lookahead();
+  CHECK_THROWS_WITH(layer.state_dict(), ContainsSubstring("weight is where lookahead() has moved"));
+  CHECK_THROWS_WITH(layer.load_state_dict(before), ContainsSubstring("call step() before"));
+  layer(hero::ones({1, 2})).sum().backward();
+  nesterov.step();
+  layer.load_state_dict(layer.state_dict());
 }
