@@ -110,6 +110,7 @@ class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public OneBitEr
   int64_t still_elements() const;
 
  protected:
+  void check_group(const std::vector<Tensor>& params) const override;
   std::vector<const char*> array_names(int group) const override;
   std::vector<const char*> number_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
@@ -184,6 +185,7 @@ class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public OneBitEr
   int64_t bytes_of_step();
 
  protected:
+  void check_group(const std::vector<Tensor>& params) const override;
   std::vector<const char*> array_names(int group) const override;
   std::vector<const char*> number_names(int group) const override;
   double first_value(int group, const char* name) const override;
@@ -272,6 +274,7 @@ class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public OneBit
   int64_t bytes_of_mean();
 
  protected:
+  void check_group(const std::vector<Tensor>& params) const override;
   std::vector<const char*> array_names(int group) const override;
   std::vector<const char*> number_names(int group) const override;
   double first_value(int group, const char* name) const override;

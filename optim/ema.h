@@ -72,6 +72,7 @@ class EMA : public OptimizerOf<EMAOptions> {
   };
 
  protected:
+  void check_group(const std::vector<Tensor>& params) const override;
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
   bool steps_by_gradients() const override { return false; }

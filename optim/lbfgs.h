@@ -64,6 +64,7 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
   std::vector<const char*> array_names(int) const override { return {}; }
   void update(int, State&, const Array&) override {}
   void follow() const override;
+  void check_group(const std::vector<Tensor>& params) const override;
 
  private:
   // A step and the change of the gradient over it: what curvature is known from.

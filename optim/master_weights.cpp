@@ -30,6 +30,15 @@ std::vector<Tensor> masters_of(const std::vector<Tensor>& params) {
   return masters;
 }
 
+void check_parameters(const char* optimizer, const std::vector<Tensor>& params,
+                      const std::vector<Tensor>& before) {
+  std::vector<Tensor> all = before;
+  for (const Tensor& param : params) {
+    check_parameter(optimizer, all.size(), param, all);
+    all.push_back(param);
+  }
+}
+
 bool is_master_of(const Tensor& master, const Tensor& param) {
   if (is_same(param, master)) return !is_half(param.dtype());
   return master.dtype() == core::state_dtype(param.dtype()) && master.device() == param.device() &&

@@ -12,6 +12,10 @@ namespace detail {
 /// MemoryTag::optimizer; for other dtypes, the parameter itself.
 Tensor master_of(const Tensor& param);
 std::vector<Tensor> masters_of(const std::vector<Tensor>& params);
+/// Throws an Error unless all parameters, beside those before them, can be optimised: masters,
+/// which an optimizer checks itself, are always separate tensors without overlap.
+void check_parameters(const char* optimizer, const std::vector<Tensor>& params,
+                      const std::vector<Tensor>& before);
 /// True if the master has the elements, the device and the precision that one made of the parameter
 /// now would have. A parameter that is of half precision no more may keep its master.
 bool is_master_of(const Tensor& master, const Tensor& param);
@@ -73,11 +77,23 @@ class MasterWeights : public O {
   /// options.
   explicit MasterWeights(const std::vector<Tensor>& params, const Options& options = {})
       : O(detail::masters_of(optimizer_leaves(params)), options),
-        params_(optimizer_leaves(params)) {}
+        params_(optimizer_leaves(params)) {
+    detail::check_parameters(this->name(), params_, {});
+  }
   /// Makes masters of groups of parameters, each group with options of its own.
   explicit MasterWeights(const std::vector<Group>& groups)
-      : O(master_groups(groups)), params_(all_params(groups)) {}
+      : O(master_groups(groups)), params_(all_params(groups)) {
+    detail::check_parameters(this->name(), params_, {});
+  }
 
+  /// Makes masters of the new parameters, too.
+  void add_param_group(const Group& group) override {
+    const std::vector<Tensor> leaves = optimizer_leaves(group.params);
+    detail::check_parameters(this->name(), leaves, params_);
+    params_.reserve(params_.size() + leaves.size());
+    O::add_param_group(Group{detail::masters_of(leaves), group.options});
+    params_.insert(params_.end(), leaves.begin(), leaves.end());
+  }
   /// The parameters of the model, which the masters are rounded into.
   std::vector<Tensor> model_parameters() const override { return params_; }
   /// Copies the parameters' values into the masters. Call it after something else has written to
@@ -140,6 +156,7 @@ class MasterWeights : public O {
     return dict;
   }
   void load_state_dict(const StateDict& dict) override {
+    this->check_groups(dict);
     for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
       if (!detail::can_follow(this->state(i).param, params_[static_cast<size_t>(i)])) {
         begun_ = false;  // a state that was saved has what these masters lack

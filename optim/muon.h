@@ -61,6 +61,7 @@ class Muon : public OptimizerOf<MuonOptions> {
   explicit Muon(const std::vector<Group>& groups);
 
  protected:
+  void check_group(const std::vector<Tensor>& params) const override;
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
 };

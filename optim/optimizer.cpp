@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include <hero/autograd/averager.h>
@@ -8,6 +10,7 @@
 #include <hero/autograd/partition.h>
 #include <hero/autograd/stand_in.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/functions/overlap.h>
 #include <hero/core/host_steps.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/profile/observer.h>
@@ -51,25 +54,61 @@ std::string step_text(const char* name, double lr, const std::vector<double>& op
 
 }  // namespace
 
+void detail::check_parameter(const char* optimizer, size_t at, const Tensor& param,
+                             const std::vector<Tensor>& before) {
+  check(param.defined(), optimizer, ": parameter ", at, " is undefined");
+  check(param.is_leaf(), optimizer, ": parameter ", at, " of shape ", param.shape(),
+        " is not a leaf: it was computed by a recorded operation; pass the tensors that it was "
+        "computed from");
+  check(is_floating(param.dtype()), optimizer, ": parameter ", at, " has dtype ", param.dtype(),
+        "; only floating dtypes can be optimised");
+  const bool twice = std::any_of(before.begin(), before.end(),
+                                 [&](const Tensor& other) { return is_same(other, param); });
+  check(!twice, optimizer, ": parameter ", at, " of shape ", param.shape(),
+        " is given twice; it would be updated twice a step");
+  check_places(optimizer, at, param.array());
+}
+
+void detail::check_places(const char* optimizer, size_t at, const Array& values) {
+  check(!core::overlaps_itself(values), optimizer, ": parameter ", at, " of shape ", values.shape(),
+        " and strides ", values.strides(),
+        " has several elements in one place of memory, as what expand() gives, so that a step of "
+        "one would be lost; pass the tensor that was expanded, or clone() it");
+}
+
 void Optimizer::add_params(const std::vector<Tensor>& params) {
+  std::vector<Tensor> all = parameters();
+  std::vector<State> added;
   for (const Tensor& param : optimizer_leaves(params)) {
-    const size_t at = states_.size();
-    check(param.defined(), name_, ": parameter ", at, " is undefined");
-    check(param.is_leaf(), name_, ": parameter ", at, " of shape ", param.shape(),
-          " is not a leaf: it was computed by a recorded operation; pass the tensors that it was "
-          "computed from");
-    check(is_floating(param.dtype()), name_, ": parameter ", at, " has dtype ", param.dtype(),
-          "; only floating dtypes can be optimised");
-    const bool twice = std::any_of(states_.begin(), states_.end(),
-                                   [&](const State& s) { return is_same(s.param, param); });
-    check(!twice, name_, ": parameter ", at, " of shape ", param.shape(),
-          " is given twice; it would be updated twice a step");
+    detail::check_parameter(name_, all.size(), param, all);
     State state;
     state.param = param;
     state.place = place_of(param);
-    states_.push_back(std::move(state));
+    added.push_back(std::move(state));
+    all.push_back(param);
   }
+  check_group(params);
+  states_.reserve(states_.size() + added.size());
+  group_ends_.reserve(group_ends_.size() + 1);
+  std::move(added.begin(), added.end(), std::back_inserter(states_));
   group_ends_.push_back(static_cast<int>(states_.size()));
+}
+
+void Optimizer::check_groups(const StateDict& dict) const {
+  constexpr std::string_view kGroup = "group.";
+  int most = 0;
+  for (const core::NamedArray& entry : dict) {
+    if (!entry.name.starts_with(kGroup)) continue;
+    int group = 0;
+    const char* const end = entry.name.data() + entry.name.size();
+    const auto [stop, error] = std::from_chars(entry.name.data() + kGroup.size(), end, group);
+    if (error == std::errc() && stop != end && *stop == '.') most = std::max(most, group + 1);
+  }
+  // A state without any is none of an optimizer; what is missing is listed.
+  check(most == 0 || most == groups(), name_, ": load_state_dict: the state has ", most,
+        most == 1 ? " group" : " groups", " of parameters, and the optimizer has ", groups(),
+        most > groups() ? "; make it with as many, or call add_param_group() before loading"
+                        : "; load the state before add_param_group() adds the others");
 }
 
 void Optimizer::check_any() const {
@@ -274,6 +313,7 @@ void Optimizer::step_param(int group, int param) {
   const Array grad = gradient_of(param);
   if (!grad.defined()) return;
   const Array& values = state(param).param.array();
+  detail::check_places(name_, static_cast<size_t>(param), values);
   if (core::is_away(values)) {  // and those of the parameters before leave
     run_batch();
     core::bring(values);
@@ -443,6 +483,7 @@ Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at
 
 void Optimizer::load_state_dict(const StateDict& dict) {
   const MemoryScope scope(MemoryTag::optimizer);
+  check_groups(dict);
   StateLookup lookup(name_, dict);
   std::vector<State> loaded;
   keep_options([&] {

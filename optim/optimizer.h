@@ -21,6 +21,15 @@ using StateDict = std::vector<core::NamedArray>;
 
 class StateLookup;
 
+namespace detail {
+/// Throws an Error, with the optimizer's name and the parameter's number, unless a tensor can be
+/// optimised beside those before it.
+void check_parameter(const char* optimizer, size_t at, const Tensor& param,
+                     const std::vector<Tensor>& before);
+/// Throws an Error if several elements of a parameter lie in one place.
+void check_places(const char* optimizer, size_t at, const Array& values);
+}  // namespace detail
+
 /// Parameters with options of their own.
 template <class Options>
 struct ParamGroup {
@@ -97,7 +106,8 @@ class Optimizer {
   /// Returns copies of all states and options, under "state.<parameter>.<name>" and
   /// "group.<group>.<option>".
   virtual StateDict state_dict() const;
-  /// Restores states and options, so that training resumes with the same bits. Options other than
+  /// Restores states and options, so that training resumes with the same bits. Throws an Error if
+  /// the state has more or fewer groups than the optimizer. Options other than
   /// lr that the state does not have take their defaults, since an older version may have saved it.
   /// Throws an Error that lists every name that is otherwise missing, unexpected or of the wrong
   /// shape, and then leaves the optimizer as it was.
@@ -130,8 +140,13 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Adds a group after checking its parameters; used by constructors.
+  /// Adds a group after checking its parameters; adds nothing if it throws.
   void add_params(const std::vector<Tensor>& params);
+  /// Throws an Error if the optimizer takes no group of these parameters now. Constructors call
+  /// only the one of this class.
+  virtual void check_group(const std::vector<Tensor>& /*params*/) const {}
+  /// Throws an Error unless a state has as many groups as the optimizer.
+  void check_groups(const StateDict& dict) const;
   /// Throws unless there is a parameter.
   void check_any() const;
 
@@ -267,6 +282,19 @@ class OptimizerOf : public Optimizer {
   Options& options(int group = 0) { return options_[group_at(group)]; }
   /// The options of a group, to read.
   const Options& options(int group = 0) const { return options_[group_at(group)]; }
+
+  /// Adds a group of parameters, with options of its own, to those that the optimizer has: what is
+  /// trained from now on, such as a layer that was frozen. States of other groups stay as they are.
+  /// Throws an Error, and then adds nothing, for options out of range, for parameters that a
+  /// constructor refuses or that the optimizer has already, and by optimizers whose parameters form
+  /// one vector (LBFGS, OneBitAdam and its kin). A state of fewer groups is loaded before.
+  /// \snippet test_examples_optim.cpp add_param_group
+  virtual void add_param_group(const Group& group) {
+    group.options.check_values();
+    options_.reserve(options_.size() + 1);
+    this->add_params(group.params);
+    options_.push_back(group.options);
+  }
 
  protected:
   /// Makes one group of these parameters, with these options.

@@ -106,6 +106,18 @@ class Paged : public O {
     page();
   }
 
+  /// Has all states in memory for a moment, and divides them into windows anew.
+  void add_param_group(const Group& group) override {
+    follow();
+    pager_->bring_all();
+    try {
+      O::add_param_group(group);
+    } catch (...) {
+      page();
+      throw;
+    }
+    page();
+  }
   void step() override {
     try {
       O::step();

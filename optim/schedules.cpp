@@ -18,13 +18,20 @@ std::string base_key(size_t group) {
 Schedule::Schedule(Optimizer& optimizer, Curve curve, std::string option)
     : optimizer_(optimizer), curve_(std::move(curve)), option_(std::move(option)) {
   check(static_cast<bool>(curve_), "schedule: there is no curve");
-  for (int group = 0; group < optimizer.groups(); ++group) {
-    base_.push_back(optimizer.option(option_, group));
-  }
   apply();
 }
 
+// A group that was added later begins with the value that it has.
+std::vector<double> Schedule::bases() const {
+  std::vector<double> all = base_;
+  for (auto group = static_cast<int>(all.size()); group < optimizer_.groups(); ++group) {
+    all.push_back(optimizer_.option(option_, group));
+  }
+  return all;
+}
+
 void Schedule::apply() {
+  base_ = bases();
   for (int group = 0; group < optimizer_.groups(); ++group) {
     const double base = base_[static_cast<size_t>(group)];
     optimizer_.set_option(option_, curve_(base, steps_), group);
@@ -38,7 +45,8 @@ void Schedule::step() {
 
 StateDict Schedule::state_dict() const {
   StateDict dict = {state_number("schedule.steps", static_cast<double>(steps_))};
-  for (size_t i = 0; i < base_.size(); ++i) dict.push_back(state_number(base_key(i), base_[i]));
+  const std::vector<double> all = bases();
+  for (size_t i = 0; i < all.size(); ++i) dict.push_back(state_number(base_key(i), all[i]));
   return dict;
 }
 
@@ -46,6 +54,7 @@ void Schedule::load_state_dict(const StateDict& dict) {
   StateLookup lookup("schedule", dict);
   auto steps = static_cast<int64_t>(lookup.count("schedule.steps"));
   std::vector<double> base;
+  base_ = bases();
   for (size_t i = 0; i < base_.size(); ++i) base.push_back(lookup.finite(base_key(i)));
   lookup.finish();
   std::swap(steps_, steps);

@@ -192,7 +192,8 @@ class Schedule {
   /// option.
   Schedule(Optimizer& optimizer, Curve curve, std::string option = "lr");
 
-  /// Sets the next value. Call it after the optimizer's step().
+  /// Sets the next value of every group; one that add_param_group() added since begins with the
+  /// value that it has. Call it after the optimizer's step().
   void step();
   /// The number of steps taken.
   int64_t steps() const { return steps_; }
@@ -205,6 +206,7 @@ class Schedule {
   void load_state_dict(const StateDict& dict);
 
  private:
+  std::vector<double> bases() const;
   void apply();
 
   Optimizer& optimizer_;

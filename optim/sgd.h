@@ -91,6 +91,7 @@ class NesterovLookahead : public OptimizerOf<NesterovLookaheadOptions> {
   void load_state_dict(const StateDict& dict) override;
 
  protected:
+  void check_group(const std::vector<Tensor>& params) const override;
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
 

@@ -36,6 +36,13 @@ OneBitAdam::OneBitAdam(const DataParallel& ddp, const std::vector<Group>& groups
   }
 }
 
+void OneBitAdam::check_group(const std::vector<Tensor>& /*params*/) const {
+  fail(
+      "one_bit_adam: add_param_group: the bits of all parameters are sent as one vector; make "
+      "another "
+      "optimizer of all of them");
+}
+
 std::vector<const char*> OneBitAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
 std::vector<const char*> OneBitAdam::number_names(int) const { return {"variance_steps"}; }
 

@@ -56,6 +56,13 @@ OneBitLAMB::OneBitLAMB(const DataParallel& ddp, const std::vector<Group>& groups
   }
 }
 
+void OneBitLAMB::check_group(const std::vector<Tensor>& /*params*/) const {
+  fail(
+      "one_bit_lamb: add_param_group: the bits of all parameters are sent as one vector; make "
+      "another "
+      "optimizer of all of them");
+}
+
 std::vector<const char*> OneBitLAMB::array_names(int) const {
   return {"exp_avg", "exp_avg_sq", "exp_avg_sq_fresh"};
 }

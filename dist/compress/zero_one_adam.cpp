@@ -43,6 +43,13 @@ ZeroOneAdam::ZeroOneAdam(const DataParallel& ddp, const std::vector<Group>& grou
     : OptimizerOf("zero_one_adam", groups),
       OneBitErrors("zero_one_adam", ddp, parameters(), options().bucket_elements) {}
 
+void ZeroOneAdam::check_group(const std::vector<Tensor>& /*params*/) const {
+  fail(
+      "zero_one_adam: add_param_group: the bits of all parameters are sent as one vector; make "
+      "another "
+      "optimizer of all of them");
+}
+
 std::vector<const char*> ZeroOneAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
 std::vector<const char*> ZeroOneAdam::number_names(int) const {
   return {"variance_steps", "var_interval", "var_counter", "local_step_interval",

@@ -30,6 +30,11 @@ void EMA::update(int group, State& state, const Array& /*grad*/) {
   }
 }
 
+void EMA::check_group(const std::vector<Tensor>& /*params*/) const {
+  check(!swapped(),
+        "ema: add_param_group: the parameters are averages now; call swap() back before");
+}
+
 void EMA::swap() {
   const NoGrad no_grad;
   follow();

@@ -253,6 +253,12 @@ void LBFGS::step() {
   fail("lbfgs: step() needs a closure that evaluates the loss again; call step(closure)");
 }
 
+void LBFGS::check_group(const std::vector<Tensor>& /*params*/) const {
+  fail(
+      "lbfgs: add_param_group: its steps are of one vector of all parameters, with one set of "
+      "options; make another optimizer");
+}
+
 StateDict LBFGS::state_dict() const {
   follow();
   StateDict dict;

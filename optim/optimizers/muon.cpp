@@ -53,6 +53,8 @@ Muon::Muon(const std::vector<Group>& groups) : OptimizerOf("muon", groups) {
   check_matrices(parameters());
 }
 
+void Muon::check_group(const std::vector<Tensor>& params) const { check_matrices(params); }
+
 std::vector<const char*> Muon::array_names(int) const { return {"momentum_buffer"}; }
 
 void Muon::update(int group, State& state, const Array& grad) {

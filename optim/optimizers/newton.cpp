@@ -10,6 +10,7 @@
 #include <hero/core/kernels/elementwise.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/newton.h>
+#include <hero/optim/optimizer.h>
 #include <hero/optim/owners.h>
 
 namespace hero::optim {
@@ -75,6 +76,7 @@ Newton::Newton(const std::vector<Tensor>& params, const NewtonOptions& options)
   for (size_t i = 0; i < params.size(); ++i) {
     check(params[i].defined() && params[i].is_leaf() && params[i].requires_grad(),
           "newton: parameter ", i, " is not a leaf that requires grad");
+    detail::check_places("newton", i, params[i].array());
     check(params[i].dtype() == params[0].dtype(), "newton: parameters of ", params[0].dtype(),
           " and ", params[i].dtype(), "; give all one dtype");
     for (size_t j = 0; j < i; ++j) {

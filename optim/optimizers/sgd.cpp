@@ -49,6 +49,10 @@ void NesterovLookaheadOptions::check_values() const {
 
 std::vector<const char*> NesterovLookahead::array_names(int) const { return {"velocity"}; }
 
+void NesterovLookahead::check_group(const std::vector<Tensor>& /*params*/) const {
+  check(!looking(), "nesterov_lookahead: add_param_group() between lookahead() and step()");
+}
+
 void NesterovLookahead::lookahead() {
   check(!looking(), "nesterov_lookahead: lookahead() was called twice; call step() in between");
   const MemoryScope scope(MemoryTag::optimizer);

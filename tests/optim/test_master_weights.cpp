@@ -226,3 +226,11 @@ TEST_CASE(
   lamb.step();
   CHECK(ledger.peak(MemoryTag::gradient) == 4000);
 }
+
+TEST_CASE("a parameter that is given twice would have two masters, and is refused") {
+  const Tensor half = Tensor(Array::zeros({2}, kBFloat16), true);
+  using Optimizer = optim::MasterWeights<optim::SGD>;
+  CHECK_THROWS_WITH(Optimizer({half, half}), Catch::Matchers::ContainsSubstring("is given twice"));
+  CHECK_THROWS_WITH(Optimizer(std::vector<Optimizer::Group>{{{half}, {}}, {{half}, {}}}),
+                    Catch::Matchers::ContainsSubstring("parameter 1 of shape [2] is given twice"));
+}

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -11,6 +12,8 @@
 #include "support/temp_dir.h"
 
 #include <hero/core/ledger.h>
+#include <hero/core/swap_file.h>
+#include <hero/optim/paged.h>
 
 namespace {
 
@@ -221,6 +224,156 @@ TEST_CASE("bad parameters are errors that say which") {
   REQUIRE_THROWS_WITH(SGD({tensor({1, 2})}), ContainsSubstring("int64"));
   REQUIRE_THROWS_WITH(SGD(std::vector<SGD::Group>{{{x}, {}}, {{x}, {}}}),
                       ContainsSubstring("given twice"));
+}
+
+TEST_CASE("parameters of which several elements lie in one place are refused by every optimizer") {
+  const auto what = ContainsSubstring("parameter 0 of shape [3, 2] and strides [0, 1] has several");
+  const Tensor expanded = ones({1, 2}).expand({3, 2}).requires_grad_();
+  for (const Maker& maker : all_optimizers()) {
+    INFO(maker.name);
+    CHECK_THROWS_WITH(maker.make({expanded}), what);
+  }
+  using namespace optim;
+  CHECK_THROWS_WITH(Muon({expanded}), what);
+  CHECK_THROWS_WITH(Adafactor({expanded}), what);
+  CHECK_THROWS_WITH(LBFGS({expanded}), what);
+  CHECK_THROWS_WITH(EMA({expanded}), what);
+  CHECK_THROWS_WITH(Newton({expanded}), what);
+  CHECK_THROWS_WITH(MasterWeights<SGD>({expanded}), what);
+  const Tensor half = ones({1, 2}, {.dtype = kBFloat16}).expand({3, 2}).requires_grad_();
+  CHECK_THROWS_WITH(MasterWeights<SGD>({half}), what);
+  const Tensor windows = Tensor(Array::zeros({4}).as_strided({3, 2}, {1, 1}), true);
+  CHECK_THROWS_WITH(SGD({windows}), ContainsSubstring("strides [1, 1] has several elements"));
+  // one that becomes so is not stepped
+  const Tensor x = Tensor(Array::zeros({3, 2}), true);
+  SGD sgd({x}, {.lr = 0.1});
+  x.set_data(ones({1, 2}).expand({3, 2}).array());
+  x.set_grad(ones({3, 2}));
+  CHECK_THROWS_WITH(sgd.step(), what);
+  // every second element, and rows that are columns, are places of their own
+  SGD({Tensor(Array::zeros({8}).as_strided({4}, {2}), true)});
+  SGD({Tensor(Array::zeros({3, 2}).t(), true)});
+}
+
+namespace {
+
+// Steps one parameter, then adds another: both go on as in optimizers that have either alone.
+template <class O, class Options>
+void check_added(
+    const Options& options, const Options& later,
+    const std::function<std::unique_ptr<O>(const std::vector<Tensor>&, const Options&)>& make) {
+  const auto leaf_of = [](int seed, DType dtype) {
+    return Tensor(noise(12, seed).array().reshape({4, 3}).to(dtype), true);
+  };
+  for (const DType dtype : {kFloat32, kBFloat16}) {
+    const std::vector<Tensor> first = {leaf_of(1, dtype)}, second = {leaf_of(2, dtype)},
+                              alone = {leaf_of(1, dtype)}, added = {leaf_of(2, dtype)};
+    const auto both = make(first, options), one = make(alone, options);
+    const auto train = [&](int step) {
+      for (const auto* list : {&first, &second, &alone, &added}) {
+        const Tensor g = noise(12, 100 + step);
+        list->front().set_grad(Tensor(g.array().reshape({4, 3}).to(dtype)));
+      }
+    };
+    for (int step = 0; step < 3; ++step) {
+      train(step);
+      both->step();
+      one->step();
+    }
+    both->add_param_group({second, later});
+    const auto other = make(added, later);
+    CHECK(both->groups() == 2);
+    CHECK(both->lr(1) == later.lr);
+    for (int step = 3; step < 6; ++step) {
+      train(step);
+      both->step();
+      one->step();
+      other->step();
+    }
+    CHECK(same_bits(first[0], alone[0]));
+    CHECK(same_bits(second[0], added[0]));
+    // what is refused adds nothing
+    const auto dict = both->state_dict();
+    CHECK_THROWS_WITH(both->add_param_group({first, later}), ContainsSubstring("is given twice"));
+    CHECK_THROWS_WITH(both->add_param_group({{leaf_of(3, dtype), Tensor()}, later}),
+                      ContainsSubstring("parameter 3 is undefined"));
+    Options bad = later;
+    bad.lr = -1.0;
+    CHECK_THROWS_WITH(both->add_param_group({{leaf_of(3, dtype)}, bad}), ContainsSubstring("lr"));
+    CHECK(both->groups() == 2);
+    CHECK(both->model_parameters().size() == 2);
+    // a state goes into an optimizer of as many groups
+    CHECK_THROWS_WITH(one->load_state_dict(dict),
+                      ContainsSubstring("the state has 2 groups of parameters, and the optimizer "
+                                        "has 1; make it with as many, or call add_param_group()"));
+    CHECK_THROWS_WITH(both->load_state_dict(one->state_dict()),
+                      ContainsSubstring("the state has 1 group of parameters, and the optimizer "
+                                        "has 2; load the state before add_param_group()"));
+    const std::vector<Tensor> third = {leaf_of(4, dtype)}, fourth = {leaf_of(5, dtype)};
+    const auto resumed = make(third, options);
+    resumed->add_param_group({fourth, later});
+    resumed->load_state_dict(dict);
+    CHECK(resumed->state_dict().size() == dict.size());
+  }
+}
+
+template <class O, class Options>
+void check_added(const Options& options, const Options& later) {
+  check_added<O, Options>(options, later,
+                          [](const std::vector<Tensor>& params, const Options& own) {
+                            return std::make_unique<O>(params, own);
+                          });
+}
+
+}  // namespace
+
+TEST_CASE("a group that is added later is stepped by itself, and others go on as they were") {
+  using namespace optim;
+  check_added<optim::SGD, SGDOptions>({.lr = 0.1, .momentum = 0.9}, {.lr = 0.01});
+  check_added<LookThenStep, NesterovLookaheadOptions>({.lr = 0.1}, {.lr = 0.01});
+  check_added<Adagrad, AdagradOptions>({.lr = 0.1}, {.lr = 0.01});
+  check_added<RMSprop, RMSpropOptions>({}, {.lr = 0.1, .momentum = 0.9, .centered = true});
+  check_added<Adadelta, AdadeltaOptions>({}, {.lr = 0.1});
+  check_added<Adam, AdamOptions>({.lr = 0.01}, {.lr = 0.1, .weight_decay = 0.1});
+  check_added<AdamW, AdamWOptions>({.lr = 0.01}, {.lr = 0.1, .amsgrad = true});
+  check_added<Adamax, AdamaxOptions>({}, {.lr = 0.1});
+  check_added<NAdam, NAdamOptions>({}, {.lr = 0.1});
+  check_added<RAdam, RAdamOptions>({}, {.lr = 0.1});
+  check_added<Rprop, RpropOptions>({}, {.lr = 0.1});
+  check_added<ASGD, ASGDOptions>({}, {.lr = 0.1, .t0 = 1});
+  check_added<LAMB, LAMBOptions>({}, {.lr = 0.1});
+  check_added<Lion, LionOptions>({}, {.lr = 0.1});
+  check_added<Muon, MuonOptions>({}, {.lr = 0.1});
+  check_added<Adafactor, AdafactorOptions>({}, {.lr = 0.1});
+  check_added<MasterWeights<AdamW>, AdamWOptions>({.lr = 0.01}, {.lr = 0.1});
+  check_added<MasterWeights<LAMB>, LAMBOptions>({}, {.lr = 0.1});
+  core::SwapFile file(std::filesystem::temp_directory_path().string(), {.bytes = 1 << 22});
+  const auto paged = [&]<class O>(O*, const AdamWOptions& options, const AdamWOptions& later) {
+    check_added<O, AdamWOptions>(
+        options, later, [&](const std::vector<Tensor>& params, const AdamWOptions& own) {
+          return std::make_unique<O>(file, params, own, PagedOptions{.window_bytes = 1});
+        });
+  };
+  paged(static_cast<Paged<AdamW>*>(nullptr), {.lr = 0.01}, {.lr = 0.1});
+  paged(static_cast<Paged<MasterWeights<AdamW>>*>(nullptr), {.lr = 0.01}, {.lr = 0.1});
+
+  const Tensor vector = leaf({1.0f, 2.0f}), matrix = Tensor(Array::zeros({2, 2}), true);
+  LBFGS lbfgs({vector});
+  CHECK_THROWS_WITH(lbfgs.add_param_group({{matrix}, {}}), ContainsSubstring("one vector"));
+  CHECK(lbfgs.groups() == 1);
+  Muon muon({matrix});
+  CHECK_THROWS_WITH(muon.add_param_group({{vector}, {}}), ContainsSubstring("no matrix"));
+  CHECK(muon.parameters().size() == 1);
+  EMA ema({matrix}, {.decay = 0.5});
+  ema.step();
+  {
+    const EMA::Scope averaged(ema);
+    CHECK_THROWS_WITH(ema.add_param_group({{vector}, {}}), ContainsSubstring("averages now"));
+  }
+  ema.add_param_group({{vector}, {}});
+  ema.step();  // the average of the new one begins as it is
+  const EMA::Scope averaged(ema);
+  CHECK(vector.to_vector<double>() == std::vector<double>{1.0, 2.0});
 }
 
 TEST_CASE("a state that does not fit is refused whole, in one message") {

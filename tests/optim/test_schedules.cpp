@@ -159,6 +159,28 @@ TEST_CASE("a schedule goes on exactly where it was saved") {
   }
 }
 
+TEST_CASE("a group that is added later goes along a schedule from the rate that it has") {
+  const auto parameter = [] { return Tensor(Array::zeros({1}), true); };
+  optim::SGD sgd({parameter()}, {.lr = 1.0});
+  Schedule schedule(sgd, ExponentialLR{.gamma = 0.5});
+  schedule.step();
+  sgd.add_param_group({{parameter()}, {.lr = 8.0}});
+  CHECK(sgd.lr(1) == 8.0);
+  const optim::StateDict before = schedule.state_dict();
+  schedule.step();  // the second: both have a quarter of what they began with
+  CHECK(sgd.lr(0) == 0.25);
+  CHECK(sgd.lr(1) == 2.0);
+  schedule.load_state_dict(before);
+  schedule.step();
+  CHECK(sgd.lr(1) == 2.0);
+  optim::SGD again({parameter()}, {.lr = 1.0});
+  Schedule resumed(again, ExponentialLR{.gamma = 0.5});
+  again.add_param_group({{parameter()}, {.lr = 3.0}});
+  resumed.load_state_dict(before);
+  resumed.step();
+  CHECK(again.lr(1) == 2.0);
+}
+
 TEST_CASE("schedules say what is wrong with them") {
   Two two;
   REQUIRE_THROWS_WITH(Schedule(two.sgd, StepLR{}), ContainsSubstring("step_size"));

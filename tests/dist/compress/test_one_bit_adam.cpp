@@ -305,3 +305,24 @@ TEST_CASE("one_bit: five seeds of 1-bit Adam end within the spread of Adam's") {
   CHECK(mean < *most);
   CHECK(*most < 0.4);  // it has learned: a constant has 0.5
 }
+
+TEST_CASE("one_bit: what sends all parameters as one vector takes no further group") {
+  run_ranks(2, [&](Communicator& world) {
+    const auto model = make_subject(Subject::mlp);
+    const DDP ddp(*model, world);
+    const Tensor more = zeros({2}, {.requires_grad = true});
+    const auto refuses = [&](auto&& optimizer) {
+      std::string error;
+      try {
+        optimizer.add_param_group({{more}, {}});
+      } catch (const Error& refused) {
+        error = refused.what();
+      }
+      expect(error.find("add_param_group: the bits of all parameters") != std::string::npos, error);
+      expect(optimizer.groups() == 1, "no group was added");
+    };
+    refuses(OneBitAdam(ddp, model->parameters(), kOneBitAdam));
+    refuses(OneBitLAMB(ddp, model->parameters()));
+    refuses(ZeroOneAdam(ddp, model->parameters()));
+  });
+}

@@ -33,6 +33,17 @@ TEST_CASE("example: AdamW") {
   CHECK(adamw.groups() == 2);
 }
 
+TEST_CASE("example: add_param_group") {
+  const Tensor head = zeros({2}, {.requires_grad = true}), body = zeros({2});
+  optim::AdamW adamw({head}, {.lr = 1e-3});
+  //! [add_param_group]
+  body.requires_grad_();  // it was frozen, and trains from now on, at a lower rate
+  adamw.add_param_group({{body}, {.lr = 1e-4}});
+  //! [add_param_group]
+  CHECK(adamw.groups() == 2);
+  CHECK(adamw.lr(1) == 1e-4);
+}
+
 TEST_CASE("example: Schedule") {
   //! [Schedule]
   const Tensor w = zeros({1}, {.requires_grad = true});
