@@ -131,10 +131,13 @@ void random_structured(Module& module, const std::string& name, Scalar amount, i
 void ln_structured(Module& module, const std::string& name, Scalar amount, double n, int64_t dim);
 /// Prunes where a mask of the parameter's shape is 0.
 void custom_from_mask(Module& module, const std::string& name, const Tensor& mask);
-/// l1_unstructured() of several parameters as if they were one.
+/// l1_unstructured() of several parameters as if they were one. Throws an Error if one is given
+/// twice, or is tied to another.
 void global_unstructured(const std::vector<std::pair<Module*, std::string>>& parameters,
                          Scalar amount);
-/// Makes the pruned values a parameter again, the one that was `weight_orig`, without a mask.
+/// Makes the pruned values a parameter again, the one that was `weight_orig`, without a mask. It is
+/// written in place, so that optimizers keep it: another layer that shares it (a tied weight), and
+/// had all of its elements until now, is pruned from then on, too.
 void remove(Module& module, const std::string& name);
 /// True if a parameter of the module or one below is pruned.
 bool is_pruned(Module& module);

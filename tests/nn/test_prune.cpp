@@ -218,3 +218,21 @@ TEST_CASE("lists and dictionaries of parameters are listed, trained and saved") 
   CHECK_THROWS_WITH(scales.named["right"], "ParameterDict: no parameter 'right'");
   CHECK(nn::ParameterList({ones({1}), zeros({2})}).size() == 2);
 }
+
+TEST_CASE("a tied parameter is pruned globally under one name") {
+  nn::Linear first(4, 4), second(4, 4), other(4, 4);
+  second.weight = first.weight;
+  const auto twice = Catch::Matchers::ContainsSubstring("is given twice, or tied to one before it");
+  CHECK_THROWS_WITH(nn::prune::global_unstructured({{&first, "weight"}, {&second, "weight"}}, 0.5),
+                    twice);
+  CHECK_THROWS_WITH(nn::prune::global_unstructured({{&first, "weight"}, {&first, "weight"}}, 0.5),
+                    twice);
+  CHECK(!nn::prune::is_pruned(first));
+  nn::prune::global_unstructured({{&first, "weight"}, {&other, "weight"}}, 0.5);
+  CHECK_THROWS_WITH(  // also one that is pruned already
+      nn::prune::global_unstructured({{&first, "weight"}, {&second, "weight"}}, 0.5), twice);
+  // of 32 elements 16 are left, and the tie still has all of its own
+  CHECK(sum(first.get_buffer("weight_mask")).item() + sum(other.get_buffer("weight_mask")).item() ==
+        16.0);
+  CHECK(!equal(second.weight, first.weight));
+}
