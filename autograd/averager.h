@@ -20,6 +20,8 @@ class Averager : public Declares {
   /// The loss whose gradient the averaged gradients are, given each rank's own loss. A collective,
   /// which `op` names in errors. Throws an Error if gradients are not averaged now.
   virtual double average_loss(double loss, const char* op) = 0;
+  /// The largest of the numbers that the ranks give. A collective, which `op` names in errors.
+  virtual int64_t largest(int64_t number, const char* op) = 0;
   /// Throws an Error if the leaf's gradient is this rank's own and has yet to be averaged, although
   /// averaging is on: ranks that do `op` would part ways.
   virtual void check_averaged(const Tensor& leaf, const char* op) const = 0;
@@ -37,6 +39,26 @@ struct AveragingHook {
 
 /// What averages the leaf's gradients; null if nothing does.
 std::shared_ptr<Averager> averager(const Tensor& leaf);
+
+/// While it lives, notes what averages the gradients of modules whose forward begins on this
+/// thread.
+class AveragerScope {
+ public:
+  AveragerScope();
+  ~AveragerScope();
+  AveragerScope(const AveragerScope&) = delete;
+  AveragerScope& operator=(const AveragerScope&) = delete;
+  /// Says to the scopes of this thread that the forward begins of a module whose gradients
+  /// `averager` averages.
+  static void enter(const std::shared_ptr<Averager>& averager);
+  /// The largest of the numbers that all ranks give among which gradients of these modules are
+  /// averaged; `number` itself if there are none. A collective, which `op` names in errors.
+  int64_t largest(int64_t number, const char* op) const;
+
+ private:
+  AveragerScope* outer_;
+  std::vector<std::shared_ptr<Averager>> entered_;
+};
 
 /// Declares a text to the owners of these leaves' shards, and to the ranks that average them; to
 /// each once. `what` makes the text, and is not called if nobody is told.

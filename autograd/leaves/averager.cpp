@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <hero/autograd/averager.h>
 #include <hero/autograd/node.h>
@@ -18,6 +19,26 @@ std::shared_ptr<Averager> averager(const Tensor& leaf) {
     if (found) break;
   }
   return found;
+}
+
+namespace {
+thread_local AveragerScope* innermost = nullptr;
+}
+
+AveragerScope::AveragerScope() : outer_(std::exchange(innermost, this)) {}
+AveragerScope::~AveragerScope() { innermost = outer_; }
+
+void AveragerScope::enter(const std::shared_ptr<Averager>& averager) {
+  for (AveragerScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
+    auto& list = scope->entered_;
+    if (std::find(list.begin(), list.end(), averager) == list.end()) list.push_back(averager);
+  }
+}
+
+// The number found so far goes on, so that groups which cross agree in the end.
+int64_t AveragerScope::largest(int64_t number, const char* op) const {
+  for (const auto& averager : entered_) number = averager->largest(number, op);
+  return number;
 }
 
 void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what) {

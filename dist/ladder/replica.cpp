@@ -203,6 +203,10 @@ void Replica::start_forward() {
   for (const Replica* replica : all()) replica->check_not_summoned("forward");
   schedule_->begin_forward();
   if (joining_) tell_before_forward();
+  for (Replica* replica : all()) {  // ranks without data run no forward that could agree
+    const bool asks = !joining_ && replica->groups_.ranks() > 1 && !replica->shares_groups_;
+    if (asks) AveragerScope::enter(replica->shared_from_this());
+  }
   // A rank that has no data knows no order, and one may evaluate alone.
   if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_ &&
       grad_enabled()) {

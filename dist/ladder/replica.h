@@ -170,6 +170,7 @@ class Replica : public Keeper,
   std::string describe_averager() const override;
   std::vector<int> averaging_ranks() const override;
   double average_loss(double loss, const char* op) override;
+  int64_t largest(int64_t number, const char* op) override;
   /// Nothing while each rank goes by its own gradients, as under no_sync().
   void declare(const std::string& what) override {
     if (averages()) owners_->declare(what);

@@ -314,6 +314,13 @@ double Replica::average_loss(double loss, const char* op) {
   return mean.item<double>();
 }
 
+int64_t Replica::largest(int64_t number, const char* op) {
+  const Array x = Array::full({1}, number, kInt64);
+  const Communicator& ranks = groups_.all.defined() ? groups_.all : groups_.shard;
+  ranks.all_reduce(x, {.op = ReduceOp::max, .unit = op});
+  return x.item<int64_t>();
+}
+
 std::string Replica::describe(const Tensor& leaf) const {
   const Member* member = member_of(leaf);
   if (member == nullptr || module_ == nullptr) return "a shard";

@@ -2,6 +2,7 @@
 #include <string>
 
 #include <hero/autograd/anomaly.h>
+#include <hero/autograd/averager.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/random.h>
 #include <hero/nn/training/finite.h>
@@ -24,14 +25,15 @@ bool any_not_finite(const std::vector<Tensor>& parameters) {
   return false;
 }
 
-enum class Look { nans_first, infinities };
+// What a rank found; the largest of all ranks' decides what is looked for.
+enum Fault : int64_t { kNone, kInfinite, kNan };
 
-// The same step once more, watched. A NaN is looked for before infinities, as a mask of -infinity
-// is no fault; an infinite loss has no NaN before it.
-[[noreturn]] void find(const std::string& what, Look look, const Generator::State& random,
-                       const std::function<Tensor()>& forward) {
+// The same step once more, watched, on all ranks, as its collectives need. A NaN is looked for
+// before infinities, as a mask of -infinity is no fault; an infinite loss has no NaN before it.
+[[noreturn]] void find(const std::string& what, bool is_own, Fault fault,
+                       const Generator::State& random, const std::function<Tensor()>& forward) {
   for (const bool infinities : {false, true}) {
-    if (!infinities && look == Look::infinities) continue;
+    if (!infinities && fault == kInfinite) continue;
     default_generator().set_state(random);
     try {
       const DetectAnomaly watch({.infinities = infinities});
@@ -40,6 +42,7 @@ enum class Look { nans_first, infinities };
       fail(what, ": ", error.what());
     }
   }
+  if (!is_own) fail(what);
   fail(what, "; run again, the step made finite numbers, so its forward depends on something else");
 }
 
@@ -48,14 +51,23 @@ enum class Look { nans_first, infinities };
 Tensor finite_backward(int64_t step, const std::function<Tensor()>& forward,
                        const std::vector<Tensor>& parameters) {
   const Generator::State random = default_generator().state();
+  const AveragerScope ranks;
+  const auto stop_at = [&](Fault own, const std::string& of) {
+    const auto worst = static_cast<Fault>(ranks.largest(own, "finite_backward"));
+    if (worst == kNone) return;
+    const char* is = of == "a gradient" ? " is not finite"
+                     : worst == kNan    ? " is nan"
+                                        : " is infinite";
+    const char* whose = own == worst ? "" : " of another rank";
+    find("step " + std::to_string(step) + ": " + of + whose + is, own == worst, worst, random,
+         forward);
+  };
   Tensor loss = forward();
   const double value = loss.item();
-  const std::string where = "step " + std::to_string(step) + ": ";
-  if (std::isnan(value)) find(where + "the loss is nan", Look::nans_first, random, forward);
-  if (std::isinf(value)) find(where + "the loss is infinite", Look::infinities, random, forward);
+  stop_at(std::isnan(value) ? kNan : std::isinf(value) ? kInfinite : kNone, "the loss");
   loss.backward();
-  if (any_not_finite(parameters)) {
-    find(where + "a gradient is not finite", Look::nans_first, random, forward);
+  if (!parameters.empty()) {
+    stop_at(any_not_finite(parameters) ? kNan : kNone, "a gradient");
   }
   return loss;
 }

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <mutex>
 
 #include <unistd.h>
 
-#include <hero/core/error.h>
 #include <hero/nn/training/stop.h>
 
 namespace hero::nn {
@@ -24,7 +24,8 @@ constexpr int64_t kTwiceNanoseconds = 100'000'000;
 // A handler can reach nothing but what is global.
 std::atomic<int> caught{0};
 std::atomic<int64_t> caught_at{0};
-std::atomic<bool> installed{false};
+std::mutex install;
+int signals = 0;  // StopSignals that live
 std::array<struct sigaction, kSignals.size()> old_actions;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
@@ -52,7 +53,8 @@ void note_signal(int number) {
 }  // namespace
 
 StopSignal::StopSignal() {
-  check(!installed.exchange(true), "stop: there is a StopSignal already; one serves the process");
+  const std::lock_guard<std::mutex> lock(install);
+  if (signals++ > 0) return;
   caught = 0;
   struct sigaction action {};
   action.sa_handler = note_signal;
@@ -61,10 +63,14 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
+  const std::lock_guard<std::mutex> lock(install);
+  if (--signals > 0) return;
   for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &old_actions[i], nullptr);
-  installed = false;
 }
 
-int StopSignal::signal() const { return caught; }
+int StopSignal::signal() const {
+  const int agreed = agreed_;
+  return agreed != 0 ? agreed : caught.load();
+}
 
 }  // namespace hero::nn
