@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include <signal.h>
 
@@ -13,9 +14,9 @@
 namespace hero::dist {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(2);      // between two looks at the time
-constexpr auto kSettled = std::chrono::milliseconds(50);  // who waits for as long tells rank 0
-constexpr double kGone = 2.0;  // seconds for the answer of ranks that a time-out has waited for
+constexpr auto kLook = std::chrono::milliseconds(2);  // between two looks at the time
+constexpr double kUnheard = 0.5;  // seconds for the verdict, before rank 0 is told by no other
+constexpr double kGone = 2.0;     // seconds for the answer of ranks that a time-out has waited for
 constexpr auto kLast = std::chrono::milliseconds(450);  // until all of a host have said theirs
 
 volatile sig_atomic_t stopped = 0;
@@ -30,10 +31,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 // [note: failure between processes]
 // Whoever knows of a failure tells rank 0, and the first to reach it is everybody's: rank 0 tells
-// all (`verdict`). A rank that has read that begins no further call and says so to all (`final`),
-// with the numbers of those that it has begun. So who has heard the `final` of all knows of each
-// call whether all parties have begun it: then it goes on and is complete, any other will never be,
-// and all ranks decide alike. Only then does a rank throw, and its arrays are its own.
+// all (`verdict`). A rank that has read that begins no further call and says so (`final`), with the
+// numbers of those that it has begun. Rank 0 tells all what all have said (`finals`): by that a
+// rank knows of each call whether all parties have begun it. Then it goes on and is complete, any
+// other will never be, and all ranks decide alike. Only then does a rank throw, and its arrays are
+// its own.
+//
+// All this goes by the tree of ranks (RankTree), and so does the end of the run: no rank has
+// connections to more than log2 N others for it, and what ranks say together is one message. Where
+// a process on the way is stopped, a failure is told to rank 0 once more, by no other.
 void MpiProgress::fail(const Failure& failure, const std::vector<int>& missing,
                        const std::string& tail) {
   if (failed_ || failing_) return;
@@ -43,14 +49,25 @@ void MpiProgress::fail(const Failure& failure, const std::vector<int>& missing,
   Packet packet = note(Note::fail);
   put_failure(packet, failure);
   packet.put(missing).put(tail);
-  tell(0, packet);
+  fail_ = packet;
+  if (!std::exchange(passed_fail_, true)) tell_up(packet);
+}
+
+void MpiProgress::hear_fail(Packet& packet) {
+  if (world_.rank() > 0) {
+    if (!std::exchange(passed_fail_, true)) tell_up(packet);
+    return;
+  }
+  const Failure failure = take_failure(packet);
+  const auto missing = packet.take_list<int>();
+  hear_failure(failure, missing, packet.take<std::string>());
 }
 
 void MpiProgress::hear_failure(Failure failure, const std::vector<int>& missing,
                                const std::string& tail) {
   if (failed_) return;
   for (const int rank : missing) {
-    const std::string& elsewhere = watch_.text(rank);
+    const std::string elsewhere = sent_.text(rank);
     if (elsewhere.empty()) continue;
     failure.line += " (rank " + std::to_string(rank) + " waits in " + elsewhere + ")";
     break;
@@ -58,7 +75,7 @@ void MpiProgress::hear_failure(Failure failure, const std::vector<int>& missing,
   failure.line += tail;
   Packet packet = note(Note::verdict);
   put_failure(packet, failure);
-  tell_all(packet);
+  tell_down(packet);
   adopt(failure);
 }
 
@@ -73,37 +90,47 @@ void MpiProgress::adopt(const Failure& failure) {
     posted.swap(world_.posted_);
   }
   for (const auto& call : posted) begin(call);
-  Packet packet = note(Note::final);
-  put_told(packet, told());
-  tell_all(packet);
+  ToldByAll own;
+  own.add(told());
+  hear_final(own);
+}
+
+// Of this rank, or of all in one of the parts below it.
+void MpiProgress::hear_final(const ToldByAll& told) {
+  final_.add(told);
+  if (++final_parts_ <= tree_.children().size()) return;
+  const bool first = world_.rank() == 0;
+  Packet packet = note(first ? Note::finals : Note::final);
+  put_told_by_all(packet, final_);
+  if (!first) return tell_up(packet);
+  tell_down(packet);
+  finals_ = final_;
 }
 
 void MpiProgress::tell_end(const std::optional<std::string>& thrown) {
   told_end_ = true;
-  if (!thrown) {
-    Packet packet = note(Note::finished);
-    put_told(packet, told());
-    tell_all(packet);
-    told_ += static_cast<uint64_t>(world_.size() - 1);
-  }
-  if (world_.rank() == 0) return hear_end(0, thrown);
-  Packet packet = note(Note::end);
-  packet.put(thrown.has_value()).put(thrown.value_or(""));
-  tell(0, packet);
+  ended_well_ = !thrown;
+  ended_at_ = Clock::now();
+  if (thrown) hear_threw(*thrown);
+  count_end();
 }
 
-void MpiProgress::hear_end(int from, const std::optional<std::string>& thrown) {
-  ended_[static_cast<size_t>(from)] = true;
-  if (thrown && !thrown_) {
-    thrown_ = failed_ && failed_->rank >= 0 ? *failed_ : Failure{-1, *thrown};
-    world_.report_(*thrown_);
-    reported_ = true;
-  }
-  if (!std::all_of(ended_.begin(), ended_.end(), [](bool ended) { return ended; })) return;
+void MpiProgress::hear_threw(const std::string& message) {
+  if (std::exchange(passed_threw_, true)) return;
+  if (world_.rank() > 0) return tell_up(note(Note::threw).put(message));
+  thrown_ = failed_ && failed_->rank >= 0 ? *failed_ : Failure{-1, message};
+  world_.report_(*thrown_);
+  reported_ = true;
+}
+
+// This rank's program, or all in one of the parts below it.
+void MpiProgress::count_end() {
+  if (++ended_ <= tree_.children().size()) return;
+  if (world_.rank() > 0) return tell_up(note(Note::end));
   Packet packet = note(Note::result);
   packet.put(thrown_.has_value());
   put_failure(packet, thrown_.value_or(Failure{}));
-  tell_all(packet);
+  tell_down(packet);
   finish(thrown_);
 }
 
@@ -125,9 +152,7 @@ void MpiProgress::look_at_time() {
     if (calls_[i]->overdue.load()) check_overdue(*calls_[i]);
   }
   check_patience();
-  if (failed_) return;
-  call_rolls(now);
-  report_blocked(now);
+  if (!failed_) report_waiting(now);
 }
 
 void MpiProgress::check_overdue(const MpiCall& call) {
@@ -149,6 +174,9 @@ void MpiProgress::check_patience() {
   const bool gone = timed_out_ && !finals_are_in();
   const double patience = gone ? kGone : std::clamp(world_.timeouts_.step, 5.0, 30.0);
   const double more = world_.rank() == 0 ? 0.0 : gone ? 1.0 : 5.0;  // rank 0's message says most
+  if (fail_ && !failed_ && seconds_since(failing_since_) > kUnheard) {
+    tell(0, *std::exchange(fail_, std::nullopt));
+  }
   if (failed_ && seconds_since(failed_since_) > patience + more) die(*failed_);
   if (failing_ && !failed_ && seconds_since(failing_since_) > patience + more) die(*failing_);
 }
@@ -157,77 +185,6 @@ void MpiProgress::die(const Failure& failure) {
   if (!reported_) world_.report_(failure);
   transport_.abort(1);
   std::_Exit(1);
-}
-
-Blocked MpiProgress::blocked() const {
-  Blocked state;
-  state.told = told_;
-  state.heard = heard_;
-  for (const auto& call : calls_) {
-    if (call->agreed || call->disagrees) return state;  // its bytes or statements are under way
-  }
-  if (!rolls_are_called()) return state;
-  const std::lock_guard<std::mutex> lock(world_.mutex_);
-  if (!world_.posted_.empty() || world_.threw_) return state;
-  if (world_.ended_) {
-    state.blocked = state.ended = told_end_;
-  } else if (world_.waiting_ != nullptr && world_.waiting_->state.load() == MpiCall::kBegun) {
-    const MpiCall& call = *world_.waiting_;
-    const std::vector<int> missing = absent(call);
-    state.blocked = true;
-    state.text = call.where() + (missing.empty() ? "" : " for " + rank_list(missing));
-  }
-  return state;
-}
-
-// The call that the rank's thread waits in, and for whom; empty while it computes.
-std::string MpiProgress::waits() const {
-  const std::lock_guard<std::mutex> lock(world_.mutex_);
-  if (world_.waiting_ == nullptr) return {};
-  const MpiCall& call = *world_.waiting_;
-  const std::vector<int> missing = absent(call), slow = transport_.unfinished();
-  if (!missing.empty()) return call.where() + " for " + rank_list(missing);
-  return call.where() + (slow.empty() ? "" : " for bytes from and to " + rank_list(slow));
-}
-
-void MpiProgress::report_blocked(Clock::time_point now) {
-  const auto alike = [](const Blocked& a, const Blocked& b) {
-    return a.blocked == b.blocked && a.told == b.told && a.heard == b.heard && a.text == b.text;
-  };
-  const Blocked state = blocked();
-  if (!alike(state, seen_)) {
-    seen_ = state;
-    seen_since_ = now;
-  }
-  const bool lasts = now - seen_since_ >= kSettled;
-  const bool news =
-      state.blocked ? lasts && !alike(state, reported_blocked_) : reported_blocked_.blocked;
-  if (news) {
-    reported_blocked_ = state;
-    if (world_.rank() == 0) {
-      watch_.report(0, state);
-    } else {
-      Packet packet = note(Note::status);
-      tell(0, put_blocked(packet, state));
-    }
-  }
-  if (world_.rank() == 0 && watch_.asks()) {
-    Packet packet = note(Note::query);
-    packet.put(watch_.number());
-    tell_all(packet);
-    answer(watch_.number());
-  }
-}
-
-void MpiProgress::answer(uint64_t number) {
-  const Blocked state = blocked();
-  if (world_.rank() == 0) {
-    if (watch_.answer(0, number, state)) hear_failure({-1, watch_.deadlock_text()}, {}, {});
-    return;
-  }
-  Packet packet = note(Note::answer);
-  packet.put(number);
-  tell(0, put_blocked(packet, state));
 }
 
 // [note: a process that is stopped]

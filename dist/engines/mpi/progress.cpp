@@ -5,19 +5,8 @@
 #include <hero/dist/engines/mpi/progress.h>
 
 namespace hero::dist {
-namespace {
-
-size_t index_of(int i) { return static_cast<size_t>(i); }
-
-}  // namespace
-
 MpiProgress::MpiProgress(MpiWorld& world, Transport& transport)
-    : world_(world),
-      transport_(transport),
-      watch_(world.size_),
-      finished_(index_of(world.size_)),
-      finals_(index_of(world.size_)),
-      ended_(index_of(world.size_)) {}
+    : world_(world), transport_(transport), tree_(world.rank_, world.size_) {}
 
 bool MpiProgress::step() {
   try {
@@ -28,7 +17,7 @@ bool MpiProgress::step() {
     look_at_time();
     return moved;
   } catch (const std::exception& error) {
-    die({world_.rank(), error.what()});
+    die(failed_ ? *failed_ : failing_.value_or(Failure{world_.rank(), error.what()}));
   }
 }
 
@@ -84,10 +73,10 @@ Packet MpiProgress::note(Note kind) const {
 
 void MpiProgress::tell(int to, const Packet& packet) { transport_.tell(to, packet.bytes()); }
 
-void MpiProgress::tell_all(const Packet& packet) {
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    if (rank != world_.rank()) tell(rank, packet);
-  }
+void MpiProgress::tell_up(const Packet& packet) { tell(tree_.parent(world_.rank()), packet); }
+
+void MpiProgress::tell_down(const Packet& packet) {
+  for (const int child : tree_.children()) tell(child, packet);
 }
 
 bool MpiProgress::hear_all() {
@@ -110,54 +99,35 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
   switch (kind) {
     case Note::ballot:
       return hear_ballot(packet);
-    case Note::statement: {
-      const auto key = packet.take<CallKey>();
-      const int party = packet.take<int>();
-      ++heard_;
-      return hear_statement(key, party, take_call(packet));
-    }
-    case Note::here: {
-      const auto key = packet.take<CallKey>();
-      ++heard_;
-      return hear_here(from, key, packet.take_list<int>());
-    }
-    case Note::absent: {
-      MpiCall* const call = find(packet.take<CallKey>());
-      ++heard_;
-      if (call != nullptr) call->missing = packet.take_list<int>();
-      return;
-    }
-    case Note::finished:
-      ++heard_;
-      finished_[index_of(from)] = take_told(packet);
-      any_finished_ = true;
-      return;
-    case Note::fail: {
-      const Failure failed = take_failure(packet);
-      const auto missing = packet.take_list<int>();
-      return hear_failure(failed, missing, packet.take<std::string>());
-    }
+    case Note::statement:
+      return hear_statements(packet);
+    case Note::waiting:
+      return hear_waiting(from, packet);
+    case Note::arrived:
+      return hear_arrived(packet);
+    case Note::fail:
+      return hear_fail(packet);
     case Note::verdict:
+      tell_down(packet);
       return adopt(take_failure(packet));
     case Note::final:
-      finals_[index_of(from)] = take_told(packet);
-      ++heard_finals_;
+      return hear_final(take_told_by_all(packet));
+    case Note::finals:
+      tell_down(packet);
+      finals_ = take_told_by_all(packet);
       return;
-    case Note::status:
-      return watch_.report(from, take_blocked(packet));
     case Note::query:
-      return answer(packet.take<uint64_t>());
+      return hear_query(packet.take<uint64_t>());
     case Note::answer: {
       const auto number = packet.take<uint64_t>();
-      if (!watch_.answer(from, number, take_blocked(packet))) return;
-      return hear_failure({-1, watch_.deadlock_text()}, {}, {});
+      return hear_answer(number, take_wait_answer(packet));
     }
-    case Note::end: {
-      const bool threw = packet.take<bool>();
-      const auto message = packet.take<std::string>();
-      return hear_end(from, threw ? std::optional<std::string>(message) : std::nullopt);
-    }
+    case Note::threw:
+      return hear_threw(packet.take<std::string>());
+    case Note::end:
+      return count_end();
     case Note::result: {
+      tell_down(packet);
       const bool failed = packet.take<bool>();
       const Failure outcome = take_failure(packet);
       return finish(failed ? std::optional<Failure>(outcome) : std::nullopt);
@@ -198,8 +168,6 @@ void MpiProgress::advance(MpiCall& call) {
   if (!call.agreed) {
     if (failed_ && finals_are_in() && (call.disagrees || !told_by_all(call))) {
       complete(call, MpiCall::kFailed);
-    } else if (any_finished_ && !failed_ && !failing_) {
-      check_finished(call);
     }
     return;
   }
@@ -215,7 +183,6 @@ void MpiProgress::complete(MpiCall& call, MpiCall::State state) {
   call.transfer.reset();
   call.agreed.reset();
   agreements_.erase({call.key, call.me});
-  rolls_.erase(call.key);
   const std::lock_guard<std::mutex> lock(world_.mutex_);
   call.state.store(state);
   world_.completed_.notify_all();

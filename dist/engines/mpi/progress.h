@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/engines/mpi/watch.h>
+#include <hero/dist/engines/mpi/rank_tree.h>
+#include <hero/dist/engines/mpi/waiting.h>
 #include <hero/dist/engines/mpi/wire.h>
 #include <hero/dist/engines/mpi/world.h>
 
@@ -50,12 +51,11 @@ class MpiProgress {
 
   // This rank's end of an agreement; a message to itself has two.
   using End = std::pair<CallKey, int>;
-  // Who has come to a call of which this rank is the first party, as far as they have said so.
-  struct Roll {
-    std::vector<int> parties;
-    std::set<int> here;
-    bool news = true;  // not yet told to these
-    Clock::time_point told;
+  // What rank 0 tells those that wait in a call.
+  struct Arrived {
+    std::vector<int> here;      // who waits in it
+    std::vector<int> finished;  // who has ended without it
+    friend bool operator==(const Arrived&, const Arrived&) = default;
   };
 
   // A group that has, or is to have, a communicator of the library.
@@ -76,7 +76,8 @@ class MpiProgress {
   /// \{
   Packet note(Note kind) const;
   void tell(int to, const Packet& packet);
-  void tell_all(const Packet& packet);
+  void tell_up(const Packet& packet);
+  void tell_down(const Packet& packet);
   bool hear_all();
   void hear(int from, Note kind, Packet& packet);
   /// \}
@@ -88,17 +89,30 @@ class MpiProgress {
   void hear_ballot(Packet& packet);
   void find_agreement(MpiCall& call);
   void state_in_full(MpiCall& call);
-  void hear_statement(const CallKey& key, int party, Call call);
+  void hear_statements(Packet& packet);
+  void pass_statements(const MpiCall& call);
   MpiCall* find(const CallKey& key);
   Told told() const;
   bool told_by_all(const MpiCall& call) const;
-  void check_finished(const MpiCall& call);
   std::vector<int> absent(const MpiCall& call) const;
-  void call_rolls(Clock::time_point now);
-  void hail(MpiCall& call);
-  void hear_here(int from, const CallKey& key, std::vector<int> parties);
-  void tell_absent(const CallKey& key, Roll& roll);
-  bool rolls_are_called() const;
+  /// \}
+
+  /// \name Who waits, in wait.cpp
+  /// \{
+  bool is_stalled(const MpiCall& call, Clock::time_point now) const;
+  WaitReport own_report(Clock::time_point now) const;
+  void report_waiting(Clock::time_point now);
+  void send_report();
+  void tell_further_up(const MpiCall& call, Clock::time_point now);
+  void hear_waiting(int from, Packet& packet);
+  void tell_arrived();
+  void hear_arrived(Packet& packet);
+  void spread_arrived(const CallKey& key, const Arrived& arrived, const Packet& packet);
+  bool blocked(Clock::time_point now, std::string& text) const;
+  void hear_query(uint64_t number);
+  void hear_answer(uint64_t number, const WaitAnswer& answer);
+  void pass_answer();
+  std::string waits() const;
   /// \}
 
   /// \name Calls
@@ -133,42 +147,51 @@ class MpiProgress {
   void check_overdue(const MpiCall& call);
   void check_patience();
   [[noreturn]] void die(const Failure& failure);
-  void hear_end(int from, const std::optional<std::string>& thrown);
+  void hear_fail(Packet& packet);
+  void hear_final(const ToldByAll& told);
+  void hear_threw(const std::string& message);
+  void count_end();
   void finish(const std::optional<Failure>& outcome);
-  bool finals_are_in() const { return heard_finals_ == world_.size() - 1; }
-  Blocked blocked() const;
-  std::string waits() const;
-  void report_blocked(Clock::time_point now);
-  void answer(uint64_t number);
+  bool finals_are_in() const { return finals_.has_value(); }
   void check_signal();
   /// \}
 
   MpiWorld& world_;
   Transport& transport_;
-  MpiWatch watch_;
+  const RankTree tree_;
   StopSignal signal_;
   std::vector<std::shared_ptr<MpiCall>> calls_;  // under way, oldest first
   std::map<Lane, uint64_t> begun_;               // calls of this rank
   std::map<End, Agreement> agreements_;
   std::map<CallKey, std::map<int, Call>> statements_;  // in full, by party, to the first of them
-  std::map<CallKey, Roll> rolls_;
-  std::vector<std::pair<int, std::string>> early_;   // messages of the next run
-  std::map<uint64_t, LibraryGroup> library_groups_;  // rank 0
-  std::map<uint64_t, std::vector<int>> asked_;       // for their communicators, with the members
-  std::set<uint64_t> leaving_;                       // of which this rank's program has let go
+  std::vector<std::pair<int, std::string>> early_;     // messages of the next run
+  std::map<uint64_t, LibraryGroup> library_groups_;    // rank 0
+  std::map<uint64_t, std::vector<int>> asked_;         // for their communicators, with the members
+  std::set<uint64_t> leaving_;                         // of which this rank's program has let go
   int next_tag_ = 0;
-  std::vector<std::optional<Told>> finished_, finals_;
-  bool any_finished_ = false;
+  std::map<int, WaitReport> reports_;  // of ranks below, by who has told this one
+  WaitReport own_, sent_;              // of this rank; of all these
+  bool changed_ = false;               // since then
+  Clock::time_point changed_at_;
+  int above_ = 1;                       // so many of the ranks above are told
+  bool all_wait_ = false;               // rank 0
+  std::map<CallKey, Arrived> arrived_;  // as rank 0 has told
+  WaitQuestion question_;
+  DeadlockSearch search_;           // rank 0
   uint64_t told_ = 0, heard_ = 0;   // messages that can let a rank go on
   std::optional<Failure> failing_;  // told to rank 0
   std::optional<Failure> failed_;   // everybody's
   Clock::time_point failing_since_, failed_since_, looked_;
-  int heard_finals_ = 0;
+  std::optional<Packet> fail_;  // as told to rank 0, and not yet once more
+  bool passed_fail_ = false, passed_threw_ = false;
+  ToldByAll final_;         // of this rank and those below that have said theirs
+  size_t final_parts_ = 0;  // so many of them
+  std::optional<ToldByAll> finals_;
   bool timed_out_ = false;  // this rank has waited for the whole time-out
-  Blocked seen_, reported_blocked_;
-  Clock::time_point seen_since_;
   bool told_end_ = false;
-  std::vector<bool> ended_;  // rank 0
+  bool ended_well_ = false;
+  Clock::time_point ended_at_;
+  size_t ended_ = 0;  // this rank and the parts below that have ended
   std::optional<Failure> thrown_;
   bool reported_ = false;
   bool over_ = false;

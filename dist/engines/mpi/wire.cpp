@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include <hero/dist/engines/mpi/watch.h>
 #include <hero/dist/engines/mpi/wire.h>
 #include <hero/dist/engines/mpi/world.h>
 
@@ -112,22 +111,49 @@ Failure take_failure(Packet& packet) {
   return {rank, packet.take<std::string>()};
 }
 
-Packet& put_blocked(Packet& packet, const Blocked& state) {
-  return packet.put(state.blocked)
-      .put(state.ended)
-      .put(state.told)
-      .put(state.heard)
-      .put(state.text);
+void ToldByAll::add(const Told& told) {
+  for (const auto& [lane, calls] : told.begun) {
+    Begun& all = begun[lane];
+    all.least = all.ranks == 0 ? calls : std::min(all.least, calls);
+    ++all.ranks;
+  }
+  never.insert(told.never.begin(), told.never.end());
 }
 
-Blocked take_blocked(Packet& packet) {
-  Blocked state;
-  state.blocked = packet.take<bool>();
-  state.ended = packet.take<bool>();
-  state.told = packet.take<uint64_t>();
-  state.heard = packet.take<uint64_t>();
-  state.text = packet.take<std::string>();
-  return state;
+void ToldByAll::add(const ToldByAll& other) {
+  for (const auto& [lane, theirs] : other.begun) {
+    Begun& all = begun[lane];
+    all.least = all.ranks == 0 ? theirs.least : std::min(all.least, theirs.least);
+    all.ranks += theirs.ranks;
+  }
+  never.insert(other.never.begin(), other.never.end());
+}
+
+bool ToldByAll::has(const CallKey& key, int ranks) const {
+  const auto calls = begun.find(key.lane);
+  return calls != begun.end() && calls->second.ranks >= ranks &&
+         key.sequence < calls->second.least && never.count(key) == 0;
+}
+
+void put_told_by_all(Packet& packet, const ToldByAll& told) {
+  packet.put(told.begun.size());
+  for (const auto& [lane, begun] : told.begun) {
+    packet.put(lane).put(begun.least).put(begun.ranks);
+  }
+  packet.put(std::vector<CallKey>(told.never.begin(), told.never.end()));
+}
+
+ToldByAll take_told_by_all(Packet& packet) {
+  ToldByAll told;
+  for (auto left = packet.take<size_t>(); left > 0; --left) {
+    const Lane lane = packet.take<Lane>();
+    ToldByAll::Begun& begun = told.begun[lane];
+    begun.least = packet.take<uint64_t>();
+    begun.ranks = packet.take<int>();
+  }
+  const auto never = packet.take_list<CallKey>();
+  told.never = {never.begin(), never.end()};
+  return told;
 }
 
 }  // namespace hero::dist

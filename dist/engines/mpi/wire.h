@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -14,24 +15,25 @@
 
 namespace hero::dist {
 
-/// What a short message is about. To rank 0: `fail`, `status`, `answer`, `end`, `ready`, `left`.
-/// From rank 0: `verdict`, `query`, `result`, `make`, `release`. To the first rank of a call's:
-/// `here`, `statement`, and from it `absent`. Among all: `ballot`, `finished`, `final`.
+/// What a short message is about. Up the tree of ranks (see RankTree): `waiting`, `fail`, `final`,
+/// `answer`, `threw`, `end`. Down it: `arrived`, `verdict`, `finals`, `query`, `result`. Up the
+/// tree of a call's parties: `statement`. To rank 0: `ready`, `left`, and from it `make`,
+/// `release`. Among all: `ballot`.
 enum class Note : uint8_t {
   ballot,     ///< what it knows of the statements of a call; see Agreement
-  statement,  ///< its own, in full, as they differ
-  here,       ///< it has waited for the others of a call
-  absent,     ///< those that have not come there
-  finished,   ///< its program has ended well: no call will follow
+  statement,  ///< the statements of a part of the parties, in full, as they differ
+  waiting,    ///< who there waits, for a while already; see WaitReport
+  arrived,    ///< who waits in that call, and who has finished without it
   fail,       ///< it knows of a failure
   verdict,    ///< the failure that is everybody's
-  final,      ///< having read the verdict it begins no further call
-  status,     ///< it waits, or goes on
-  query,      ///< rank 0 asks whether it still waits
+  final,      ///< having read the verdict, ranks there begin no further call
+  finals,     ///< the same of all ranks
+  query,      ///< rank 0 asks whether all still wait
   answer,     ///< the answer to `query`
-  end,        ///< its program has ended
+  threw,      ///< a program there has thrown
+  end,        ///< all programs there have ended
   result,     ///< how the run has ended
-  ready,      ///< it needs a group's own communicator of the library
+  ready,      ///< the members of a group need a communicator of the library
   make,       ///< all members of that group make it now
   left,       ///< it needs that communicator no more
   release,    ///< all members of that group free it now
@@ -118,9 +120,24 @@ struct Told {
   std::vector<CallKey> never;      ///< those of which it has not told, as they come after another
 
   bool has(const CallKey& key) const;
+  friend bool operator==(const Told&, const Told&) = default;
 };
 
-struct Blocked;
+/// What ranks have told of by such a moment, together.
+struct ToldByAll {
+  struct Begun {
+    uint64_t least = 0;  ///< calls begun by each of these ranks
+    int ranks = 0;       ///< that have begun any
+  };
+  std::map<Lane, Begun> begun;
+  std::set<CallKey> never;  ///< those of which one has not told
+
+  void add(const Told& told);
+  void add(const ToldByAll& other);
+  /// Whether so many ranks have told of the call.
+  bool has(const CallKey& key, int ranks) const;
+};
+
 struct Failure;
 void put_ballot(Packet& packet, const Ballot& ballot);
 Ballot take_ballot(Packet& packet);
@@ -128,7 +145,7 @@ void put_told(Packet& packet, const Told& told);
 Told take_told(Packet& packet);
 void put_failure(Packet& packet, const Failure& failure);
 Failure take_failure(Packet& packet);
-Packet& put_blocked(Packet& packet, const Blocked& state);
-Blocked take_blocked(Packet& packet);
+void put_told_by_all(Packet& packet, const ToldByAll& told);
+ToldByAll take_told_by_all(Packet& packet);
 
 }  // namespace hero::dist

@@ -43,8 +43,7 @@ struct MpiCall {
   /// \name For who makes progress
   /// \{
   std::chrono::steady_clock::time_point told_at;
-  bool hailed = false;                      // has said that it waits
-  std::optional<std::vector<int>> missing;  // as the first of the parties has told
+  std::optional<std::vector<int>> missing;  // as rank 0 has told
   bool disagrees = false;
   std::optional<Agreed> agreed;
   std::unique_ptr<MpiTransfer> transfer;

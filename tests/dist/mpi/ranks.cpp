@@ -19,6 +19,7 @@
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/library_groups.h"
+#include "dist/mpi/messages.h"
 #include "dist/mpi/texts.h"
 #include "dist/mpi/ways.h"
 #include "dist/parallel/pipelines.h"
@@ -324,6 +325,11 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "bugs") return check_bugs();
   if (what == "groups") return check_library_groups();
+  if (what == "messages") {
+    const int code = launch(argc, argv, sum_often);
+    say_messages(mpi_world_rank());
+    return code;
+  }
   const std::map<std::string, RankProgram> programs = {
       {"hashes", into_files([](Communicator& world) {
          print_hashes(world);

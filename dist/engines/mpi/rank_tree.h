@@ -1,0 +1,39 @@
+#pragma once
+// The tree by which ranks tell rank 0, and rank 0 all, without a connection between every two.
+#include <vector>
+
+namespace hero::dist {
+
+/// Rank 0 is the root, and every rank has at most log2 N + 1 children and as many ranks above it.
+/// Its edges join ranks that exchange ballots anyway (agreement.h): with P the largest power of two
+/// up to N, the parent of a rank below P differs in its lowest bit that is set, and that of rank P
+/// + i is rank i.
+class RankTree {
+ public:
+  RankTree(int rank, int size);
+
+  /// The rank above `rank`; -1 for rank 0.
+  int parent(int rank) const;
+  /// The ranks right below this one.
+  const std::vector<int>& children() const { return children_; }
+  /// How many ranks the part of the tree has that begins with this one.
+  int part() const { return part_; }
+
+ private:
+  int power_ = 1;  // P
+  int part_ = 1;
+  std::vector<int> children_;
+};
+
+/// Ranks in ascending order as (first, step, count), as few of them as a simple rule finds: a group
+/// that is regular, as those of a mesh are, is one, whatever its size.
+struct RankRun {
+  int first = 0, step = 1, count = 0;
+};
+std::vector<RankRun> runs_of(const std::vector<int>& ranks);
+std::vector<int> ranks_of(const std::vector<RankRun>& runs);
+
+/// Adds the ranks of one ascending list to another.
+void add_ranks(std::vector<int>& to, const std::vector<int>& more);
+
+}  // namespace hero::dist
