@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
 
 #include <hero/core/error.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe_model.h>
 #include <hero/nn/data/bpe_split.h>
+#include <hero/nn/data/unicode.h>
 
 namespace hero::nn::data {
 namespace {
@@ -73,65 +75,79 @@ class PieceCache {
   std::vector<int32_t> tokens_, scratch_;
 };
 
-void encode_plain(std::string_view text, PieceCache& cache, std::vector<int64_t>& out) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = bpe_piece_end(text, at);
-    cache.append(text.substr(at, end - at), out);
-    at = end;
+// One call of encode().
+class Encoder {
+ public:
+  Encoder(const BPEModel& model, std::string_view text, SpecialTokens special)
+      : model_(model), text_(text), special_(special), cache_(model, text.size()) {
+    out_.reserve(text.size() / 3);
   }
-}
 
-// Where a special token stands in a text.
-struct Found {
-  size_t at;
-  int32_t token;  // -1: none
-};
+  std::vector<int64_t> tokens(bool around) {
+    if (around) out_ = model_.before;
+    for (const BPESpan& span : model_.added_raw.split(text_, ignores())) {
+      if (span.added != nullptr) {
+        add(*span.added, span.begin, true);
+      } else {
+        normalize(span);
+      }
+    }
+    if (around) out_.insert(out_.end(), model_.after.begin(), model_.after.end());
+    return std::move(out_);
+  }
 
-// The first special token from `from` on, the longest of those that begin there. `next` remembers
-// for each where it occurs next, so that no text is searched twice.
-Found find_special(const BPEModel& model, std::string_view text, size_t from,
-                   std::vector<size_t>& next) {
-  Found best{text.size(), -1};
-  size_t longest = 0;
-  for (size_t i = 0; i < model.specials.size(); ++i) {
-    const std::string& special = model.tokens[static_cast<size_t>(model.specials[i])];
-    if (next[i] < from) next[i] = text.find(special, from);
-    if (next[i] == text.npos) continue;
-    if (next[i] < best.at || (next[i] == best.at && special.size() > longest)) {
-      best = {next[i], model.specials[i]};
-      longest = special.size();
+ private:
+  bool ignores() const { return special_ == SpecialTokens::ignore; }
+
+  void add(const BPEAddedToken& one, size_t at, bool exact) {
+    if (one.special && special_ == SpecialTokens::refuse) {
+      fail("encode: the text has the special token '", one.text, "'",
+           exact ? " at byte " + std::to_string(at) : "",
+           "; choose SpecialTokens::encode or SpecialTokens::ignore");
+    }
+    out_.push_back(one.token);
+  }
+
+  void normalize(const BPESpan& span) {
+    std::string_view text = text_.substr(span.begin, span.end - span.begin);
+    const bool same = !model_.nfc || is_plain_nfc(text);
+    if (!same) text = kept_.emplace_back(normalized_nfc(text));
+    for (const BPESpan& part : model_.added_normalized.split(text, ignores())) {
+      if (part.added != nullptr) {
+        add(*part.added, span.begin + part.begin, same);
+      } else {
+        cut(text.substr(part.begin, part.end - part.begin), 0);
+      }
     }
   }
-  return best;
-}
+
+  // The pieces that all steps from this one on make of a text.
+  void cut(std::string_view text, size_t step) {
+    if (step == model_.steps.size()) return cache_.append(text, out_);
+    const BPEStep& how = model_.steps[step];
+    if (how.prefix_space && !text.starts_with(' ')) {
+      text = kept_.emplace_back(' ' + std::string(text));
+    }
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = bpe_piece_end(text, at, how.pattern);
+      cut(text.substr(at, end - at), step + 1);
+      at = end;
+    }
+  }
+
+  const BPEModel& model_;
+  std::string_view text_;
+  SpecialTokens special_;
+  std::deque<std::string> kept_;  // texts that the cache's pieces lie in
+  PieceCache cache_;
+  std::vector<int64_t> out_;
+};
 
 }  // namespace
 
-std::vector<int64_t> BPETokenizer::encode(std::string_view text, SpecialTokens special) const {
-  std::vector<int64_t> out;
-  out.reserve(text.size() / 3);
-  PieceCache cache(*model_, text.size());
-  if (special == SpecialTokens::ignore || model_->specials.empty()) {
-    encode_plain(text, cache, out);
-    return out;
-  }
-  std::vector<size_t> next;
-  for (const int32_t token : model_->specials) {
-    next.push_back(text.find(model_->tokens[static_cast<size_t>(token)]));
-  }
-  for (size_t at = 0; at < text.size();) {
-    const Found found = find_special(*model_, text, at, next);
-    if (found.token >= 0 && special == SpecialTokens::refuse) {
-      fail("encode: the text has the special token '", bytes(found.token), "' at byte ", found.at,
-           "; choose SpecialTokens::encode or SpecialTokens::ignore");
-    }
-    encode_plain(text.substr(at, found.at - at), cache, out);
-    at = found.at;
-    if (found.token < 0) continue;
-    out.push_back(found.token);
-    at += bytes(found.token).size();
-  }
-  return out;
+std::vector<int64_t> BPETokenizer::encode(std::string_view text, SpecialTokens special,
+                                          bool add_special_tokens) const {
+  return Encoder(*model_, text, special).tokens(add_special_tokens);
 }
 
 std::string BPETokenizer::decode(std::span<const int64_t> tokens) const {
@@ -144,21 +160,24 @@ std::string BPETokenizer::decode(std::span<const int64_t> tokens) const {
 int64_t BPETokenizer::vocab_size() const { return static_cast<int64_t>(model_->tokens.size()); }
 
 const std::string& BPETokenizer::bytes(int64_t token) const {
-  check(token >= 0 && token < vocab_size(), "decode: there is no token ", token,
-        ", the vocabulary has ", vocab_size());
+  check(model_->has(token), "decode: there is no token ", token, ", the vocabulary has ",
+        vocab_size(),
+        token >= 0 && token < vocab_size() ? " numbers, of which some are unused" : "");
   return model_->tokens[static_cast<size_t>(token)];
 }
 
 int64_t BPETokenizer::special_token(std::string_view text) const {
-  for (const int32_t token : model_->specials) {
-    if (bytes(token) == text) return token;
+  for (const BPEAddedToken& one : model_->added) {
+    if (one.text == text) return one.token;
   }
   fail("bpe: there is no special token '", text, "'");
 }
 
 std::vector<std::string> BPETokenizer::special_tokens() const {
   std::vector<std::string> texts;
-  for (const int32_t token : model_->specials) texts.push_back(bytes(token));
+  for (const BPEAddedToken& one : model_->added) {
+    if (one.special) texts.push_back(one.text);
+  }
   return texts;
 }
 

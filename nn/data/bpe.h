@@ -23,7 +23,8 @@ struct BPETrainOptions {
   int64_t min_frequency = 2;
 };
 
-/// What encode() does with the text of a special token.
+/// What encode() does with the text of a special token. Tokens that a file adds without calling
+/// them special are encoded in any case.
 enum class SpecialTokens {
   refuse,  ///< it is an Error, so that untrusted text cannot control a model
   encode,  ///< it becomes the special token; the longest if several begin there
@@ -31,9 +32,13 @@ enum class SpecialTokens {
 };
 
 /// A tokenizer whose tokens are byte strings: any bytes, UTF-8 or not, come back from decode() as
-/// they went into encode(). Text is cut into pieces by GPT-2's pattern (bpe_split.h), and in each
-/// piece the pair that was learned first is merged, until there is none. It is a cheap handle, and
-/// several threads may call encode() at once.
+/// they went into encode(). Text is cut into pieces by GPT-2's pattern or by what a file says
+/// (bpe_split.h), and in each piece the pair that was learned first is merged, until there is none.
+/// It is a cheap handle, and several threads may call encode() at once.
+///
+/// A loaded tokenizer does what its file says, as Hugging Face's tokenizers do: it may normalize
+/// the text (NFC), put a space before it, or take white space into an added token, and then
+/// decode() gives the text that this made.
 class BPETokenizer : public Tokenizer {
  public:
   BPETokenizer(const BPETokenizer&) = default;  // what is moved from stays whole
@@ -44,10 +49,12 @@ class BPETokenizer : public Tokenizer {
   static BPETokenizer train(std::string_view text, const BPETrainOptions& options = {});
 
   /// \name Files
-  /// Formats are tokenizer.json of Hugging Face's tokenizers, for byte-level BPE without
-  /// normalisation, and GPT-2's pair of encoder.json and vocab.bpe, in which an entry that no merge
-  /// makes is a special token. An Error names the file and what is wrong in it, also if it holds a
-  /// tokenizer of another kind.
+  /// Formats are tokenizer.json of Hugging Face's tokenizers, for byte-level BPE, and GPT-2's pair
+  /// of encoder.json and vocab.bpe, in which an entry that no merge makes is a special token. Known
+  /// are the normalizer NFC; the patterns of GPT-2, Llama 3 and Qwen2 and digits as pre-tokenizers;
+  /// every option of added tokens; unk_token, fuse_unk and ignore_merges of the model; tokens that
+  /// a post-processor puts around a text. An Error names the file and what is wrong in it, also any
+  /// field that is not known or asks for something else (truncation, padding, dropout).
   /// \{
   void save(const std::string& path) const;
   static BPETokenizer load(const std::string& path);
@@ -59,18 +66,24 @@ class BPETokenizer : public Tokenizer {
                                  const std::string& label);
   /// \}
 
+  /// The largest number of a token and 1; some numbers below may have no token, as in the file.
   int64_t vocab_size() const override;
-  /// The tokens of a text; special tokens in it are refused.
+  /// The same with special tokens refused.
   std::vector<int64_t> encode(std::string_view text) const override {
     return encode(text, SpecialTokens::refuse);
   }
-  std::vector<int64_t> encode(std::string_view text, SpecialTokens special) const;
+  /// The tokens of a text. Those that the file's post-processor puts around each text, such as
+  /// Llama 3's `<|begin_of_text|>`, come with them if `add_special_tokens`. Throws an Error at a
+  /// byte for which the vocabulary has neither a token nor an unknown token.
+  std::vector<int64_t> encode(std::string_view text, SpecialTokens special,
+                              bool add_special_tokens = true) const;
   using Tokenizer::decode;
   std::string decode(std::span<const int64_t> tokens) const override;
 
   /// The bytes of one token.
   const std::string& bytes(int64_t token) const;
-  /// The number of the special token with this text. Throws an Error if there is none.
+  /// The number of the special or other added token with this text. Throws an Error if there is
+  /// none.
   int64_t special_token(std::string_view text) const;
   /// The texts of the special tokens, in the order of their numbers.
   std::vector<std::string> special_tokens() const;

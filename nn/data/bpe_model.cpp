@@ -3,7 +3,9 @@
 #include <unordered_set>
 
 #include <hero/core/error.h>
+#include <hero/nn/data/bpe/bpe_bytes.h>
 #include <hero/nn/data/bpe_model.h>
+#include <hero/nn/data/unicode.h>
 #include <hero/nn/data/utf8.h>
 
 namespace hero::nn::data {
@@ -23,6 +25,13 @@ constexpr std::array<uint8_t, 256> make_byte_order() {
     }
   }
   return order;
+}
+
+// Where the white space character begins that ends before byte `at`; `at` for none.
+size_t space_before(std::string_view text, size_t at) {
+  const uint32_t code = code_point_before(text, at);
+  if (character_class(code) != CharacterClass::space) return at;
+  return at - (code < 0x80 ? 1 : code < 0x800 ? 2 : 3);
 }
 
 // Merges in a long piece: the tokens are a linked list over positions, the candidates a heap.
@@ -103,58 +112,142 @@ BPEPairTable::BPEPairTable(const std::vector<BPEMerge>& merges) {
   }
 }
 
+void BPEAddedTokens::insert(const BPEAddedToken* token) {
+  auto& place = by_first_byte_[static_cast<unsigned char>(token->found[0])];
+  const auto shorter = [&](const BPEAddedToken* one) {
+    return one->found.size() < token->found.size();
+  };
+  place.insert(std::find_if(place.begin(), place.end(), shorter), token);
+  ++count_;
+}
+
+const BPEAddedToken* BPEAddedTokens::longest_at(std::string_view text, size_t at) const {
+  for (const BPEAddedToken* one : by_first_byte_[static_cast<unsigned char>(text[at])]) {
+    if (text.substr(at).starts_with(one->found)) return one;
+  }
+  return nullptr;
+}
+
+std::vector<BPESpan> BPEAddedTokens::split(std::string_view text, bool ignore_special) const {
+  std::vector<BPESpan> spans;
+  size_t done = 0;  // up to here the text lies in spans
+  for (size_t at = 0; count_ > 0 && at < text.size();) {
+    const BPEAddedToken* one = longest_at(text, at);
+    if (one == nullptr) {
+      ++at;
+      continue;
+    }
+    // What is found here hides what else might begin within it, also where it does not count.
+    size_t begin = at, end = at + one->found.size();
+    at = end;
+    if (one->special && ignore_special) continue;
+    if (one->single_word) {
+      const bool inside = (begin > 0 && is_word_character(code_point_before(text, begin))) ||
+                          (end < text.size() && is_word_character(code_point_at(text, end).value));
+      if (inside) continue;
+    }
+    while (one->lstrip && begin > done) {
+      const size_t before = space_before(text, begin);
+      if (before == begin) break;
+      begin = before;
+    }
+    while (one->rstrip && end < text.size()) {
+      const CodePoint next = code_point_at(text, end);
+      if (character_class(next.value) != CharacterClass::space) break;
+      end += next.length;
+    }
+    begin = one->lstrip ? std::max(begin, done) : begin;
+    if (done < begin) spans.push_back({done, begin, nullptr});
+    spans.push_back({begin, end, one});
+    done = end;
+  }
+  if (done < text.size()) spans.push_back({done, text.size(), nullptr});
+  return spans;
+}
+
 void BPEModel::finish(const std::string& label) {
   const auto count = static_cast<int32_t>(tokens.size());
-  std::vector<bool> special(tokens.size());
+  std::vector<const BPEAddedToken*> added_at(tokens.size());
   std::unordered_set<std::string_view> texts;
-  for (const int32_t token : specials) {
-    special[static_cast<size_t>(token)] = true;
-    const std::string& text = tokens[static_cast<size_t>(token)];
+  for (BPEAddedToken& one : added) {
+    const std::string& text = one.text;
     check(!text.empty(), "bpe: ", label, " has an empty special token");
     for (size_t at = 0; at < text.size();) {
-      const CodePoint one = code_point_at(text, at);
-      check(one.value != kInvalidCodePoint, "bpe: ", label,
+      const CodePoint point = code_point_at(text, at);
+      check(point.value != kInvalidCodePoint, "bpe: ", label,
             " has a special token that is not UTF-8");
-      at += one.length;
+      at += point.length;
     }
     check(texts.insert(text).second, "bpe: ", label, " has the special token '", text, "' twice");
+    added_at[static_cast<size_t>(one.token)] = &one;
+    one.found = one.normalized && nfc ? normalized_nfc(text) : text;
+    (one.normalized ? added_normalized : added_raw).insert(&one);
   }
+  // The bytes that merges make a token from; none for added tokens that the model does not know.
+  const auto bytes_of = [&](int32_t token, std::string& bytes) {
+    const auto at = static_cast<size_t>(token);
+    if (!has(token)) return false;
+    if (added_at[at] != nullptr)
+      return added_at[at]->in_vocabulary && bpe_bytes(added_at[at]->text, bytes);
+    bytes = tokens[at];
+    return true;
+  };
   byte_tokens.fill(-1);
+  std::string bytes;
   for (int32_t token = 0; token < count; ++token) {
-    const std::string& bytes = tokens[static_cast<size_t>(token)];
-    if (bytes.size() != 1 || special[static_cast<size_t>(token)]) continue;
+    if (!bytes_of(token, bytes)) continue;
+    if (ignore_merges) whole.emplace(bytes, token);
+    if (bytes.size() != 1) continue;
     int32_t& place = byte_tokens[static_cast<unsigned char>(bytes[0])];
     check(place < 0, "bpe: ", label, " has two tokens for one byte: ", place, " and ", token);
     place = token;
   }
-  for (int byte = 0; byte < 256; ++byte) {
-    check(byte_tokens[static_cast<size_t>(byte)] >= 0, "bpe: ", label, " has no token for byte ",
-          byte, "; it is not a byte-level vocabulary");
-  }
+  std::string left, right;
   for (size_t i = 0; i < merges.size(); ++i) {
     const BPEMerge& merge = merges[i];
-    const auto text = [&](int32_t token) -> const std::string& {
-      return tokens[static_cast<size_t>(token)];
-    };
-    check(text(merge.result).size() == text(merge.left).size() + text(merge.right).size() &&
-              text(merge.result).starts_with(text(merge.left)) &&
-              text(merge.result).ends_with(text(merge.right)),
-          "bpe: ", label, ": merge ", i, " does not make its token");
+    const bool known =
+        bytes_of(merge.left, left) && bytes_of(merge.right, right) && bytes_of(merge.result, bytes);
+    check(!known || bytes == left + right, "bpe: ", label, ": merge ", i,
+          " does not make its token");
   }
   table = BPEPairTable(merges);
 }
 
+// The tokens of the bytes of a piece, for which `out` has room; returns how many they are.
+size_t BPEModel::byte_numbers(std::string_view piece, int32_t* out) const {
+  size_t count = 0;
+  bool fuse = false;
+  for (const char byte : piece) {
+    int32_t token = byte_tokens[static_cast<unsigned char>(byte)];
+    if (token >= 0) [[likely]] {
+      fuse = false;
+    } else {
+      check(unknown >= 0, "encode: the vocabulary has no token for byte ",
+            static_cast<int>(static_cast<unsigned char>(byte)), " and no unknown token");
+      if (fuse) continue;
+      token = unknown;
+      fuse = fuse_unknown;
+    }
+    out[count++] = token;
+  }
+  return count;
+}
+
 void BPEModel::merge_piece(std::string_view piece, std::vector<int32_t>& out) const {
-  const auto token_of = [&](char byte) { return byte_tokens[static_cast<unsigned char>(byte)]; };
+  if (ignore_merges) {
+    if (const auto found = whole.find(std::string(piece)); found != whole.end()) {
+      out.push_back(found->second);
+      return;
+    }
+  }
   if (piece.size() > kShortPiece) {
-    std::vector<int32_t> bytes;
-    for (const char byte : piece) bytes.push_back(token_of(byte));
+    std::vector<int32_t> bytes(piece.size());
+    bytes.resize(byte_numbers(piece, bytes.data()));
     LongPiece(table, std::move(bytes)).merge_into(out);
     return;
   }
   int32_t parts[kShortPiece];
-  size_t count = piece.size();
-  for (size_t i = 0; i < count; ++i) parts[i] = token_of(piece[i]);
+  size_t count = byte_numbers(piece, parts);
   while (count > 1) {
     const BPEPairTable::Entry* best = &table.find(parts[0], parts[1]);
     size_t place = 0;

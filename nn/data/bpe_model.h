@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
+
+#include <hero/nn/data/bpe_split.h>
 
 namespace hero::nn::data {
 
@@ -52,19 +55,88 @@ class BPEPairTable {
   int shift_ = 63;
 };
 
+/// A token that is found in a text as a whole, before the text is cut into pieces.
+struct BPEAddedToken {
+  int32_t token = -1;
+  std::string text = {};       ///< as the file writes it
+  std::string found = {};      ///< what is looked for: `text`, normalized if `normalized`
+  bool single_word = false;    ///< not where a character of a word is before or behind it
+  bool lstrip = false;         ///< it takes the white space before it
+  bool rstrip = false;         ///< and behind it
+  bool normalized = false;     ///< it is looked for in the normalized text, after all others
+  bool special = true;         ///< SpecialTokens decides about it; others are always encoded
+  bool in_vocabulary = false;  ///< of the model, which may make it from pieces, too
+};
+
+/// A part of a text: an added token, or what is between those.
+struct BPESpan {
+  size_t begin, end;
+  const BPEAddedToken* added;  ///< nullptr: none
+};
+
+/// Added tokens by their first byte, the longest first.
+class BPEAddedTokens {
+ public:
+  /// Adds a token, which the caller keeps.
+  void insert(const BPEAddedToken* token);
+  /// Cuts a text at the tokens in it, from left to right, the longest of those that begin at one
+  /// place. Special ones stay text if `ignore_special`.
+  std::vector<BPESpan> split(std::string_view text, bool ignore_special) const;
+
+ private:
+  const BPEAddedToken* longest_at(std::string_view text, size_t at) const;
+  std::array<std::vector<const BPEAddedToken*>, 256> by_first_byte_;
+  size_t count_ = 0;
+};
+
+/// One way to cut text; with `prefix_space`, a text that does not begin with a space gets one.
+struct BPEStep {
+  BPEPattern pattern = BPEPattern::gpt2;
+  bool prefix_space = false;
+};
+
 /// Everything about a tokenizer; immutable once made.
 struct BPEModel {
-  std::vector<std::string> tokens;  ///< bytes by number, the special tokens' texts too
-  std::vector<BPEMerge> merges;     ///< in order of rank
-  std::vector<int32_t> specials;    ///< numbers, ascending
-  std::array<int32_t, 256> byte_tokens{};
-  BPEPairTable table;
+  BPEModel() = default;
+  BPEModel(const BPEModel&) = delete;  // its tables point into it
+  BPEModel& operator=(const BPEModel&) = delete;
+  static constexpr const char* kByteLevel =
+      R"({"add_prefix_space":false,"trim_offsets":true,"type":"ByteLevel","use_regex":true})";
 
-  /// Checks and completes the data: every byte has a token, every merge makes the token it says,
-  /// and special tokens have distinct texts. `label` names the source in errors.
+  std::vector<std::string> tokens;   ///< bytes by number, the added tokens' texts too
+  std::vector<bool> missing;         ///< numbers that no token has; empty: none
+  std::vector<BPEMerge> merges;      ///< in order of rank
+  std::vector<BPEAddedToken> added;  ///< in the order of their numbers
+  int32_t unknown = -1;              ///< the token for bytes that have none; -1: an Error
+  bool fuse_unknown = false;         ///< neighbouring unknown bytes are one token
+  bool ignore_merges = false;        ///< a piece that is a token needs no merges
+  bool nfc = false;                  ///< the text is normalized
+  std::vector<BPEStep> steps = {{}};
+  std::vector<int64_t> before, after;  ///< what the file's post-processor puts around a text
+  /// \name Sections of tokenizer.json, as they are saved
+  /// \{
+  std::string normalizer = "null", pre_tokenizer = kByteLevel, post_processor = "null";
+  std::string decoder = kByteLevel, unk_token = "null";
+  /// \}
+
+  std::array<int32_t, 256> byte_tokens{};  ///< -1: the vocabulary has none
+  BPEPairTable table;
+  BPEAddedTokens added_raw, added_normalized;
+  std::unordered_map<std::string, int32_t> whole;  ///< by bytes, if ignore_merges
+
+  /// Checks and completes the data: no two tokens are one byte, every merge makes the token it
+  /// says, and added tokens have distinct texts. `label` names the source in errors.
   void finish(const std::string& label);
+  /// Whether a number is that of a token.
+  bool has(int64_t token) const {
+    return token >= 0 && token < static_cast<int64_t>(tokens.size()) &&
+           (missing.empty() || !missing[static_cast<size_t>(token)]);
+  }
   /// Appends the tokens of a piece of text, merged from its bytes.
   void merge_piece(std::string_view piece, std::vector<int32_t>& out) const;
+
+ private:
+  size_t byte_numbers(std::string_view piece, int32_t* out) const;
 };
 
 }  // namespace hero::nn::data

@@ -170,10 +170,11 @@ BPETokenizer BPETokenizer::train(std::string_view text, const BPETrainOptions& o
   Trainer(text, *model)
       .run(static_cast<size_t>(options.vocab_size - specials), options.min_frequency);
   for (const std::string& special : options.special_tokens) {
-    const auto ordinary = model->tokens.end() - static_cast<std::ptrdiff_t>(model->specials.size());
+    const auto ordinary = model->tokens.end() - static_cast<std::ptrdiff_t>(model->added.size());
     check(std::find(model->tokens.begin(), ordinary, special) == ordinary,
           "bpe: the special token '", special, "' is an ordinary token too; choose another text");
-    model->specials.push_back(static_cast<int32_t>(model->tokens.size()));
+    const auto number = static_cast<int32_t>(model->tokens.size());
+    model->added.push_back({.token = number, .text = special});
     model->tokens.push_back(special);
   }
   model->finish("the training options");
