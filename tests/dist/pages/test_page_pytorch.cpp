@@ -288,6 +288,13 @@ TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
   const optim::StateDict state = adamw.state_dict();
   adamw.load_state_dict(state);
   {
+    const Tensor p = zeros({3}).requires_grad_();
+    adamw.add_param_group({{p}, {.lr = 1e-4}});
+    p.set_grad(ones({3}));
+    adamw.step();
+    CHECK(p.detach().amax().item() < 0.0);
+  }
+  {
     const Autocast autocast({.dtype = kBFloat16});
     loss = cross_entropy(model(x), labels);
   }
