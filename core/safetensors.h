@@ -2,6 +2,7 @@
 // safetensors files: a JSON header and the raw little-endian bytes of named arrays, a format for
 // exchanging weights with Python.
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -65,7 +66,8 @@ class SafetensorsWriter {
   std::unique_ptr<File> file_;
 };
 
-/// Reads every array into cpu memory.
+/// Reads every array into cpu memory. Throws an Error that names a tensor of a dtype that arrays do
+/// not have (I8, U16, F8_E4M3, ...), if there is one; SafetensorsReader reads the others.
 NamedArrays load_safetensors(const std::string& path);
 
 /// Reads the same from the bytes of a file.
@@ -76,17 +78,24 @@ class SafetensorsReader {
  public:
   using Entry = SafetensorsWriter::Entry;
 
-  /// Opens a file and validates its header.
+  /// Opens a file and validates its header. Tensors of dtypes that arrays do not have stay
+  /// unread, and are no obstacle to reading the others.
   explicit SafetensorsReader(const std::string& path);
   ~SafetensorsReader();
   SafetensorsReader(SafetensorsReader&&) noexcept;
 
-  /// The entries, in the order of the header.
+  /// The entries that can be read, in the order of the header.
   const std::vector<Entry>& entries() const;
+  /// Their names.
   std::vector<std::string> names() const;
+  /// Names of the tensors that cannot be read, and the dtype that the file gives them, such as
+  /// "F8_E4M3".
+  const std::map<std::string, std::string, std::less<>>& unreadable() const;
   const Metadata& metadata() const;
+  /// Whether the file has a tensor of this name, be it one that can be read or not.
   bool contains(std::string_view name) const;
-  /// Reads one array into cpu memory.
+  /// Reads one array into cpu memory. Throws an Error if there is none of this name, and one that
+  /// names its dtype if it cannot be read.
   Array load(std::string_view name) const;
   /// Reads elements first to first + target.numel() - 1 of the row-major array into `target`, a
   /// contiguous cpu array of the same dtype.

@@ -76,8 +76,18 @@ Array read_array(const Source& source, const Opened& opened, const Entry& entry)
   return array;
 }
 
+[[noreturn]] void fail_unreadable(const Source& source, const std::string& name,
+                                  const std::string& dtype, const char* advice = "") {
+  fail("load_safetensors: ", source.label(), ": tensor ", safetensors::start_of(name),
+       " has dtype '", dtype,
+       "', which is none of F32 F64 BF16 F16 I64 I32 U8 BOOL; convert it first", advice);
+}
+
 NamedArrays load(const Source& source) {
   Opened opened = open(source);
+  for (const auto& [name, dtype] : opened.header.unreadable) {
+    fail_unreadable(source, name, dtype, ", or read the others with SafetensorsReader");
+  }
   NamedArrays result;
   for (const Entry& entry : opened.header.entries) {
     result.arrays.push_back({entry.name, read_array(source, opened, entry)});
@@ -236,14 +246,22 @@ std::vector<std::string> SafetensorsReader::names() const {
 
 const Metadata& SafetensorsReader::metadata() const { return file().opened.header.metadata; }
 
+const std::map<std::string, std::string, std::less<>>& SafetensorsReader::unreadable() const {
+  return file().opened.header.unreadable;
+}
 bool SafetensorsReader::contains(std::string_view name) const {
-  return std::any_of(entries().begin(), entries().end(),
+  return unreadable().contains(name) ||
+         std::any_of(entries().begin(), entries().end(),
                      [&](const Entry& entry) { return entry.name == name; });
 }
 
 Array SafetensorsReader::load(std::string_view name) const {
   for (const Entry& entry : entries()) {
     if (entry.name == name) return read_array(Source(file().input), file().opened, entry);
+  }
+  const auto other = unreadable().find(name);
+  if (other != unreadable().end()) {
+    fail_unreadable(Source(file().input), other->first, other->second);
   }
   fail_missing(name, entries());
 }

@@ -13,6 +13,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kMetadata = "__metadata__";
+
 struct Name {
   std::string_view text;
   DType dtype;
@@ -21,23 +23,51 @@ constexpr Name kNames[] = {{"F32", kFloat32}, {"F64", kFloat64}, {"BF16", kBFloa
                            {"F16", kFloat16}, {"I64", kInt64},   {"I32", kInt32},
                            {"U8", kUInt8},    {"BOOL", kBool}};
 
+// The other dtypes that the format has, and how many bits an element takes.
+struct Foreign {
+  std::string_view text;
+  int64_t bits;
+};
+constexpr Foreign kForeign[] = {
+    {"I8", 8},      {"U16", 16},    {"I16", 16},        {"U32", 32},       {"U64", 64},
+    {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8},     {"F8_E8M0", 8},    {"F6_E2M3", 6},
+    {"F6_E3M2", 6}, {"F4", 4},      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}};
+
+// An entry of any dtype that the format has.
+struct Any {
+  Entry entry;
+  std::string dtype;
+  int64_t bits = 0;
+  bool readable = true;
+};
+
 // Names come from outside.
 std::string shown(std::string_view name) { return start_of(name); }
 
 // Receives the JSON piece by piece and accepts nothing but the format: an object of objects with
-// three known keys. Depth is bounded by refusing what is deeper, and no tree is built.
+// three known keys. Other keys of an entry are passed over, as in Python, whatever lies below
+// them; no tree is built.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(const std::string& label) : label_(label) {}
-  Header take() { return std::move(header_); }
+  Metadata take_metadata() { return std::move(metadata_); }
+  std::vector<Any> take_entries() { return std::move(entries_); }
 
-  bool null() override { unexpected("null"); }
-  bool boolean(bool) override { unexpected("true or false"); }
-  bool number_integer(number_integer_t) override { unexpected("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { unexpected("not an integer"); }
-  bool binary(binary_t&) override { unexpected("binary"); }
+  bool null() override {
+    const bool no_metadata = place_ == Place::top && key_ == kMetadata;
+    return no_metadata || passed_over() || unexpected("null");
+  }
+  bool boolean(bool) override { return passed_over() || unexpected("true or false"); }
+  bool number_integer(number_integer_t) override {
+    return passed_over() || unexpected("a negative number");
+  }
+  bool number_float(number_float_t, const string_t&) override {
+    return passed_over() || unexpected("not an integer");
+  }
+  bool binary(binary_t&) override { return unexpected("binary"); }
 
   bool number_unsigned(number_unsigned_t value) override {
+    if (passed_over()) return true;
     if (place_ != Place::shape && place_ != Place::offsets) unexpected("a number");
     numbers_.push_back(value);
     require(
@@ -47,27 +77,28 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool string(string_t& value) override {
+    if (passed_over()) return true;
     if (place_ == Place::metadata) {
-      const bool fresh = header_.metadata.emplace(key_, value).second;
+      const bool fresh = metadata_.emplace(key_, value).second;
       check(fresh, "load_safetensors: ", label_, ": metadata has the key ", shown(key_), " twice");
       return true;
     }
     if (place_ != Place::entry || key_ != "dtype") unexpected("a string");
-    require(!dtype_.has_value(), "has dtype twice");
-    dtype_ = dtype_named(value);
+    require(any_.dtype.empty(), "has dtype twice");
+    take_dtype(value);
     return true;
   }
 
   bool start_object(size_t) override {
+    if (begins_below()) return true;
     if (place_ == Place::start) {
       place_ = Place::top;
-    } else if (place_ == Place::top && key_ == "__metadata__") {
+    } else if (place_ == Place::top && key_ == kMetadata) {
       place_ = Place::metadata;
     } else if (place_ == Place::top) {
       place_ = Place::entry;
-      entry_ = {};
-      entry_.name = key_;
-      dtype_.reset();
+      any_ = {};
+      any_.entry.name = key_;
       has_shape_ = has_offsets_ = false;
     } else {
       unexpected("an object");
@@ -76,28 +107,31 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool key(string_t& value) override {
+    if (below_ > 0) return true;
     key_ = value;
     if (place_ == Place::top) {
       const bool fresh = names_.insert(value).second;
       check(fresh, "load_safetensors: ", label_, " has the name ", shown(value), " twice");
     } else if (place_ == Place::entry && key_ != "dtype" && key_ != "shape" &&
                key_ != "data_offsets") {
-      require(false, "has an unknown key " + shown(value));
+      pass_over_ = true;
     }
     return true;
   }
 
   bool end_object() override {
+    if (ends_below()) return true;
     if (place_ == Place::entry) {
-      require(dtype_ && has_shape_ && has_offsets_, "lacks one of dtype, shape, data_offsets");
-      entry_.dtype = *dtype_;
-      header_.entries.push_back(std::move(entry_));
+      require(!any_.dtype.empty() && has_shape_ && has_offsets_,
+              "lacks one of dtype, shape, data_offsets");
+      entries_.push_back(std::move(any_));
     }
     place_ = place_ == Place::top ? Place::end : Place::top;
     return true;
   }
 
   bool start_array(size_t) override {
+    if (begins_below()) return true;
     if (place_ == Place::entry && key_ == "shape") {
       require(!has_shape_, "has shape twice");
       place_ = Place::shape;
@@ -112,16 +146,17 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool end_array() override {
+    if (ends_below()) return true;
     if (place_ == Place::shape) {
       for (const uint64_t size : numbers_) {
         require(size <= uint64_t{INT64_MAX}, "has a size above 2^63");
-        entry_.shape.push_back(static_cast<int64_t>(size));
+        any_.entry.shape.push_back(static_cast<int64_t>(size));
       }
       has_shape_ = true;
     } else {
       require(numbers_.size() == 2, "needs two data_offsets");
-      entry_.begin = numbers_[0];
-      entry_.end = numbers_[1];
+      any_.entry.begin = numbers_[0];
+      any_.entry.end = numbers_[1];
       has_offsets_ = true;
     }
     place_ = Place::entry;
@@ -135,35 +170,65 @@ class HeaderReader : public nlohmann::json_sax<json> {
  private:
   enum class Place { start, top, metadata, entry, shape, offsets, end };
 
-  [[noreturn]] void unexpected(std::string_view what) const {
+  // True for a value, or the end of one, that belongs to a key that is passed over.
+  bool passed_over() {
+    const bool is = pass_over_ || below_ > 0;
+    pass_over_ = false;
+    return is;
+  }
+  bool begins_below() {
+    const bool is = passed_over();
+    below_ += is ? 1 : 0;
+    return is;
+  }
+  bool ends_below() {
+    const bool is = below_ > 0;
+    below_ -= is ? 1 : 0;
+    return is;
+  }
+
+  // Throws; bool for those who pass over.
+  [[noreturn]] bool unexpected(std::string_view what) const {
     fail("load_safetensors: the header of ", label_, " has ", what, " where the format has none",
          key_.empty() ? "" : ", at ", key_.empty() ? "" : shown(key_));
   }
 
   void require(bool ok, std::string_view what) const {
-    if (!ok) fail("load_safetensors: ", label_, ": tensor ", shown(entry_.name), " ", what);
+    if (!ok) fail("load_safetensors: ", label_, ": tensor ", shown(any_.entry.name), " ", what);
   }
 
-  DType dtype_named(std::string_view text) const {
-    if (const std::optional<DType> dtype = dtype_of(text)) return *dtype;
-    fail("load_safetensors: ", label_, ": tensor ", shown(entry_.name), " has dtype ", shown(text),
-         ", which is none of F32 F64 BF16 F16 I64 I32 U8 BOOL; convert it first");
+  void take_dtype(const std::string& text) {
+    any_.dtype = text;
+    if (const std::optional<DType> dtype = dtype_of(text)) {
+      any_.entry.dtype = *dtype;
+      any_.bits = 8 * item_size(*dtype);
+      return;
+    }
+    const auto* const found = std::find_if(std::begin(kForeign), std::end(kForeign),
+                                           [&](const Foreign& each) { return each.text == text; });
+    require(found != std::end(kForeign),
+            "has dtype " + shown(text) + ", which the format does not have");
+    any_.bits = found->bits;
+    any_.readable = false;
   }
 
   const std::string& label_;
-  Header header_;
+  Metadata metadata_;
+  std::vector<Any> entries_;
   Place place_ = Place::start;
   std::string key_;
   std::unordered_set<std::string> names_;
-  Entry entry_;
-  std::optional<DType> dtype_;
+  Any any_;
+  bool pass_over_ = false;  // the value of this key
+  int64_t below_ = 0;       // how deep in a value that is passed over
   bool has_shape_ = false, has_offsets_ = false;
   std::vector<uint64_t> numbers_;
 };
 
-void check_extent(const Entry& entry, const std::string& label) {
+void check_extent(const Any& any, const std::string& label) {
+  const Entry& entry = any.entry;
   // Sizes of 0 count as 1 here, so that no product of sizes overflows anywhere later.
-  int64_t padded = item_size(entry.dtype);
+  int64_t padded = any.bits;
   bool over = false, empty = false;
   for (const int64_t size : entry.shape) {
     empty = empty || size == 0;
@@ -171,15 +236,18 @@ void check_extent(const Entry& entry, const std::string& label) {
   }
   check(!over, "load_safetensors: ", label, ": tensor ", shown(entry.name),
         " has an impossible shape: ", entry.shape);
-  const uint64_t needed = empty ? 0 : static_cast<uint64_t>(padded);
+  check(empty || padded % 8 == 0, "load_safetensors: ", label, ": tensor ", shown(entry.name),
+        " of shape ", entry.shape, " and dtype ", any.dtype, " does not end with a byte");
+  const uint64_t needed = empty ? 0 : static_cast<uint64_t>(padded / 8);
   check(entry.begin <= entry.end && entry.end - entry.begin == needed, "load_safetensors: ", label,
-        ": tensor ", shown(entry.name), " of shape ", entry.shape, " and dtype ", entry.dtype,
-        " needs ", needed, " bytes, its data_offsets are [", entry.begin, ", ", entry.end, "]");
+        ": tensor ", shown(entry.name), " of shape ", entry.shape, " and dtype ",
+        any.readable ? to_string(entry.dtype) : any.dtype, " needs ", needed,
+        " bytes, its data_offsets are [", entry.begin, ", ", entry.end, "]");
 }
 
-void check_cover(const Header& header, uint64_t data_bytes, const std::string& label) {
+void check_cover(const std::vector<Any>& entries, uint64_t data_bytes, const std::string& label) {
   std::vector<const Entry*> order;
-  for (const Entry& entry : header.entries) order.push_back(&entry);
+  for (const Any& any : entries) order.push_back(&any.entry);
   std::sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
     return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
   });
@@ -222,18 +290,29 @@ std::string start_of(std::string_view name) {
 Header parse_header(std::string_view text, uint64_t data_bytes, const std::string& label) {
   check(!text.empty() && text[0] == '{', "load_safetensors: the header of ", label,
         " does not begin with '{'; it is not a safetensors file");
+  check(text.find('\0') == text.npos, "load_safetensors: the header of ", label,
+        " holds a zero byte; the format fills it up with spaces");
   HeaderReader reader(label);
   json::sax_parse(text.begin(), text.end(), &reader);
-  Header header = reader.take();
-  for (const Entry& entry : header.entries) check_extent(entry, label);
-  check_cover(header, data_bytes, label);
+  std::vector<Any> entries = reader.take_entries();
+  for (const Any& any : entries) check_extent(any, label);
+  check_cover(entries, data_bytes, label);
+  Header header;
+  header.metadata = reader.take_metadata();
+  for (Any& any : entries) {
+    if (any.readable) {
+      header.entries.push_back(std::move(any.entry));
+    } else {
+      header.unreadable.emplace(std::move(any.entry.name), std::move(any.dtype));
+    }
+  }
   take_codecs(header, "load_safetensors: " + label);
   return header;
 }
 
 std::string header_text(const Header& header) {
   nlohmann::ordered_json root = nlohmann::ordered_json::object();
-  if (!header.metadata.empty()) root["__metadata__"] = header.metadata;
+  if (!header.metadata.empty()) root[kMetadata] = header.metadata;
   // ordered_json looks a key up by walking, so entries are appended to its vector directly.
   auto& members = root.get_ref<nlohmann::ordered_json::object_t&>();
   for (const Entry& entry : header.entries) {

@@ -19,9 +19,10 @@ using Entry = SafetensorsReader::Entry;
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 struct Header {
-  std::vector<Entry> entries;  // in the order of the text
+  std::vector<Entry> entries;  // in the order of the text, of dtypes that arrays have
   Metadata metadata;
-  std::map<std::string, Codec, std::less<>> codecs = {};  // of encoded entries, by name
+  std::map<std::string, Codec, std::less<>> codecs = {};            // of encoded entries, by name
+  std::map<std::string, std::string, std::less<>> unreadable = {};  // the other dtypes, by name
 
   const Codec* codec_of(const Entry& entry) const {
     const auto found = codecs.find(entry.name);
@@ -37,6 +38,7 @@ std::string start_of(std::string_view name);
 
 /// Reads the JSON `text` of a file with `data_bytes` bytes behind it; `label` names it in errors.
 /// Checks names, dtypes, shapes, and that the arrays cover the data without holes or overlap.
+/// Arrays of a dtype that only the format has (I8, U16, F8_E4M3, ...) are listed apart.
 /// Entries of encoded arrays have the arrays' dtypes and shapes, and no metadata.
 Header parse_header(std::string_view text, uint64_t data_bytes, const std::string& label);
 

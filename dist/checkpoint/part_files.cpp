@@ -73,8 +73,17 @@ bool have_common(const ShardRange& range, const Target& target) {
   return false;
 }
 
+// A tensor that cannot be read may be one of the model's.
+void check_readable(const core::SafetensorsReader& file, const std::string& path) {
+  for (const auto& [name, dtype] : file.unreadable()) {
+    fail("checkpoint: ", path, ": tensor '", name, "' has dtype '", dtype,
+         "', which Hero does not have; convert it first, or remove it");
+  }
+}
+
 void read_file(const std::string& path, std::map<std::string, std::vector<Target>>& targets) {
   const core::SafetensorsReader file(path);
+  check_readable(file, path);
   for (const auto& entry : file.entries()) {
     const auto found = targets.find(entry.name);
     if (found == targets.end()) continue;
@@ -90,6 +99,7 @@ void read_file(const std::string& path, std::map<std::string, std::vector<Target
 
 FileIndex index_of(const std::string& path) {
   const core::SafetensorsReader file(path);
+  check_readable(file, path);
   FileIndex index;
   for (const auto& entry : file.entries()) {
     index[entry.name] = {entry.dtype, range_of(file, entry, path)};

@@ -93,11 +93,13 @@ void PretrainedWeights::open(const std::string& path) {
     const bool is_new = places_.emplace(entry.name, Place{files_.back().get(), &entry}).second;
     check(is_new, reader_, ": ", folder_, " has ", entry.name, " in two files");
   }
+  for (const auto& [name, dtype] : files_.back()->unreadable()) unreadable_.emplace(name, dtype);
 }
 
 std::vector<std::string> PretrainedWeights::names() const {
   std::vector<std::string> names;
   for (const auto& [name, place] : places_) names.push_back(name);
+  for (const auto& [name, dtype] : unreadable_) names.push_back(name);
   return names;
 }
 
@@ -129,7 +131,11 @@ void load_pretrained(Module& module, const PretrainedWeights& weights, const Pre
     }
   };
   for (const auto& [slot, in_files, tied] : slots) {
-    if (weights.find(in_files.name) == nullptr) {
+    const auto other_dtype = weights.unreadable().find(in_files.name);
+    if (other_dtype != weights.unreadable().end()) {
+      used.insert(in_files.name);
+      wrong.add(in_files.name + " is " + other_dtype->second);
+    } else if (weights.find(in_files.name) == nullptr) {
       missing.add(in_files.name);
     } else {
       look_at(*slot, in_files);

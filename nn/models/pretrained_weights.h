@@ -19,8 +19,11 @@ class PretrainedWeights {
   PretrainedWeights(const char* reader, const std::string& folder);
 
   const std::string& folder() const { return folder_; }
+  /// Names of all tensors, also of those whose dtype cannot be read.
   std::vector<std::string> names() const;
-  /// Null where there is none of that name.
+  /// The dtypes that cannot be read, by the names of their tensors.
+  const std::map<std::string, std::string>& unreadable() const { return unreadable_; }
+  /// Null where there is none of that name that can be read.
   const core::SafetensorsReader::Entry* find(const std::string& name) const;
   /// Into cpu memory.
   Array load(const std::string& name) const;
@@ -35,6 +38,7 @@ class PretrainedWeights {
   std::string reader_, folder_;
   std::vector<std::unique_ptr<core::SafetensorsReader>> files_;
   std::map<std::string, Place> places_;
+  std::map<std::string, std::string> unreadable_;
 };
 
 /// How a parameter is called in the files, and whether its matrix lies there as [in, out].

@@ -289,7 +289,24 @@ LoadResult Module::load(const std::string& path, const LoadOptions& options) {
       !is_folder(path), "load: ", path, " is a folder; name a file in it (such as ", path,
       "/model.safetensors), or read all of its files, a checkpoint's too, with dist::load_full(\"",
       path, "\", dist::Communicator(), model)");
-  return load_state_dict(core::load_safetensors(path).arrays, options);
+  const core::SafetensorsReader file(path);
+  StateDict dict;
+  for (const auto& entry : file.entries()) dict.push_back({entry.name, file.load(entry.name)});
+  // a name with a wrapper's prefix counts as the module's, so that none is passed over in silence
+  const Named<Slot*> all = slots();
+  const auto is_own = [&](const std::string& given) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& slot) {
+      return given == slot.first || given.ends_with("." + slot.first);
+    });
+  };
+  for (const auto& [name, dtype] : file.unreadable()) {
+    check(!options.strict && !is_own(name), "load: ", path, ": tensor '", name, "' has dtype '",
+          dtype, "', which Hero does not have; ",
+          is_own(name) ? "convert it first" : "remove it, or load with strict = false");
+  }
+  LoadResult result = load_state_dict(dict, options);
+  for (const auto& [name, dtype] : file.unreadable()) result.unexpected.push_back(name);
+  return result;
 }
 
 }  // namespace hero::nn

@@ -1,3 +1,4 @@
+#include <fstream>
 #include <limits>
 
 #include "support/arrays.h"
@@ -105,4 +106,33 @@ TEST_CASE("matrices that all lie the other way round are known as those of trans
     if (name == "transformer.ln_f.weight") array = Array::zeros({3}, kFloat32);
   }
   CHECK_THROWS_WITH(gpt.load_state_dict(dict), !hint);
+}
+
+TEST_CASE("a tensor of a dtype that arrays do not have is in the way of its own value alone") {
+  const hero_test::TempDir dir;
+  const auto write = [&](const std::string& other) {
+    std::string json = R"({"weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},")" + other +
+                       R"(":{"dtype":"I8","shape":[1],"data_offsets":[4,5]}})";
+    std::string bytes(8, '\0');
+    bytes[0] = static_cast<char>(json.size());
+    std::ofstream(dir / "f.safetensors", std::ios::binary)
+        << bytes << json << std::string("\0\0\0\x40q", 5);
+  };
+  nn::Linear linear(1, 1);
+  const double weight = linear.weight.item();
+  write("scale");
+  CHECK_THROWS_WITH(
+      linear.load(dir / "f.safetensors"),
+      ContainsSubstring("tensor 'scale' has dtype 'I8'") && ContainsSubstring("strict = false"));
+  CHECK(linear.weight.item() == weight);
+  const nn::LoadResult result = linear.load(dir / "f.safetensors", {.strict = false});
+  CHECK(linear.weight.item() == 2.0);
+  CHECK(result.unexpected == std::vector<std::string>{"scale"});
+  CHECK(result.missing == std::vector<std::string>{"bias"});
+  for (const std::string own : {"bias", "module.bias"}) {
+    write(own);
+    CHECK_THROWS_WITH(
+        linear.load(dir / "f.safetensors", {.strict = false}),
+        ContainsSubstring("'" + own + "' has dtype 'I8'") && ContainsSubstring("convert it first"));
+  }
 }

@@ -1,5 +1,8 @@
 #include <cstdint>
+#include <fstream>
+#include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,8 @@ using Catch::Matchers::ContainsSubstring;
 using hero::core::Array;
 using hero::core::load_safetensors;
 using hero::core::NamedArray;
+using hero::core::parse_safetensors;
+using hero::core::SafetensorsReader;
 using hero::core::save_safetensors;
 using hero_test::slurp;
 using hero_test::TempDir;
@@ -165,7 +170,10 @@ TEST_CASE("safetensors headers that break the rules are clear errors", "[core][s
   says("\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}", "dtype twice", four);
   says("\"a\":{\"shape\":[1],\"shape\":[1]}", "shape twice", four);
   says("\"a\":{\"data_offsets\":[0,4],\"data_offsets\":[0,4]}", "data_offsets twice", four);
-  says("\"a\":{\"colour\":3}", "unknown key 'colour'", four);
+  says("\"a\":{\"colour\":3}", "lacks", four);
+  says(entry("I99", "[2]", "[0,4]"), "dtype 'I99', which the format does not have", four);
+  says(entry("F4", "[3]", "[0,2]"), "does not end with a byte", "xx");
+  says(entry("I16", "[2]", "[0,2]"), "dtype I16 needs 4 bytes", "xx");
   says("\"a\":null", "null", "");
   says("\"a\":\"text\"", "a string", "");
   says("\"a\":{\"dtype\":{}}", "an object", "");
@@ -176,6 +184,59 @@ TEST_CASE("safetensors headers that break the rules are clear errors", "[core][s
   says("\"a\":" + std::string(100000, '['), "an array", "");
   CHECK_THAT(error_of(file_of(object(entry("BOOL", "[4]", "[0,4]")), std::string("\0\1\2\1", 4))),
              ContainsSubstring("neither 0 nor 1, at element 2"));
+}
+
+TEST_CASE("one tensor of a dtype that arrays do not have leaves the others readable",
+          "[core][safetensors]") {
+  for (const auto& [dtype, shape, bytes] :
+       std::vector<std::tuple<std::string, std::string, int>>{{"I8", "[3]", 3},
+                                                              {"I16", "[3]", 6},
+                                                              {"U16", "[3]", 6},
+                                                              {"U32", "[1]", 4},
+                                                              {"U64", "[1]", 8},
+                                                              {"C64", "[1]", 8},
+                                                              {"F8_E4M3", "[2,2]", 4},
+                                                              {"F8_E5M2", "[1]", 1},
+                                                              {"F8_E8M0", "[1]", 1},
+                                                              {"F6_E2M3", "[4]", 3},
+                                                              {"F4", "[4]", 2},
+                                                              {"I8", "[0]", 0}}) {
+    INFO(dtype << " " << shape);
+    const TempDir dir;
+    const std::string end = std::to_string(4 + bytes);
+    const std::string bytes_of =
+        file_of(object(entry("F32", "[1]", "[0,4]", "x") + "," +
+                       entry(dtype, shape, "[4," + end + "]", "q")),
+                std::string("\0\0\0\x40", 4) + std::string(static_cast<size_t>(bytes), 'q'));
+    std::ofstream(dir / "f.safetensors", std::ios::binary) << bytes_of;
+    const SafetensorsReader file(dir / "f.safetensors");
+    CHECK(file.names() == std::vector<std::string>{"x"});
+    CHECK(file.load("x").to_vector<double>() == std::vector<double>{2});
+    CHECK(file.contains("q"));
+    CHECK(file.unreadable().at("q") == dtype);
+    CHECK_THROWS_WITH(file.load("q"), ContainsSubstring("tensor 'q' has dtype '" + dtype + "'"));
+    CHECK_THROWS_WITH(load_safetensors(dir / "f.safetensors"),
+                      ContainsSubstring("tensor 'q' has dtype '" + dtype + "'"));
+  }
+}
+
+TEST_CASE("safetensors headers are read as leniently as Python reads them, and no more",
+          "[core][safetensors]") {
+  const std::string four(4, '\0');
+  const auto names = [&](const std::string& inside) {
+    const std::string bytes = file_of(object(inside), four);
+    return parse_safetensors(std::as_bytes(std::span(bytes))).arrays.size();
+  };
+  const std::string a = "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]";
+  CHECK(names("\"__metadata__\":null," + entry("F32", "[1]", "[0,4]")) == 1);
+  for (const char* extra : {"3", "-3", "1.5", "null", "true", "\"text\"", "[]", "{}", "[1,[2,{}]]",
+                            "{\"dtype\":[{\"shape\":1}],\"b\":{}}"}) {
+    INFO(extra);
+    CHECK(names("\"a\":{\"colour\":" + std::string(extra) + "," + a + "}") == 1);
+    CHECK(names("\"a\":{" + a + ",\"colour\":" + std::string(extra) + "}") == 1);
+  }
+  CHECK_THAT(error_of(file_of(object(entry("F32", "[1]", "[0,4]")) + std::string(3, '\0'), four)),
+             ContainsSubstring("zero byte"));
 }
 
 TEST_CASE("a safetensors file that Python wrote is read", "[core][safetensors]") {
