@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <system_error>
 
 #include <hero/core/error.h>
@@ -17,6 +18,10 @@ class Reader {
   Reader(std::string_view text, const std::string& label, const CSVOptions& options)
       : text_(text), label_(label), options_(options) {
     if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte order mark
+    const bool marked = text_.starts_with("\xff\xfe") || text_.starts_with("\xfe\xff");
+    check(!marked && text_.find('\0') == text_.npos, "load_csv: ", label_, " ",
+          marked ? "begins with the mark of UTF-16" : "has a zero byte, as UTF-16 has",
+          "; save it as UTF-8");
   }
 
   // The next row that is not an empty line; false at the end.
@@ -40,11 +45,9 @@ class Reader {
   std::string place() const { return "load_csv: " + label_ + " line " + std::to_string(row_line_); }
 
  private:
-  bool line_end() const {
-    return text_[at_] == '\n' || (text_[at_] == '\r' && text_.substr(at_, 2) == "\r\n");
-  }
+  bool line_end() const { return text_[at_] == '\n' || text_[at_] == '\r'; }
   void pass_line_end() {
-    at_ += text_[at_] == '\r' ? 2 : 1;
+    at_ += text_.substr(at_, 2) == "\r\n" ? 2 : 1;
     ++line_;
   }
   std::string field(size_t column) {
@@ -102,6 +105,9 @@ double number(std::string_view field, const CSVOptions& options, const Where& wh
   check(parsed.ec != std::errc::result_out_of_range, where(), "the number is outside float64: '",
         text, "'");
   check(parsed.ec == std::errc{} && parsed.ptr == end, where(), "not a number: '", text, "'");
+  check(options.dtype == kFloat64 || !std::isfinite(value) ||
+            std::isfinite(static_cast<float>(value)),
+        where(), "the number is outside float32: '", text, "'; read it as float64");
   return value;
 }
 

@@ -29,8 +29,9 @@ struct CSVTable {
   Array column(std::string_view name) const;
 };
 
-/// Reads a CSV file, plain or .gz; empty lines are skipped. Only the columns that are read need to
-/// be numbers. A malformed row is an Error with file, line and column.
+/// Reads a CSV file in UTF-8, plain or .gz; lines end with LF, CR LF or CR, and empty ones are
+/// skipped. Only the columns that are read need to be numbers. A malformed row, or a number too
+/// large for the dtype, is an Error with file, line and column; so is a file in UTF-16.
 CSVTable load_csv(const std::string& path, const CSVOptions& options = {});
 
 /// Reads the same from a text; `label` names it in errors.

@@ -41,6 +41,24 @@ TEST_CASE("a CSV file gives its columns by name", "[nn][data][csv]") {
   CHECK(labels.to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2});
 }
 
+TEST_CASE("CSV lines may end with CR alone, and no number or encoding is misread in silence",
+          "[nn][data][csv]") {
+  const CSVTable table = parse("x,y\r1,2\r\r\n3,4\r");
+  CHECK(table.names == Names{"x", "y"});
+  CHECK(table.values.to_vector<double>() == Doubles{1, 2, 3, 4});
+  CHECK_THAT(error("x,y\r1,2\r3\r"), ContainsSubstring("f.csv line 3: 1 fields, expected 2"));
+  CHECK_THAT(error("x\n1e39\n"), ContainsSubstring("line 2, column 'x': the number is outside "
+                                                   "float32: '1e39'; read it as float64"));
+  CHECK_THAT(error("x\n-3.5e38\n"), ContainsSubstring("outside float32"));
+  CHECK(parse("x\n3.4e38\n").values.item<float>() == 3.4e38f);
+  CHECK(parse("x\n1e39\n", {.dtype = hero::kFloat64}).values.item<double>() == 1e39);
+  for (const std::string mark : {"\xff\xfe", "\xfe\xff"}) {
+    CHECK_THAT(error(mark + std::string("x\0\n\0", 4)),
+               ContainsSubstring("UTF-16; save it as UTF-8"));
+  }
+  CHECK_THAT(error(std::string("x\0\n\0001\0", 6)), ContainsSubstring("zero byte, as UTF-16 has"));
+}
+
 TEST_CASE("CSV columns are chosen, quoted, delimited and typed as the options say",
           "[nn][data][csv]") {
   // a byte order mark, CRLF, a quoted name with quotes, a text column that nobody asked for
