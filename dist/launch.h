@@ -58,7 +58,7 @@ void simulate_ranks(int size, const RankProgram& program, const std::vector<int>
 /// Options of launch().
 struct LaunchOptions {
   int default_ranks = 1;  ///< number of ranks (threads) without --ranks
-  int restarts = 0;       ///< how often a failed program is restarted, see launch()
+  int restarts = 0;  ///< how often a failed program is restarted without progress, see launch()
   /// Numbers of ranks it may run on; empty: only the one it is given.
   std::vector<int> elastic = {};
 };
@@ -75,15 +75,17 @@ struct LaunchOptions {
 /// run_ranks()). MPI is finalised when the process ends.
 ///
 /// With `restarts`, or --restarts N, the calling process becomes a supervisor: the program runs in
-/// a child process, and is restarted if it fails, at most N times in all, however far it got. A
-/// program that begins with resume() of a dist::Checkpointer resumes from the newest checkpoint,
-/// with the bits of a run that was not interrupted. A program has failed if it ends with an exit
-/// code other than 0 or by a signal; a line on stderr says how it ended, from which step it
-/// resumes, and on how many ranks. It is not restarted after exit code 2 (wrong options) or 127 (no
-/// such command), nor after SIGINT, SIGTERM or SIGHUP, which are passed on to it, nor if two
-/// attempts in a row ended by an error, and not a signal, before they saved a checkpoint. launch()
-/// returns in the child. The supervisor ends with the child's exit code, or 128 + n after signal n,
-/// and leaves no process behind.
+/// a child process, and is restarted if it fails, at most N times without progress: an attempt that
+/// saves a newer checkpoint gives all N back. It waits 1 s before it restarts, and twice as long
+/// each time while nothing is gained, up to 60 s. A program that begins with resume() of a
+/// dist::Checkpointer resumes from the newest checkpoint, with the bits of a run that was not
+/// interrupted. A program has failed if it ends with an exit code other than 0 or by a signal; a
+/// line on stderr says how it ended, from which step it resumes, and on how many ranks. It is not
+/// restarted after exit code 2 (wrong options) or 127 (no such command), nor after SIGINT, SIGTERM
+/// or SIGHUP, which are passed on to it, nor if two attempts in a row ended by an error before they
+/// saved a checkpoint; a signal, a time-out of ranks that wait and a host that mpirun lost (its
+/// exit code 205) are no such errors. launch() returns in the child. The supervisor ends with the
+/// child's exit code, or 128 + n after signal n, and leaves no process behind.
 ///
 /// If ranks are threads, the child is a fork of the calling process, which must have no other
 /// threads yet. With --engine mpi or --mpirun "COMMAND" (words separated by blanks; "mpirun" by

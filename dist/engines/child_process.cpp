@@ -28,6 +28,8 @@ std::string name_of(int signal) {
   return std::to_string(signal) + " (" + ::strsignal(signal) + ")";
 }
 
+bool asks_to_stop(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
+
 // What whoever started this process wants ignored (nohup, a script's "&") stays so.
 bool is_ignored(int signal) {
   struct sigaction now {};
@@ -98,7 +100,7 @@ Ended ChildKeeper::wait(pid_t child, const std::function<bool()>& failed) {
   while (::waitpid(child, &status, WNOHANG) != child) {
     const timespec look{0, 200'000'000};
     const int signal = ::sigtimedwait(&watched_, nullptr, &look);
-    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) {
+    if (asks_to_stop(signal)) {
       deadline = Clock::now() + (ended.stop == 0 ? kAfterStop : Clock::duration(0));
       ended.stop = signal;
       ::kill(-child, signal);
@@ -111,6 +113,16 @@ Ended ChildKeeper::wait(pid_t child, const std::function<bool()>& failed) {
   if (WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
   if (WIFEXITED(status)) ended.code = WEXITSTATUS(status);
   return ended;
+}
+
+int ChildKeeper::pause(double seconds) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end) {
+    const timespec look{0, 50'000'000};
+    const int signal = ::sigtimedwait(&watched_, nullptr, &look);
+    if (asks_to_stop(signal)) return signal;
+  }
+  return 0;
 }
 
 std::vector<pid_t> ChildKeeper::children() const {

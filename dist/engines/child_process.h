@@ -45,6 +45,10 @@ class ChildKeeper {
   /// signal, or for 60 seconds after `failed` has first said yes.
   Ended wait(pid_t child, const std::function<bool()>& failed);
 
+  /// Waits for so many seconds; returns the signal that came meanwhile and asked this process to
+  /// stop, 0 where none did.
+  int pause(double seconds);
+
  private:
   std::vector<pid_t> children() const;
   void end_orphans() const;

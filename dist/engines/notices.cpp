@@ -64,6 +64,10 @@ void tell_failed() {
   if (notices != nullptr) notices->failed = 1;
 }
 
+void tell_late() {
+  if (notices != nullptr) notices->late = 1;
+}
+
 void tell_saved(int64_t step) {
   if (notices == nullptr) return;
   notices->step = step + 1;

@@ -11,6 +11,7 @@ struct Notices {
   std::atomic<int64_t> begun;   ///< 1: rank 0 has begun, here, and so will tell of checkpoints
   std::atomic<int64_t> saved;   ///< checkpoints that this attempt has written
   std::atomic<int64_t> failed;  ///< 1: a rank has thrown
+  std::atomic<int64_t> late;    ///< 1: ranks have waited for others for the whole time-out
   std::atomic<int64_t> step;    ///< 1 + step of the newest checkpoint; 0: none is known
 };
 
@@ -43,6 +44,7 @@ bool join_supervisor();
 /// \{
 void tell_begun();
 void tell_failed();
+void tell_late();
 /// A complete checkpoint of that step was written, or was the one to resume from.
 void tell_saved(int64_t step);
 void tell_resumed(int64_t step);

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +22,10 @@ namespace {
 
 // Exit codes of what no restart mends: wrong options, and a command that is not there.
 constexpr int kWrongUsage = 2, kNotFound = 127;
+constexpr int kLostHost = 205;     // mpirun's, where it has lost its own process on a host
+constexpr double kMostPause = 60;  // seconds between two attempts
+constexpr double kToldPause = 4;   // from here on a line says that it waits
+constexpr const char* kFirstPause = "HERO_RESTART_PAUSE";
 
 int parse_positive(const std::string& text, const char* what) {
   int value = 0;
@@ -57,6 +64,17 @@ std::vector<int> numbers_of(const Restarts& restarts, int ranks) {
   return numbers;
 }
 
+double first_pause() {
+  const char* const text = std::getenv(kFirstPause);
+  if (text == nullptr || *text == '\0') return 1;
+  double seconds = 0;
+  const char* const end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, seconds);
+  check(parsed.ec == std::errc{} && parsed.ptr == end && seconds >= 0, "launch: ", kFirstPause,
+        " is no number of seconds: '", text, "'");
+  return seconds;
+}
+
 class Supervisor {
  public:
   Supervisor(const std::string& name, const Restarts& restarts, int ranks)
@@ -64,14 +82,15 @@ class Supervisor {
         restarts_(restarts),
         most_(ranks),
         room_(ranks),
-        numbers_(numbers_of(restarts, ranks)) {}
+        numbers_(numbers_of(restarts, ranks)),
+        first_pause_(first_pause()) {}
 
   /// In a child that runs the program as threads: on how many. The supervisor ends in it.
   int run() {
     for (;;) {
       find_room();
       if (attempt_ > 0) say(last_ + ", " + next());
-      notices_->begun = notices_->saved = notices_->failed = 0;
+      notices_->begun = notices_->saved = notices_->failed = notices_->late = 0;
       const pid_t child = restarts_.mpirun.empty() ? keeper_.start() : keeper_.start(mpirun());
       if (child == 0) return ranks_;
       const Ended ended = keeper_.wait(child, [this] { return notices_->failed != 0; });
@@ -79,14 +98,17 @@ class Supervisor {
       if (ended.stop != 0) end(code == 0 ? 0 : 128 + ended.stop);
       if (code == 0) end(0);
       ++attempt_;
+      give_back();
       last_ = "attempt " + std::to_string(attempt_) + " of " +
-              std::to_string(*restarts_.count + 1) + " " + ended.text();
+              std::to_string(attempt_ + *restarts_.count - used_) + " " + ended.text();
       const std::string why_not = last_word(ended);
       if (!why_not.empty()) {
         say(last_ + ", " + why_not + ": it is not started again");
         end(code);
       }
       if (restarts_.elastic) room_ = ranks_ - 1;
+      pause();
+      ++used_;
     }
   }
 
@@ -102,6 +124,33 @@ class Supervisor {
     ::_exit(code);
   }
 
+  // [note: how often a program is started again]
+  // A restart is used up by an attempt that has not come further than all before. One that has
+  // written a newer checkpoint gives back all: a run of weeks may lose a host each day. Between two
+  // attempts it waits 1 s, and twice as long each time while nothing is gained, so that a host that
+  // comes and goes does not use up all restarts within minutes.
+  void give_back() {
+    if (notices_->saved == 0 || notices_->step <= furthest_) return;
+    furthest_ = notices_->step;
+    used_ = 0;
+  }
+
+  void pause() {
+    const double seconds = std::min(kMostPause, std::ldexp(first_pause_, std::min(used_, 30)));
+    if (seconds >= kToldPause) {
+      say(last_ + ", the next one begins in " + detail::number_text(seconds) + " s");
+    }
+    const int stop = keeper_.pause(seconds);
+    if (stop != 0) end(128 + stop);
+  }
+
+  // Whether the program is no more to blame than the machines it ran on: a signal has ended a
+  // process, mpirun has lost a host, or ranks have waited in vain for another.
+  bool may_be_machine(const Ended& ended) const {
+    return ended.by_signal() || notices_->late != 0 ||
+           (!restarts_.mpirun.empty() && ended.code == kLostHost);
+  }
+
   // Why there is no further attempt; "" where there is one.
   std::string last_word(const Ended& ended) {
     if (ended.signal == 0 && (ended.code == kWrongUsage || ended.code == kNotFound)) {
@@ -109,10 +158,10 @@ class Supervisor {
     }
     // mpirun may have begun rank 0 on another host: then nothing is known of its checkpoints
     const bool known = restarts_.mpirun.empty() || notices_->begun != 0;
-    const bool vain = known && notices_->saved == 0 && !ended.by_signal();
+    const bool vain = known && notices_->saved == 0 && !may_be_machine(ended);
     in_vain_ = vain ? in_vain_ + 1 : 0;
     if (in_vain_ == 2) return "like the one before without a new checkpoint";
-    return attempt_ > *restarts_.count ? "no restart is left" : "";
+    return used_ >= *restarts_.count ? "no restart is left" : "";
   }
 
   // "node2 has no room any more, it starts again on 2 ranks from step 12"
@@ -186,8 +235,11 @@ class Supervisor {
   int most_ = 1, room_ = 1, ranks_ = 1;  // ranks: asked for, without --hosts left, of the attempt
   std::vector<int> numbers_;             // of ranks that may be; descending
   std::vector<Slots> hosts_, former_hosts_;
-  int attempt_ = 0;  // how many have ended
-  int in_vain_ = 0;  // of these the last ones that an error ended without a new checkpoint
+  double first_pause_ = 1;  // seconds
+  int attempt_ = 0;         // how many have ended
+  int used_ = 0;            // restarts, since the run came further than before
+  int64_t furthest_ = 0;    // 1 + the step of the newest checkpoint that an attempt has written
+  int in_vain_ = 0;         // of these the last ones that an error ended without a new checkpoint
   std::string last_;
   ChildKeeper keeper_;
   NoticeFile notices_;

@@ -14,6 +14,7 @@
 #include <hero/dist/engines/local/group.h>
 #include <hero/dist/engines/local/move.h>
 #include <hero/dist/engines/local/world.h>
+#include <hero/dist/engines/notices.h>
 
 namespace hero::dist {
 namespace {
@@ -247,6 +248,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     const std::chrono::duration<double> waited = Clock::now() - start;
     const Timeouts& timeouts = world().timeouts();
     if (waited.count() < timeouts.of(call_.phase) || world().failed()) return;
+    tell_late();
     world().fail_all(where() + ": " + timeouts.text(call_.phase) + ": " + missing_text() +
                      timeout_advice(call_.phase));
   }

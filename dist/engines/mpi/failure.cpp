@@ -10,6 +10,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/engines/mpi/progress.h>
+#include <hero/dist/engines/notices.h>
 
 namespace hero::dist {
 namespace {
@@ -73,6 +74,7 @@ void MpiProgress::hear_failure(Failure failure, const std::vector<int>& missing,
     break;
   }
   failure.line += tail;
+  if (!tail.empty()) tell_late();  // what to do about a time-out
   Packet packet = note(Note::verdict);
   put_failure(packet, failure);
   tell_down(packet);
@@ -157,6 +159,7 @@ void MpiProgress::look_at_time() {
 
 void MpiProgress::check_overdue(const MpiCall& call) {
   timed_out_ = true;
+  tell_late();
   if (failed_ || failing_) return;
   const std::vector<int> missing = absent(call);
   const std::vector<int> slow = transport_.unfinished();

@@ -7,6 +7,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/engines/mpi/progress.h>
+#include <hero/dist/engines/notices.h>
 
 namespace hero::dist {
 
@@ -142,6 +143,7 @@ void MpiWorld::watch_library() const {
     call = *library_;
   }
   static std::atomic<bool> said{false};
+  tell_late();
   if (!said.exchange(true)) {
     report_({-1, call.where + ": " + timeouts_.text(Phase::join) + ": MPI waits for a process of " +
                      rank_list(call.ranks) +

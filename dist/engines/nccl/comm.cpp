@@ -8,6 +8,7 @@
 #include <hero/cuda/runtime/per_device.cuh>
 #include <hero/dist/engines/nccl/comm.h>
 #include <hero/dist/engines/nccl/watchdog.h>
+#include <hero/dist/engines/notices.h>
 
 namespace hero::dist::nccl {
 namespace {
@@ -27,6 +28,7 @@ void await(const Timeouts& timeouts, Phase phase, const std::string& where,
     patience();
     const std::chrono::duration<double> waited = Clock::now() - start;
     if (waited.count() >= timeouts.of(phase)) {
+      tell_late();
       fail(where, ": ", timeouts.text(phase), ": NCCL still waits for other ranks",
            timeout_advice(phase));
     }
@@ -192,6 +194,7 @@ void Comm::group(const std::string& where, const std::function<void()>& calls) {
     handle_ = nullptr;
     *aborted_ = true;
     check(!terms_.failed || !terms_.failed(), where, ": another rank has failed");
+    tell_late();
     fail(where, ": ", terms_.timeouts.text(Phase::step), ": NCCL still waits for other ranks",
          timeout_advice(Phase::step));
   }

@@ -22,6 +22,7 @@
 #include <hero/dist/engines/nccl/moves.h>
 #include <hero/dist/engines/nccl/thread_ranks.h>
 #include <hero/dist/engines/nccl/watchdog.h>
+#include <hero/dist/engines/notices.h>
 
 namespace hero::dist::nccl {
 
@@ -54,6 +55,7 @@ struct GpuRank : ThreadRank {
   void pause(Clock::time_point start, const std::string& where) const {
     const std::chrono::duration<double> waited = Clock::now() - start;
     if (waited.count() >= terms.timeouts.step) {
+      tell_late();
       fail(where, ": ", terms.timeouts.text(Phase::step),
            "; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
     }
