@@ -1,5 +1,6 @@
 #pragma once
-// Means of parameters, for ranks that train alone for some steps.
+// Means over ranks: of losses whose parts have different numbers of targets, and of parameters, for
+// ranks that train alone for some steps.
 #include <cstdint>
 #include <vector>
 
@@ -7,6 +8,23 @@
 #include <hero/dist/communicator.h>
 
 namespace hero::dist {
+
+/// The factors of the losses of this rank's n micro-batches that turn the mean of means, which DDP,
+/// ZeRO and fully_shard() average over the ranks of `group`, into the mean over all targets of all
+/// of them: factor i is targets[i] (n ranks) / (the targets of all ranks), exactly 1 where all are
+/// equal. Where micro-batches have different numbers of targets (padding, ignore_index), the mean
+/// of means weighs the targets of short ones more and depends on how the batch is divided; with
+/// the factors it is the loss of one process with the whole batch.
+///
+///     const double targets = sum(y != -100).item();
+///     const double weight = dist::target_weights({targets}, world)[0];
+///     (model.loss(x, y) * weight).backward();
+///
+/// A collective of `group`, of 16 bytes a rank. Throws an Error on every rank if the ranks have
+/// different numbers of micro-batches, or if a number of targets is negative or not finite. Without
+/// any target all factors are 0. On simulated ranks they are 1. optim::target_weights() is the same
+/// for one process.
+std::vector<double> target_weights(const std::vector<double>& targets, const Communicator& group);
 
 /// Options of average_parameters().
 struct AverageOptions {

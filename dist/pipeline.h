@@ -33,6 +33,13 @@ struct PipelineOptions {
   /// and the first stages have one more if need be.
   std::vector<size_t> first_links = {};
   Device device = kCpu;  ///< where a module that was made on meta is initialised
+  /// true: micro-batches are weighed by their numbers of targets (nn::Chain::target_count()), so
+  /// that the loss is the mean over all targets of the batch, however it is divided. false: by 1,
+  /// the mean of their means, as in PyTorch; it is another loss where targets are left out.
+  bool weigh_by_targets = false;
+  /// With weigh_by_targets: the ranks whose gradients are averaged with this rank's afterwards,
+  /// such as mesh["data"]; their targets count, too. Undefined: there are none.
+  Communicator data = {};
 };
 
 /// Options of Pipeline::step().
@@ -69,9 +76,11 @@ class Pipeline {
   /// Runs forward and backward for a batch: adds the gradients of its mean loss to those of the
   /// parameters, and returns that loss, the same number on every rank (NaN on simulated ranks,
   /// which compute none). The first dimensions of x and y must be multiples of the number of
-  /// micro-batches, which all have the same weight. Every rank needs x, of which the first rank
-  /// reads the values and the others only the shape; only the last rank reads y, which may be
-  /// undefined elsewhere.
+  /// micro-batches, which have the same weight unless weigh_by_targets is set. With it and `data`,
+  /// gradients are a part of the mean over the targets of all ranks of `data`, and the returned
+  /// loss is the mean over the targets of this pipeline's own batch. Every rank needs x, of which
+  /// the first rank reads the values and the others only the shape; only the last rank reads y,
+  /// which may be undefined elsewhere.
   double step(const Tensor& x, const Tensor& y, const PipelineStepOptions& options = {});
   /// Computes only the mean loss, without recording.
   double loss(const Tensor& x, const Tensor& y);

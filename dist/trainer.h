@@ -27,6 +27,11 @@ struct TrainerOptions {
   /// parameters needs it.
   UnitPolicy unit = {};
   Device device = kCpu;  ///< where a module made on meta computes
+  /// true: in train_batch() the loss of a step is the mean over all targets of its micro-batches on
+  /// all data ranks (nn::Chain::target_count()), as transformers' Trainer computes it, so that it
+  /// does not depend on how the batch is divided. false: the mean of the micro-batches' means, as
+  /// in DeepSpeed. Where all have as many targets, both are the same to the bit.
+  bool weigh_by_targets = true;
 };
 
 /// Trains a module as a Config says: on the rung that it names, with its optimizer. All ranks make
@@ -56,16 +61,17 @@ class Trainer {
   /// and floating-point inputs must be, too. Only optimizers in bits keep float32 parameters beside
   /// "fp16"; then matrix products in `run` are in float16.
   Tensor forward(const std::function<Tensor()>& run);
-  /// Adds the gradients of a micro-batch's loss, as a part of the mean over those of a step.
+  /// Adds the gradients of a micro-batch's loss, as a part of the mean over those of a step on all
+  /// data ranks. For a mean over all targets multiply the loss by its factor of target_weights().
   void backward(const Tensor& loss);
   /// Returns true if parameters were stepped: not between the micro-batches of a step, and not if a
   /// float16 gradient overflowed.
   bool step();
 
   /// Makes a whole step: forward and backward for each micro-batch of x and y, whose first
-  /// dimension is this rank's part of a batch, then step(). Returns the mean loss over the
-  /// micro-batches, on every stage of a pipeline. Throws an Error if the module is not an
-  /// nn::Chain, which knows its loss, or if the first dimension is not
+  /// dimension is this rank's part of a batch, then step(). Returns the mean loss over this rank's
+  /// part (not over the data ranks), on every stage of a pipeline. Throws an Error if the module is
+  /// not an nn::Chain, which knows its loss, or if the first dimension is not
   /// train_micro_batch_size_per_gpu() x gradient_accumulation_steps().
   double train_batch(const Tensor& x, const Tensor& y);
 

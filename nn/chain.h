@@ -24,6 +24,10 @@ class Chain {
   virtual Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) = 0;
   /// The modules whose parameters and buffers a link uses.
   virtual std::vector<Module*> modules_of(size_t link) = 0;
+  /// The number of terms of which loss_from() takes the mean for this target: of GPT and Llama the
+  /// targets other than -100, and unless overridden the rows. dist::Pipeline and dist::Trainer
+  /// weigh the losses of micro-batches by it. Throws an Error if the target is undefined.
+  virtual double target_count(const Tensor& target) const;
 };
 
 /// A Sequential as a chain: its children are the links, and a function gives the loss.
@@ -31,17 +35,23 @@ class SequentialChain : public Chain {
  public:
   /// Maps the output and the target to a loss of shape [].
   using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
-  /// Makes a chain of `net`, which must outlive it.
-  SequentialChain(Sequential& net, Loss loss) : net_(&net), loss_(std::move(loss)) {}
+  /// Maps a target to the number of terms of which the loss is the mean.
+  using Count = std::function<double(const Tensor& target)>;
+  /// Makes a chain of `net`, which must outlive it. Without `count`, target_count() is the number
+  /// of rows; give one if the loss leaves targets out, as cross_entropy() does with ignore_index.
+  SequentialChain(Sequential& net, Loss loss, Count count = {})
+      : net_(&net), loss_(std::move(loss)), count_(std::move(count)) {}
   Module& root() override { return *net_; }
   size_t links() const override { return net_->size(); }
   Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
   std::vector<Module*> modules_of(size_t link) override { return {&(*net_)[link]}; }
+  double target_count(const Tensor& target) const override;
 
  private:
   Sequential* net_;
   Loss loss_;
+  Count count_;
 };
 
 }  // namespace hero::nn

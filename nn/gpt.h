@@ -191,6 +191,7 @@ class GPT : public Module, public DecoderChain {
   Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
   std::vector<Module*> modules_of(size_t link) override;
+  double target_count(const Tensor& target) const override;
   Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
   /// \}
 

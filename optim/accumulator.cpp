@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include <hero/autograd/partition.h>
@@ -24,6 +25,19 @@ void add_behind(const Array& left, Array& right) {
 }
 
 }  // namespace
+
+std::vector<double> target_weights(const std::vector<double>& targets) {
+  double sum = 0.0;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    check(targets[i] >= 0.0 && std::isfinite(targets[i]), "target_weights: part ", i, " has ",
+          targets[i], " targets");
+    sum += targets[i];
+  }
+  const auto parts = static_cast<double>(targets.size());
+  std::vector<double> weights;
+  for (const double each : targets) weights.push_back(sum > 0.0 ? parts * each / sum : 0.0);
+  return weights;
+}
 
 Accumulator::Accumulator(std::vector<Tensor> parameters)
     : parameters_(optimizer_leaves(std::move(parameters))), levels_(parameters_.size()) {

@@ -6,6 +6,23 @@
 
 namespace hero::optim {
 
+/// The factors of the losses of n parts of a batch that turn the mean of their means into the mean
+/// over all targets: factor i is n targets[i] / sum(targets), exactly 1 if all are equal. If the
+/// parts have different numbers of targets (padding, ignore_index), the plain mean of their losses
+/// weighs a target of a short part more than one of a long part, and is not the loss of the whole
+/// batch. Without any target all factors are 0. Throws an Error if a number is negative or not
+/// finite.
+///
+///     const std::vector<double> weights = optim::target_weights(counts);
+///     for (size_t i = 0; i < parts.size(); ++i) {
+///       (model.loss(parts[i]) * weights[i]).backward();
+///       gradients.add();
+///     }
+///     gradients.mean();  // the gradient of the mean over all targets
+///
+/// dist::target_weights() does the same where other ranks have further parts.
+std::vector<double> target_weights(const std::vector<double>& targets);
+
 /// Adds up the gradients of micro-batches in the order in which dist adds up the gradients of ranks
 /// (dist::Order::tree): the sum of n gradients is the sum of the first p plus the sum of the rest,
 /// where p is the largest power of two below n. backward() alone adds each gradient to the sum of

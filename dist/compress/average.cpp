@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <hero/autograd/ops.h>
 #include <hero/core/error.h>
 #include <hero/dist/average.h>
@@ -19,6 +21,35 @@ size_t end_of_bucket(const std::vector<Tensor>& parameters, size_t begin, int64_
 }
 
 }  // namespace
+
+std::vector<double> target_weights(const std::vector<double>& targets, const Communicator& group) {
+  check(group.defined(), "target_weights: the group of ranks is undefined");
+  // Of each rank its targets, NaN for a number that is none, and its micro-batches.
+  double own = 0.0;
+  for (const double each : targets) own += each >= 0.0 ? each : std::nan("");
+  const auto parts = static_cast<double>(targets.size());
+  const int ranks = group.size();
+  const Array all = Array::zeros({ranks, 2}, kFloat64);
+  group.all_gather(all, Array::from(std::vector<double>{own, parts}, {2}), {.unit = "targets"});
+  if (group.engine_kind() == EngineKind::simulated) return std::vector<double>(targets.size(), 1.0);
+  const std::vector<double> told = all.to_vector<double>();
+  double sum = 0.0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const double theirs = told[2 * static_cast<size_t>(rank)];
+    const double their_parts = told[2 * static_cast<size_t>(rank) + 1];
+    check(std::isfinite(theirs), "target_weights: rank ", rank,
+          " has a number of targets that is negative or not finite");
+    check(their_parts == told[1], "target_weights: rank 0 has ", told[1],
+          " micro-batches and rank ", rank, " has ", their_parts,
+          "; the mean over ranks needs equally many");
+    sum += theirs;
+  }
+  std::vector<double> weights;
+  for (const double each : targets) {
+    weights.push_back(sum > 0.0 ? parts * ranks * each / sum : 0.0);
+  }
+  return weights;
+}
 
 void average_parameters(const std::vector<Tensor>& parameters, const Communicator& group,
                         const AverageOptions& options) {

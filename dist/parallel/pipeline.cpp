@@ -8,10 +8,13 @@
 #include <hero/autograd/ops.h>
 #include <hero/core/error.h>
 #include <hero/core/io/sha256.h>
+#include <hero/dist/average.h>
 #include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/parallel/mean_of_losses.h>
 #include <hero/dist/parallel/pipeline_run.h>
 #include <hero/dist/parallel/tied_gradients.h>
 #include <hero/dist/pipeline.h>
+#include <hero/optim/accumulator.h>
 
 namespace hero::dist {
 namespace {
@@ -24,7 +27,7 @@ std::string text_of(nn::Chain& chain, const PipelineOptions& options,
     names += name + " " + to_string(whole_shape(slot->tensor)) + "\n";
   }
   std::string text = options.schedule.name() + " of " + std::to_string(options.micro_batches) +
-                     " micro-batches, links";
+                     " micro-batches" + (options.weigh_by_targets ? " by targets" : "") + ", links";
   for (const size_t begin : begins) text += " " + std::to_string(begin);
   return text + ", a module of hash " + sha256(std::as_bytes(std::span(names))).substr(0, 16);
 }
@@ -67,7 +70,8 @@ struct Pipeline::State {
   MicroBatches divide(const Tensor& x, const Tensor* target) const;
   const std::vector<Border>& borders_for(const Tensor& x);
   std::vector<Tensor> run(const MessagePlan& plan, const MicroBatches& batches);
-  double mean_loss(const std::vector<Tensor>& losses) const;
+  std::vector<double> targets_of(const MicroBatches& batches) const;
+  double mean_loss(const std::vector<Tensor>& losses, const std::vector<double>& targets) const;
 
   PipelineOptions options;
   PipelineParts parts;
@@ -140,15 +144,26 @@ std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBat
   return run.results();
 }
 
+// Those of each micro-batch, on the last rank; none where all micro-batches weigh the same.
+std::vector<double> Pipeline::State::targets_of(const MicroBatches& batches) const {
+  std::vector<double> targets;
+  if (!options.weigh_by_targets) return targets;
+  for (const Tensor& target : batches.target) {
+    targets.push_back(parts.chain->target_count(target));
+  }
+  return targets;
+}
+
 // The last rank tells the others.
-double Pipeline::State::mean_loss(const std::vector<Tensor>& losses) const {
+double Pipeline::State::mean_loss(const std::vector<Tensor>& losses,
+                                  const std::vector<double>& targets) const {
   if (parts.pipe.engine_kind() == EngineKind::simulated) {
     parts.pipe.broadcast(Array::zeros({1}, kFloat64), parts.pipe.size() - 1, {.unit = "loss"});
     return std::numeric_limits<double>::quiet_NaN();
   }
-  double sum = 0.0;
-  for (const Tensor& loss : losses) sum += loss.item();
-  const Array mean = Array::full({1}, sum / options.micro_batches, kFloat64);
+  std::vector<double> of_each;
+  for (const Tensor& loss : losses) of_each.push_back(loss.item());
+  const Array mean = Array::full({1}, mean_of_losses(of_each, targets), kFloat64);
   parts.pipe.broadcast(mean, parts.pipe.size() - 1, {.unit = "loss"});
   return mean.item();
 }
@@ -159,16 +174,23 @@ double Pipeline::step(const Tensor& x, const Tensor& y, const PipelineStepOption
         "pipeline: the loss's scale must be positive: ", options.scale);
   MicroBatches batches = state_->divide(x, &y);
   batches.scale = options.scale;
+  const std::vector<double> targets = state_->targets_of(batches);
+  if (!targets.empty()) {
+    const Communicator& data = state_->options.data;
+    batches.weights =
+        data.defined() ? target_weights(targets, data) : optim::target_weights(targets);
+  }
   TiedGradientScope tied(state_->tied);
   const std::vector<Tensor> losses = state_->run(state_->steps, batches);
   tied.add_up();
   set_empty_gradients(state_->values, state_->parts.pipe.rank());
-  return state_->mean_loss(losses);
+  return state_->mean_loss(losses, targets);
 }
 
 double Pipeline::loss(const Tensor& x, const Tensor& y) {
   const NoGrad unrecorded;
-  return state_->mean_loss(state_->run(state_->forwards, state_->divide(x, &y)));
+  const MicroBatches batches = state_->divide(x, &y);
+  return state_->mean_loss(state_->run(state_->forwards, batches), state_->targets_of(batches));
 }
 
 Tensor Pipeline::operator()(const Tensor& x) {

@@ -101,10 +101,13 @@ Tensor PipelineRun::run_stage(int stage, const Tensor& x, int micro) {
 }
 
 // The gradients of the mean over all micro-batches are added up; halves are scaled in float32.
-Tensor PipelineRun::share_of_loss(const Tensor& loss) const {
+Tensor PipelineRun::share_of_loss(const Tensor& loss, int micro) const {
   const Tensor share = loss / static_cast<double>(batches_.x.size());
-  if (batches_.scale == 1.0) return share;
-  return (is_half(share.dtype()) ? share.to(kFloat32) : share) * batches_.scale;
+  const double factor =
+      batches_.scale *
+      (batches_.weights.empty() ? 1.0 : batches_.weights[static_cast<size_t>(micro)]);
+  if (factor == 1.0) return share;
+  return (is_half(share.dtype()) ? share.to(kFloat32) : share) * factor;
 }
 
 void PipelineRun::check_border(int stage, const Tensor& y) const {
@@ -125,7 +128,7 @@ void PipelineRun::forward(const MessagePlan& plan, const Action& action) {
     hand_on(plan, action, y.array(), y);
   } else {
     results_.push_back(y.detach());
-    if (grad_enabled()) y = share_of_loss(y);
+    if (grad_enabled()) y = share_of_loss(y, action.micro);
   }
   if (!grad_enabled()) return;
   flights_[{Kind::backward, action.chunk, action.micro}] = {x, y};

@@ -30,7 +30,8 @@ struct PipelineParts {
 /// What goes through: micro-batches, of which targets may be missing.
 struct MicroBatches {
   std::vector<Tensor> x, target = {};
-  double scale = 1.0;  ///< of the loss
+  std::vector<double> weights = {};  ///< of the micro-batches' losses; empty: all 1
+  double scale = 1.0;                ///< of the loss
 };
 
 /// What the links of all stages, one after the other, make of x: on the rank of the last stage,
@@ -77,7 +78,7 @@ class PipelineRun {
   void tell(GradientSync& sync, const Action& action, bool last) const;
   Array take(const Action& action);
   Tensor run_stage(int stage, const Tensor& x, int micro);
-  Tensor share_of_loss(const Tensor& loss) const;
+  Tensor share_of_loss(const Tensor& loss, int micro) const;
   void check_border(int stage, const Tensor& y) const;
   void hand_on(const MessagePlan& plan, const Action& action, const Array& array,
                const Tensor& output);

@@ -7,9 +7,11 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/kernels/limit_norm.h>
+#include <hero/dist/average.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/mesh.h>
+#include <hero/dist/parallel/mean_of_losses.h>
 #include <hero/dist/pipeline.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/trainer.h>
@@ -113,10 +115,13 @@ nn::Chain& chain_of(nn::Module& model, const char* what) {
 
 // As a plan cuts it: as many blocks on every stage, the embedding with the first one, the head with
 // the last.
-Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Config& config, Device device) {
+Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Communicator& data,
+                     const Config& config, const TrainerOptions& given) {
   PipelineOptions options = {.schedule = Schedule::named(config.schedule),
                              .micro_batches = static_cast<int>(config.accumulation_steps),
-                             .device = device};
+                             .device = given.device,
+                             .weigh_by_targets = given.weigh_by_targets,
+                             .data = data};
   const auto stages =
       static_cast<size_t>(config.pipe) * static_cast<size_t>(options.schedule.chunks());
   nn::Chain& chain = chain_of(model, "a pipeline");
@@ -127,6 +132,12 @@ Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Config& config, 
     for (size_t i = 1; i < stages; ++i) options.first_links.push_back(1 + i * (blocks / stages));
   }
   return Pipeline(chain, mesh["pipe"], options);
+}
+
+// The ranks that average gradients with this one. A collective where there are two axes of them.
+Communicator data_ranks_of(const Config& config, const Mesh& mesh) {
+  if (config.zero.replicas_of == 0) return mesh["data"];
+  return mesh.sub({"replicate", "shard"}).world();
 }
 
 using Clock = std::chrono::steady_clock;
@@ -153,6 +164,8 @@ struct Trainer::State {
         world(comm),
         mesh(mesh_of(given, comm)),
         config(given.resolve(replicas_in(given, comm))),
+        data(data_ranks_of(config, mesh)),
+        weighs(options.weigh_by_targets),
         scaling(given.loss_scale),
         scaler({.init_scale = scaling.scale(),
                 .growth_interval = int64_t{1} << 62,
@@ -170,7 +183,7 @@ struct Trainer::State {
     if (config.compute != kFloat32 && !casts()) model.to(config.compute);
     if (config.tensor > 1) tensor_parallel(model, mesh["tensor"]);
     if (config.pipe > 1) {
-      pipe.emplace(pipeline_of(model, mesh, config, options.device));
+      pipe.emplace(pipeline_of(model, mesh, data, config, options));
     } else if (config.zero.stage < 3 || !options.unit) {
       model.materialize(options.device);
     }
@@ -189,12 +202,15 @@ struct Trainer::State {
   bool take_step();
   bool end_step();
   void print();
+  void add_gradients(const Tensor& loss, double weight);
   double train_pipeline(const Tensor& x, const Tensor& y);
 
   nn::Module& model;
   const Communicator& world;
   Mesh mesh;
   Config config;
+  Communicator data;  // the ranks that average gradients with this one
+  bool weighs;
   LossScaling scaling;
   optim::GradScaler scaler;
   std::optional<Pipeline> pipe = {};
@@ -294,26 +310,32 @@ Tensor Trainer::forward(const std::function<Tensor()>& run) {
   return run();
 }
 
+// Those of a micro-batch's loss, which counts `weight` times in the mean over a step's.
+void Trainer::State::add_gradients(const Tensor& loss, double weight) {
+  check(!has_gradients,
+        "trainer: backward was called twice; call step() after each one, which "
+        "steps at the end of ",
+        config.accumulation_steps, " micro-batches");
+  const Watch watch(backward_ms);
+  if (scaler.is_enabled()) scaler.update(scaling.scale());  // a checkpoint may have set it
+  parallel->set_requires_gradient_sync(config.zero.reduce_each || is_boundary(micro_steps + 1));
+  const auto parts = static_cast<double>(config.accumulation_steps);
+  Tensor share = parts == 1.0 ? loss : loss / parts;
+  if (weight != 1.0) share = (is_half(share.dtype()) ? share.to(kFloat32) : share) * weight;
+  scaler.scale(share).backward();
+  ++micro_steps;
+  has_gradients = true;
+}
+
 void Trainer::backward(const Tensor& loss) {
   State& s = *state_;
   check(!s.pipe, "trainer: a pipeline has no backward of its own; call train_batch()");
   check(loss.defined(), "trainer: backward: the loss is undefined");
   check(loss.numel() == 1, "trainer: backward takes a loss of one element: got shape ",
         loss.shape());
-  check(!s.has_gradients,
-        "trainer: backward was called twice; call step() after each one, which "
-        "steps at the end of ",
-        s.config.accumulation_steps, " micro-batches");
   if (s.report) s.report->begin();
-  const Watch watch(s.backward_ms);
-  if (s.scaler.is_enabled()) s.scaler.update(s.scaling.scale());  // a checkpoint may have set it
-  s.parallel->set_requires_gradient_sync(s.config.zero.reduce_each ||
-                                         s.is_boundary(s.micro_steps + 1));
-  const auto parts = static_cast<double>(s.config.accumulation_steps);
+  s.add_gradients(loss, 1.0);
   if (s.report) s.report->loss(loss.item());
-  s.scaler.scale(parts == 1.0 ? loss : loss / parts).backward();
-  ++s.micro_steps;
-  s.has_gradients = true;
 }
 
 bool Trainer::step() {
@@ -332,18 +354,26 @@ double Trainer::train_batch(const Tensor& x, const Tensor& y) {
         "; their first dimension must be ", parts, " micro-batches of ", rows);
   check(!s.has_gradients, "trainer: train_batch between a backward and its step");
   if (s.pipe) return s.train_pipeline(x, y);
-  double sum = 0.0;
+  const auto part = [&](const Tensor& all, int64_t i) {
+    return all.slice(0, i * rows, (i + 1) * rows);
+  };
+  if (s.report) s.report->begin();
+  std::vector<double> losses, targets, weights;
+  if (s.weighs) {
+    for (int64_t i = 0; i < parts; ++i) targets.push_back(chain.target_count(part(y, i)));
+    weights = target_weights(targets, s.data);
+  }
   for (int64_t i = 0; i < parts; ++i) {
-    const auto part = [&](const Tensor& all) { return all.slice(0, i * rows, (i + 1) * rows); };
     const Tensor loss = forward([&] {
       return chain.root().run_fused(
-          part(x), [&](const Tensor& in) { return chain.loss_from(0, in, part(y)); });
+          part(x, i), [&](const Tensor& in) { return chain.loss_from(0, in, part(y, i)); });
     });
-    sum += loss.item();
-    backward(loss);
+    losses.push_back(loss.item());
+    s.add_gradients(loss, s.weighs ? weights[static_cast<size_t>(i)] : 1.0);
+    if (s.report && i + 1 == parts) s.report->loss(mean_of_losses(losses, targets));
     step();
   }
-  return sum / static_cast<double>(parts);
+  return mean_of_losses(losses, targets);
 }
 
 int Trainer::data_ranks() const {

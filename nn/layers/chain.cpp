@@ -1,6 +1,12 @@
+#include <hero/core/error.h>
 #include <hero/nn/chain.h>
 
 namespace hero::nn {
+
+double Chain::target_count(const Tensor& target) const {
+  check(target.defined(), "target_count: the target is undefined");
+  return target.ndim() == 0 ? 1.0 : static_cast<double>(target.size(0));
+}
 
 Tensor SequentialChain::run_links(size_t begin, size_t end, const Tensor& x) {
   Tensor y = x;
@@ -10,6 +16,10 @@ Tensor SequentialChain::run_links(size_t begin, size_t end, const Tensor& x) {
 
 Tensor SequentialChain::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
   return loss_(run_links(begin, links(), x), target);
+}
+
+double SequentialChain::target_count(const Tensor& target) const {
+  return count_ ? count_(target) : Chain::target_count(target);
 }
 
 }  // namespace hero::nn

@@ -1,6 +1,18 @@
 #include <hero/nn/models/blocks.h>
 
 namespace hero::nn {
+namespace {
+
+constexpr int64_t kIgnored = -100;  // cross_entropy()'s ignore_index
+
+}  // namespace
+
+double valid_targets(const Tensor& targets) {
+  check(targets.defined(), "target_count: the target is undefined");
+  if (targets.device().type == DeviceType::meta) return static_cast<double>(targets.numel());
+  const NoGrad unrecorded;
+  return sum(targets != kIgnored).item();
+}
 
 Tensor turned_by_position(RotaryEmbedding& rotary, const Tensor& x, const SequencePart* sequence) {
   if (sequence == nullptr) return rotary(x);
@@ -13,7 +25,6 @@ Tensor turned_by_position(RotaryEmbedding& rotary, const Tensor& x, const Sequen
 
 Tensor shared_head_loss(const char* model, Linear& lm_head, const SequencePart& sequence,
                         const Tensor& features, const Tensor& targets) {
-  constexpr int64_t kIgnored = -100;
   check(features.dtype() != kFloat16 || autocast_enabled(), model,
         ": sums of losses of positions leave the range of float16 where ranks share sequences "
         "(dist::context_parallel); use bfloat16, or float32 under autocast");

@@ -57,6 +57,9 @@ inline Tensor head_loss_of(Linear& lm_head, const Tensor& features, const Tensor
       x, [&](const Tensor& rows) { return linear_cross_entropy(rows, lm_head.weight, target); });
 }
 
+/// How many targets head_loss_of() does not leave out; on meta, which has no values, all.
+double valid_targets(const Tensor& targets);
+
 /// \name Where ranks share each sequence (dist::context_parallel)
 /// \{
 /// x [B, H, T, D] turned by the positions from 0 on or, with a sequence, by those of this rank.

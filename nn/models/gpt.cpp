@@ -272,6 +272,8 @@ Tensor GPT::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
   return head_loss(run_to_head(begin, x), target);
 }
 
+double GPT::target_count(const Tensor& target) const { return valid_targets(target); }
+
 Tensor GPT::run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) {
   const size_t head = transformer.h.size() + 1;
   check(begin < end && end <= links(), "GPT: links ", begin, " to ", end, " of ", links());

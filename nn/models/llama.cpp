@@ -231,6 +231,8 @@ Tensor Llama::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
   return head_loss(features_from(begin, x), target);
 }
 
+double Llama::target_count(const Tensor& target) const { return valid_targets(target); }
+
 std::vector<Module*> Llama::modules_of(size_t link) {
   check(link < links(), "Llama: link ", link, " of ", links());
   if (link + 1 == links()) return {&model.norm, &lm_head};

@@ -1,0 +1,26 @@
+#pragma once
+// The loss of a batch, of those of its micro-batches.
+#include <limits>
+#include <vector>
+
+#include <hero/optim/accumulator.h>
+
+namespace hero::dist {
+
+/// The mean of the losses or, given the number of targets of each, of which it is the mean, the
+/// mean over all targets. NaN where there is no target at all, as the loss of such a batch is.
+inline double mean_of_losses(const std::vector<double>& losses,
+                             const std::vector<double>& targets = {}) {
+  const std::vector<double> weights = optim::target_weights(targets);
+  double sum = 0.0;
+  bool any = false;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (!targets.empty() && targets[i] == 0.0) continue;  // the mean of nothing is not a number
+    sum += targets.empty() ? losses[i] : losses[i] * weights[i];
+    any = true;
+  }
+  if (!any) return std::numeric_limits<double>::quiet_NaN();
+  return sum / static_cast<double>(losses.size());
+}
+
+}  // namespace hero::dist
