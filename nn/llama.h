@@ -138,7 +138,7 @@ class Llama : public Module, public DecoderChain {
   /// what they have to.
   explicit Llama(const LlamaConfig& config);
 
-  /// Maps tokens [B, T] or [T], int64, with T at most max_position_embeddings, to the scores of the
+  /// Maps tokens [B, T] or [T], int64, with T at most context_length(), to the scores of the
   /// next token at each position, [B, T, V] or [T, V].
   Tensor forward(const Tensor& tokens) override;
   /// The mean cross entropy of the scores with `targets`, which have the shape of tokens; positions
@@ -163,7 +163,8 @@ class Llama : public Module, public DecoderChain {
   /// The configuration.
   const LlamaConfig& config() const { return config_; }
 
-  int64_t context_length() const override { return config_.max_position_embeddings; }
+  /// max_position_embeddings; with dynamic scaling of rotations, `factor` times as many.
+  int64_t context_length() const override;
   Tensor next_scores(const Tensor& tokens, KeyValueCache& cache) override;
 
   /// \name As a chain

@@ -166,10 +166,16 @@ void Llama::init_parameters() {
 Tensor Llama::checked_tokens(const Tensor& tokens) const {
   check(tokens.ndim() == 1 || tokens.ndim() == 2, "Llama: tokens must be [B, T] or [T]: got ",
         tokens.shape());
-  check(tokens.size(-1) > 0 && tokens.size(-1) <= config_.max_position_embeddings,
-        "Llama: ", tokens.size(-1), " tokens do not fit max_position_embeddings of ",
-        config_.max_position_embeddings);
+  check(tokens.size(-1) > 0 && tokens.size(-1) <= context_length(), "Llama: ", tokens.size(-1),
+        " tokens do not fit max_position_embeddings of ", context_length());
   return tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens;
+}
+
+int64_t Llama::context_length() const {
+  const RotaryScaling& scaling = config_.rope_scaling;
+  if (scaling.kind != RotaryScaling::Kind::dynamic) return config_.max_position_embeddings;
+  return static_cast<int64_t>(
+      std::min(0x1p53, static_cast<double>(config_.max_position_embeddings) * scaling.factor));
 }
 
 // As run_blocks() of this model's.
@@ -212,6 +218,9 @@ Tensor Llama::head_loss(const Tensor& features, const Tensor& targets) {
 }
 
 void Llama::set_sequence(const std::shared_ptr<const SequencePart>& sequence) {
+  check(config_.rope_scaling.kind != RotaryScaling::Kind::dynamic,
+        "Llama: ranks that share a sequence do not know its length, on which dynamic scaling of "
+        "rotations depends; use linear, llama3 or yarn");
   sequence_ = sequence;
   for (size_t i = 0; i < model.layers.size(); ++i) model.layers[i].self_attn.set_sequence(sequence);
 }

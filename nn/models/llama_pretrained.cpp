@@ -34,9 +34,21 @@ void check_layer_types(PretrainedConfigReader& config, const nlohmann::json* typ
 }
 
 nlohmann::ordered_json rope_of(const RotaryScaling& scaling) {
-  if (scaling.kind == RotaryScaling::Kind::none) return nullptr;
-  if (scaling.kind == RotaryScaling::Kind::linear) {
-    return {{"rope_type", "linear"}, {"factor", scaling.factor}};
+  using Kind = RotaryScaling::Kind;
+  if (scaling.kind == Kind::none) return nullptr;
+  if (scaling.kind == Kind::linear || scaling.kind == Kind::dynamic) {
+    const bool is_linear = scaling.kind == Kind::linear;
+    return {{"rope_type", is_linear ? "linear" : "dynamic"}, {"factor", scaling.factor}};
+  }
+  if (scaling.kind == Kind::yarn) {
+    nlohmann::ordered_json yarn = {{"rope_type", "yarn"},
+                                   {"factor", scaling.factor},
+                                   {"original_max_position_embeddings", scaling.original_positions},
+                                   {"beta_fast", scaling.beta_fast},
+                                   {"beta_slow", scaling.beta_slow},
+                                   {"truncate", scaling.truncate}};
+    if (scaling.attention_factor) yarn["attention_factor"] = *scaling.attention_factor;
+    return yarn;
   }
   return {{"rope_type", "llama3"},
           {"factor", scaling.factor},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <string_view>
 
@@ -234,6 +235,14 @@ RotaryOptions PretrainedConfigReader::rotary(int64_t max_positions) {
     fail_key(key, "all of a head's elements turn here: partial_rotary_factor must be 1");
   }
   RotaryScaling& scaling = rotary.scaling;
+  const auto original_of = [&] {
+    const double before =
+        number_of("original_max_position_embeddings", static_cast<double>(max_positions));
+    if (!(before >= 1.0 && before <= 0x1p53)) {
+      fail_key(key, "original_max_position_embeddings must be a positive whole number");
+    }
+    scaling.original_positions = static_cast<int64_t>(before);
+  };
   if (type == "linear") {
     scaling.kind = RotaryScaling::Kind::linear;
     scaling.factor = number_of("factor", {});
@@ -242,14 +251,44 @@ RotaryOptions PretrainedConfigReader::rotary(int64_t max_positions) {
     scaling.factor = number_of("factor", {});
     scaling.low_freq_factor = number_of("low_freq_factor", {});
     scaling.high_freq_factor = number_of("high_freq_factor", {});
-    const double before =
-        number_of("original_max_position_embeddings", static_cast<double>(max_positions));
-    if (!(before >= 1.0 && before <= 0x1p53)) {
-      fail_key(key, "original_max_position_embeddings must be a positive whole number");
+    original_of();
+  } else if (type == "dynamic") {
+    scaling.kind = RotaryScaling::Kind::dynamic;
+    scaling.factor = number_of("factor", {});
+    original_of();
+    // transformers reads past this one, too, and takes max_position_embeddings
+    scaling.original_positions = max_positions;
+  } else if (type == "yarn") {
+    scaling.kind = RotaryScaling::Kind::yarn;
+    original_of();
+    scaling.factor = number_of("factor", static_cast<double>(max_positions) /
+                                             static_cast<double>(scaling.original_positions));
+    // 0 stands for the default
+    const auto or_default = [](double given_one, double absent) {
+      return given_one == 0.0 ? absent : given_one;
+    };
+    scaling.beta_fast = or_default(number_of("beta_fast", 0.0), scaling.beta_fast);
+    scaling.beta_slow = or_default(number_of("beta_slow", 0.0), scaling.beta_slow);
+    known.insert("truncate");
+    const auto truncate = given->find("truncate");
+    if (truncate != given->end()) {
+      if (!truncate->is_boolean()) fail_key(key, "truncate is neither true nor false");
+      scaling.truncate = truncate->get<bool>();
     }
-    scaling.original_positions = static_cast<int64_t>(before);
+    const double mscale = number_of("mscale", 0.0), all = number_of("mscale_all_dim", 0.0);
+    const double factor = number_of("attention_factor", 0.0);
+    const auto has_factor = given->find("attention_factor");
+    const auto by = [&](double scale) {
+      return scaling.factor <= 1.0 ? 1.0 : 0.1 * scale * std::log(scaling.factor) + 1.0;
+    };
+    if (has_factor != given->end() && !has_factor->is_null()) {
+      scaling.attention_factor = factor;
+    } else if (mscale != 0.0 && all != 0.0) {
+      scaling.attention_factor = by(mscale) / by(all);
+    }
   } else if (type != "default") {
-    fail_key(key, "of the types of rotary scaling default, linear and llama3 are known");
+    fail_key(key,
+             "of the types of rotary scaling default, linear, dynamic, yarn and llama3 are known");
   }
   for (const auto& [name, value] : given->items()) {
     if (!known.contains(name)) fail_key(key, "'" + name + "' is not known of type " + type);

@@ -34,6 +34,17 @@ MODELS = [
     ("llama_linear", LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True,
                                  rope_parameters=dict(rope_type="linear", factor=4.0, rope_theta=10000.0)),
      torch.float16, "5GB", False),
+    # at most 16 positions in training; the tests' sequences are longer
+    ("llama_yarn", LlamaConfig(**{**SIZES, "hidden_size": 64, "num_hidden_layers": 1, "max_position_embeddings": 64},
+                               rope_parameters=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16,
+                                                    beta_fast=4.0, rope_theta=100.0)), torch.float32, "5GB", False),
+    ("qwen2_yarn", Qwen2Config(**{**SIZES, "num_hidden_layers": 1, "max_position_embeddings": 64},
+                               rope_parameters=dict(rope_type="yarn", factor=8.0, original_max_position_embeddings=24,
+                                                    mscale=1.0, mscale_all_dim=0.7, truncate=False, rope_theta=1e4)),
+     torch.float32, "5GB", False),
+    ("llama_dynamic", LlamaConfig(**{**SIZES, "num_hidden_layers": 1, "max_position_embeddings": 11},
+                                  rope_parameters=dict(rope_type="dynamic", factor=4.0, rope_theta=10000.0)),
+     torch.float32, "5GB", False),
     ("qwen2", Qwen2Config(**SIZES, tie_word_embeddings=True), torch.float32, "5GB", False),
     ("mistral", MistralConfig(**{**SIZES, "num_hidden_layers": 1}, sliding_window=None), torch.float32, "5GB", False),
 ]
@@ -54,7 +65,9 @@ def expected(model):
             left[b, longest - len(prompt):] = prompt
             mask[b, longest - len(prompt):] = 1
         for name, options in [("greedy", {}), ("penalised", {"repetition_penalty": 1.3})]:
-            if options:  # transformers counts padding as a token that was seen: one prompt at a time
+            # One prompt at a time: transformers counts padding as a token that was seen, and a dynamic rule of
+            # rotation goes by the longest of a batch.
+            if options or model.config.to_dict().get("rope_parameters", {}).get("rope_type") == "dynamic":
                 rows = [model.generate(p[None], attention_mask=torch.ones_like(p[None]), do_sample=False, max_new_tokens=12,
                                        pad_token_id=0, **options)[0] for p in prompts]
             else:

@@ -103,7 +103,8 @@ TEST_CASE("the likeliest tokens are those of transformers, also of prompts of di
     nn::GPT gpt = nn::GPT::from_pretrained(Pretrained(name).folder);
     check_greedy(Pretrained(name), gpt);
   }
-  for (const char* name : {"llama", "llama3", "llama_linear", "qwen2", "mistral"}) {
+  for (const char* name : {"llama", "llama3", "llama_linear", "llama_yarn", "llama_dynamic",
+                           "qwen2", "qwen2_yarn", "mistral"}) {
     INFO(name);
     nn::Llama llama = nn::Llama::from_pretrained(Pretrained(name).folder);
     check_greedy(Pretrained(name), llama);

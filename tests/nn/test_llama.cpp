@@ -1,4 +1,5 @@
 // Llama: its definition in single operations, its chain, its loss, its rotary scaling.
+#include <algorithm>
 #include <cmath>
 
 #include "nn/pretrained.h"
@@ -167,6 +168,88 @@ TEST_CASE("rotary scaling: linear slows every pair, llama3 the slow ones alone")
   CHECK_THROWS_WITH(
       turned({.kind = nn::RotaryScaling::Kind::llama3, .low_freq_factor = 4.0}),
       ContainsSubstring("low_freq_factor 4 must be positive and less than high_freq_factor 4"));
+}
+
+TEST_CASE(
+    "rotary scaling: yarn slows pairs along a ramp and scales, dynamic grows with the sequence") {
+  using Kind = nn::RotaryScaling::Kind;
+  constexpr int64_t D = 16;
+  // Of x = (1, .., 1, 0, .., 0) row t is (cos, .., sin, ..) of t times the rates, times the factor.
+  const Tensor x =
+      cat({ones({40, D / 2}, {.dtype = kFloat64}), zeros({40, D / 2}, {.dtype = kFloat64})}, 1);
+  const auto rates = [&](int64_t T, double factor, const nn::RotaryScaling& scaling) {
+    const Tensor y = nn::rotary_embedding(x.slice(0, 0, T), 0, {.base = 100.0, .scaling = scaling});
+    std::vector<double> found;
+    for (int64_t i = 0; i < D / 2; ++i) {
+      const double c = y.select(0, 1).select(0, i).item(),
+                   s = y.select(0, 1).select(0, D / 2 + i).item();
+      CHECK(std::abs(std::hypot(c, s) - factor) < 1e-12);
+      found.push_back(std::atan2(s, c));
+    }
+    return found;
+  };
+  const auto near = [](const std::vector<double>& a, const std::vector<double>& b) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (std::abs(a[i] - b[i]) > 1e-12) return false;
+    }
+    return a.size() == b.size();
+  };
+  std::vector<double> plain, yarn, yarn_exact, dynamic;
+  // In 40 positions pair i makes 40 / 2 pi * 100^(-i / 8) turns: 4 of them at i = 0.8, 1 at i
+  // = 3.2.
+  const double kPi = 3.141592653589793;
+  const auto pair_of = [&](double turns) {
+    return 8.0 * std::log(40.0 / (2 * kPi * turns)) / std::log(100.0);
+  };
+  const double low = pair_of(4.0), high = pair_of(1.0);
+  REQUIRE((low > 0.5 && low < 1.0 && high > 3.0 && high < 4.0));
+  for (int i = 0; i < 8; ++i) {
+    plain.push_back(std::pow(100.0, -i / 8.0));
+    const auto slowed = [&](double begin, double end) {
+      const double ramp = std::clamp((i - begin) / (end - begin), 0.0, 1.0);
+      return plain.back() * (1.0 - ramp) + plain.back() / 8.0 * ramp;
+    };
+    yarn.push_back(slowed(0.0, 4.0));
+    yarn_exact.push_back(slowed(low, high));
+    // 30 positions where 20 were trained: the base grows by (2 * 30 / 20 - 1)^(16 / 14)
+    dynamic.push_back(std::pow(100.0 * std::pow(2.0, 16.0 / 14.0), -i / 8.0));
+  }
+  nn::RotaryScaling scaling = {
+      .kind = Kind::yarn, .factor = 8.0, .original_positions = 40, .beta_fast = 4.0};
+  CHECK(near(rates(40, 0.1 * std::log(8.0) + 1.0, scaling), yarn));
+  scaling.truncate = false;
+  scaling.attention_factor = 1.5;
+  CHECK(near(rates(40, 1.5, scaling), yarn_exact));
+  const nn::RotaryScaling grows = {.kind = Kind::dynamic, .factor = 2.0, .original_positions = 20};
+  CHECK(near(rates(20, 1.0, grows), plain));
+  CHECK(near(rates(30, 1.0, grows), dynamic));
+  // the module keeps its table, which a sequence of another length must not find
+  nn::RotaryEmbedding rotary(D, {.base = 100.0, .scaling = grows});
+  for (const int64_t T : {8, 30, 25, 30, 8, 21}) {
+    CHECK(equal(rotary(x.slice(0, 0, T)),
+                nn::rotary_embedding(x.slice(0, 0, T), 0, {.base = 100.0, .scaling = grows})));
+    CHECK(equal(rotary(x.slice(0, 0, 2), T),
+                nn::rotary_embedding(x.slice(0, 0, 2), T, {.base = 100.0, .scaling = grows})));
+  }
+  CHECK_THROWS_WITH(rates(2, 1.0, {.kind = Kind::yarn, .factor = 2.0, .beta_slow = 32.0}),
+                    ContainsSubstring("beta_slow 32 must be positive and less than beta_fast 32"));
+  CHECK_THROWS_WITH(rates(2, 1.0, {.kind = Kind::yarn, .factor = 2.0, .attention_factor = -1.0}),
+                    ContainsSubstring("attention_factor is -1"));
+  CHECK_THROWS_WITH(rates(2, 1.0, {.kind = Kind::dynamic, .factor = 2.0, .original_positions = 0}),
+                    ContainsSubstring("original_positions is 0"));
+  CHECK_THROWS_WITH(nn::RotaryEmbedding(2, {.scaling = grows}),
+                    ContainsSubstring("more than 2 elements"));
+  // a Llama's longest sequence is as long as the rule reaches
+  nn::Llama llama({.vocab_size = 11,
+                   .hidden_size = 8,
+                   .intermediate_size = 8,
+                   .num_hidden_layers = 1,
+                   .num_attention_heads = 2,
+                   .max_position_embeddings = 20,
+                   .rope_scaling = grows});
+  CHECK(llama.context_length() == 40);
+  CHECK(llama(zeros({40}, {.dtype = kInt64})).shape() == Shape{40, 11});
+  CHECK_THROWS_WITH(llama(zeros({41}, {.dtype = kInt64})), ContainsSubstring("of 40"));
 }
 
 TEST_CASE("rows at positions of their own turn as each by itself") {

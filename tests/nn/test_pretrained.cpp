@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kGPTs[] = {"gpt2", "gpt2_bare"};
-constexpr const char* kLlamas[] = {"llama", "llama3", "llama_linear", "qwen2", "mistral"};
+constexpr const char* kLlamas[] = {"llama",         "llama3", "llama_linear", "llama_yarn",
+                                   "llama_dynamic", "qwen2",  "qwen2_yarn",   "mistral"};
 
 template <class Model>
 void check_same_logits(const Pretrained& case_, Model& model) {
@@ -259,9 +260,11 @@ TEST_CASE("a rotary scaling that is not known is an error of its own") {
     std::ofstream(file) << text;
     return error_of<nn::Llama>(llama.path);
   };
-  CHECK_THAT(
-      error_with("\"llama3\"", "\"yarn\""),
-      ContainsSubstring("rope_parameters") && ContainsSubstring("default, linear and llama3"));
+  CHECK_THAT(error_with("\"llama3\"", "\"longrope\""),
+             ContainsSubstring("rope_parameters") &&
+                 ContainsSubstring("default, linear, dynamic, yarn and llama3"));
+  CHECK_THAT(error_with("\"llama3\"", "\"yarn\""),
+             ContainsSubstring("'high_freq_factor' is not known of type yarn"));
   CHECK_THAT(error_with("\"factor\": 8.0,", ""), ContainsSubstring("it has no factor"));
   CHECK_THAT(error_with("\"low_freq_factor\": 1.0", "\"low_freq_factor\": 9.0"),
              ContainsSubstring("low_freq_factor 9"));
