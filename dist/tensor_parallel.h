@@ -83,8 +83,10 @@ struct TensorParallelOptions {
 ///
 /// For n bytes of activations and t ranks, a Transformer block sends 4 x 2 n (t - 1) / t bytes over
 /// `group` in forward and backward. Random draws outside of cut modules (dropout of residuals) must
-/// be the same on all ranks of the group, so give them the same seed. Dropout inside a cut module
-/// is an Error in training.
+/// be the same on all ranks of the group, so give them the same seed; if they differ, all ranks get
+/// an Error with their next sum. Random draws where each rank has a part, between layers that are
+/// cut or at its positions of a sequence, are an Error, since a mask of dropout would not be that
+/// part of the whole's.
 /// \snippet test_examples_ranks.cpp tensor_parallel
 void tensor_parallel(nn::Module& module, const Communicator& group,
                      const TensorParallelOptions& options = {});

@@ -5,6 +5,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/context_parallel.h>
+#include <hero/dist/parallel/random_draws.h>
 #include <hero/dist/parallel/shared_sequence.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/gpt.h>
@@ -149,6 +150,7 @@ ContextParallel context_parallel(nn::Module& module, const Communicator& group,
   for (const auto& [path, layer] : sharers.attention) layer->set_sequence(sequence);
   for (const auto& [path, model] : sharers.models) model->set_sequence(sequence);
   for (const auto& [path, model] : sharers.llamas) model->set_sequence(sequence);
+  refuse_draws(module);
   return ContextParallel(sequence);
 }
 

@@ -220,25 +220,45 @@ nn::Tensors run_scores(const Region& region, const Slices& slices, const nn::Ten
   return {sum_out(pad(mine, {words.begin, after}), slices.owners)};
 }
 
+nn::Tensors run_region(const Region& region, const Slices& slices, const nn::Tensors& in,
+                       const nn::Forward& forward) {
+  switch (region.kind) {
+    case Region::Kind::embedding:
+      return run_embedding(region, slices, in, forward);
+    case Region::Kind::scores:
+      return run_scores(region, slices, in, forward);
+    case Region::Kind::norm:
+      return run_norm(region, slices, in, forward);
+    case Region::Kind::enter:
+      return run_enter(slices, in, forward);
+    case Region::Kind::leave:
+      return run_leave(slices, in, forward);
+    default:
+      return run_linear(region, slices, in, forward);
+  }
+}
+
+// The outputs are those of a rank's slices, or at its positions.
+bool divides(const Region& region) {
+  switch (region.kind) {
+    case Region::Kind::column:
+    case Region::Kind::norm:
+    case Region::Kind::enter:
+      return true;
+    default:
+      return region.sequence;
+  }
+}
+
 }  // namespace
 
 void install(const Region& region, const Slices& slices) {
   const auto wrapper = [region, slices](nn::Module&, const nn::Tensors& in,
                                         const nn::Forward& forward) -> nn::Tensors {
-    switch (region.kind) {
-      case Region::Kind::embedding:
-        return run_embedding(region, slices, in, forward);
-      case Region::Kind::scores:
-        return run_scores(region, slices, in, forward);
-      case Region::Kind::norm:
-        return run_norm(region, slices, in, forward);
-      case Region::Kind::enter:
-        return run_enter(slices, in, forward);
-      case Region::Kind::leave:
-        return run_leave(slices, in, forward);
-      default:
-        return run_linear(region, slices, in, forward);
-    }
+    slices.draws->begin_region(region.path);
+    nn::Tensors out = run_region(region, slices, in, forward);
+    slices.draws->end_region(region.path, divides(region));
+    return out;
   };
   // A loss that reads the scores' weight joins the ranks itself.
   region.module->register_forward_wrapper(wrapper,

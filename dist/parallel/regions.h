@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <hero/dist/ladder/owners.h>
+#include <hero/dist/parallel/random_draws.h>
 #include <hero/nn/module.h>
 
 namespace hero::dist {
@@ -14,6 +15,7 @@ struct Slices {
   Communicator group;
   std::shared_ptr<GroupOwners> owners;
   int ways = 1;  ///< slices of all ranks; rank r has the r-th of size() equal runs of them
+  std::shared_ptr<RandomDraws> draws;  ///< what the module around all regions draws
 
   int here() const { return ways / group.size(); }
   int first() const { return group.rank() * here(); }

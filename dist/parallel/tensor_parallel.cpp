@@ -43,6 +43,15 @@ void check_same_plan(const Communicator& group, const std::string& text) {
   }
 }
 
+void follow_draws(nn::Module& module, const std::shared_ptr<RandomDraws>& draws) {
+  module.register_forward_pre_hook(
+      [draws](nn::Module&, const nn::Tensors&) { draws->begin_forward(); },
+      {.for_parameters = true});
+  module.register_forward_hook(
+      [draws](nn::Module&, const nn::Tensors&, const nn::Tensors&) { draws->end_forward(); },
+      {.for_parameters = true});
+}
+
 }  // namespace
 
 const char* name(Cut cut) {
@@ -93,13 +102,15 @@ void tensor_parallel(nn::Module& module, const Communicator& group,
         "tensor_parallel: .sequence goes with the ready plan alone, which cuts all of a block");
   if (options.sequence) cut_sequence(module, regions);
   check_same_plan(group, text_of(regions, ways));
-  const Slices slices = {group, std::make_shared<GroupOwners>(group), ways};
+  const auto draws = std::make_shared<RandomDraws>(group, ways);
+  const Slices slices = {group, std::make_shared<GroupOwners>(group), ways, draws};
   for (const Region& region : regions) {
     for (const CutParameter& piece : region.pieces) cut(piece, slices);
     install(region, slices);
   }
   if (options.sequence) tell_sequence(module, group.size());
   declare_same_inputs(module, group, "tensor_parallel");
+  follow_draws(module, draws);
 }
 
 }  // namespace hero::dist
