@@ -16,6 +16,7 @@ namespace {
 // T[0, n) = T[0, p) + T[p, n) of the rows of x [N, C], p the largest power of two below n: [C].
 Array sum_of_rows(const Array& x) {
   const int64_t rows = x.size(0);
+  if (rows == 0) return Array::zeros({x.size(1)}, x.dtype(), x.device());
   if (rows == 1) return x.select(0, 0).clone();
   int64_t half = 1;
   while (2 * half < rows) half *= 2;
@@ -57,8 +58,8 @@ SyncBatchNorm::SyncBatchNorm(int64_t features, const Communicator& group,
 }
 
 void SyncBatchNorm::check_input(const Tensor& x) const {
-  check(x.ndim() >= 2 && x.size(1) == num_features && x.numel() > 0, "SyncBatchNorm: expected [N, ",
-        num_features, ", ..] with a sample or more on each rank, got ", x.shape());
+  check(x.ndim() >= 2 && x.size(1) == num_features, "SyncBatchNorm: expected [N, ", num_features,
+        ", ..], got ", x.shape());
 }
 
 Tensor SyncBatchNorm::forward(const Tensor& x) {
@@ -66,19 +67,24 @@ Tensor SyncBatchNorm::forward(const Tensor& x) {
   check_input(x);
   const DType wide = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const int64_t N = x.size(0), C = num_features;
-  const Tensor y = x.to(wide).reshape({N, C, -1});
-  check(group_->size() > 1 || N * y.size(2) > 1,
-        "SyncBatchNorm: training needs more than one value per channel: ", x.shape(),
-        " on the only rank; use a larger batch or eval()");
+  int64_t values = 1;  // of a channel in a sample
+  for (int d = 2; d < x.ndim(); ++d) values *= x.size(d);
+  const Tensor y = x.to(wide).reshape({N, C, values});
   const auto samples = [&](const Tensor& each) { return unsqueeze(repeated_rows(each, N), -1); };
   const auto sum_of_samples = [](const Tensor& t) { return record(SumOfRows(), sum(t, {-1})); };
   const Tensor size =
-      full({1}, static_cast<double>(N * y.size(2)), {.dtype = wide, .device = x.device()});
+      full({1}, static_cast<double>(N * values), {.dtype = wide, .device = x.device()});
   // Ranks add up what samples say of these, before it goes on to what they are made of: so
   // gradients are sums over samples in a tree, whoever has them.
   const auto copies = [this](const Tensor& whole) { return collectives::copy_in(whole, group_); };
   const Tensor first = collectives::sum_out(cat({sum_of_samples(y), size}, 0), group_);
   const Tensor count = first.slice(0, C).detach();
+  // Whoever has two values knows that there are enough, and does not wait for the number.
+  if (N * values <= 1 && x.device().type != DeviceType::meta) {
+    check(count.item() > 1,
+          "SyncBatchNorm: training needs more than one value per channel: ", x.shape(),
+          " here, and ", count.item<int64_t>(), " on all ranks; use a larger batch or eval()");
+  }
   const Tensor mean = first.slice(0, 0, C) / count;
   const Tensor centred = y - samples(copies(mean));
   const Tensor variance = collectives::sum_out(sum_of_samples(square(centred)), group_) / count;

@@ -102,6 +102,62 @@ TEST_CASE("a norm over ranks is the norm of one batch that has all samples", "[s
   }
 }
 
+TEST_CASE("a rank without samples takes the statistics of the others", "[sync_batch_norm]") {
+  const Tensor x(noise({5, 3, 4})), pull(noise({5, 3, 4}, kFloat32, 4));
+  for (const bool flat : {false, true}) {
+    const Tensor all = flat ? x.select(2, 0) : x, pulls = flat ? pull.select(2, 0) : pull;
+    nn::BatchNorm1d plain(3);
+    const Tensor whole_x = all.clone().requires_grad_();
+    const Tensor expected = plain(whole_x);
+    sum(expected * pulls).backward();
+    for (const std::vector<int64_t>& ends :
+         {std::vector<int64_t>{0, 0, 5}, {0, 5, 5}, {0, 2, 2, 5}, {0, 0, 0, 0, 5}}) {
+      for (const bool again : {false, true}) {
+        CAPTURE(flat, ends, again);
+        dist::run_ranks(static_cast<int>(ends.size()) - 1, [&](dist::Communicator& world) {
+          const auto rank = static_cast<size_t>(world.rank());
+          const auto mine = [&](const Tensor& t) { return t.slice(0, ends[rank], ends[rank + 1]); };
+          dist::SyncBatchNorm norm(3, world);
+          const Tensor part = mine(all).clone().requires_grad_();
+          const Tensor y = again ? checkpoint(norm, part) : norm(part);
+          sum(y * mine(pulls)).backward();
+          const auto near = [](const Tensor& a, const Tensor& b) {
+            return a.shape() == b.shape() && (a.numel() == 0 || max(abs(a - b)).item() < kNearNorm);
+          };
+          expect(near(y, mine(expected)), "outputs");
+          expect(near(part.grad(), mine(whole_x.grad())), "gradients");
+          expect(near(norm.running_mean, plain.running_mean), "running mean");
+          expect(near(norm.running_var, plain.running_var), "running variance");
+          expect(norm.num_batches_tracked.item() == 1.0, "batches");
+          const Array first = norm.running_mean.array().clone();
+          world.broadcast(first, 0);
+          expect(same(first, norm.running_mean.array()), "the same bits on all ranks");
+          for (const Tensor& p : norm.parameters()) world.all_reduce(p.grad().array());
+          expect(near(norm.weight.grad(), plain.weight.grad()), "gradient of the weight");
+          expect(near(norm.bias.grad(), plain.bias.grad()), "gradient of the bias");
+          norm.eval();
+          expect(norm(part).shape() == part.shape(), "evaluation");
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that have one value per channel together, or none, are told so",
+          "[sync_batch_norm]") {
+  for (const int64_t with_rank_1 : {0, 1}) {
+    const auto errors = errors_of(2, [&](dist::Communicator& world) {
+      dist::SyncBatchNorm norm(3, world);
+      norm(ones({world.rank() == 1 ? with_rank_1 : 0, 3}));
+    });
+    for (const std::string& error : errors) {
+      CHECK_THAT(error,
+                 ContainsSubstring("training needs more than one value per channel") &&
+                     ContainsSubstring("and " + std::to_string(with_rank_1) + " on all ranks"));
+    }
+  }
+}
+
 TEST_CASE("a network with such norms trains under DDP as one process with the whole batch",
           "[sync_batch_norm]") {
   nn::StateDict alone;
