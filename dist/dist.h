@@ -9,6 +9,7 @@
 #include <hero/dist/ddp.h>
 #include <hero/dist/expert_parallel.h>
 #include <hero/dist/fsdp.h>
+#include <hero/dist/generate.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
 #include <hero/dist/metrics.h>

@@ -32,6 +32,13 @@ struct GenerateOptions {
   /// the row does.
   std::optional<int64_t> pad_token = {};
   std::optional<uint64_t> seed = {};  ///< seed of the draws; absent: the thread's generator draws
+  /// For models that are sharded over ranks with prompts of their own, which end at different steps
+  /// and yet have to compute each step together, as dist::any_unfinished() makes it. It is called
+  /// before each step and told whether a row of this rank goes on; it returns whether one of any
+  /// rank does. As long as that is so, a rank whose rows have all ended, or that has no prompts,
+  /// computes scores of a single token, which go nowhere: its text and the state of its generator
+  /// are those that it has without this option. Absent: a rank ends with its own rows.
+  std::function<bool(bool unfinished)> any_unfinished = {};
 };
 
 /// The tokens of each row.

@@ -115,6 +115,14 @@ struct Growing {
   }
 };
 
+// A step of the model for the sake of other ranks: nothing of it is kept.
+void take_part(const NextTokens& next, Device device) {
+  KeyValueCache cache(1);
+  cache.begin(1, {1});
+  Generator unused;
+  (void)next(tensor(std::vector<int64_t>{0}).reshape({1, 1}).to(device), cache, {{0}}, unused);
+}
+
 Growing grow(TokenRows rows, int64_t context, const GenerateOptions& options,
              const NextTokens& next, Device device) {
   check_generate_options(options);
@@ -129,13 +137,23 @@ Growing grow(TokenRows rows, int64_t context, const GenerateOptions& options,
     text.sizes.push_back(row.size());
   }
   text.ended.assign(text.rows.size(), false);
-  KeyValueCache cache(std::min(context, longest + options.max_new_tokens));
-  for (int64_t i = 0; i < options.max_new_tokens; ++i) {
+  KeyValueCache cache(std::max<int64_t>(std::min(context, longest + options.max_new_tokens), 1));
+  for (int64_t i = 0;; ++i) {
+    const bool unfinished =
+        i < options.max_new_tokens &&
+        std::find(text.ended.begin(), text.ended.end(), false) != text.ended.end();
+    const bool any = options.any_unfinished ? options.any_unfinished(unfinished) : unfinished;
+    check(any || !unfinished,
+          "generate: any_unfinished() says that nobody goes on, and rows of this rank do");
+    if (!any) break;
+    if (!unfinished) {
+      take_part(next, device);
+      continue;
+    }
     const Tensor fresh = text.fresh(cache, context, i == 0 || longest + i > context, device);
     const Tensor drawn = next(fresh, cache, text.rows, generator);
     cache.end();
     text.append(drawn.to_vector<int64_t>(), options.stop_tokens);
-    if (std::find(text.ended.begin(), text.ended.end(), false) == text.ended.end()) break;
   }
   return text;
 }
@@ -193,8 +211,9 @@ Tensor generate(const Tensor& tokens, int64_t context_length, const GenerateOpti
   const std::vector<int64_t> all = tokens.to_vector<int64_t>();
   TokenRows rows;
   for (auto at = all.begin(); at != all.end(); at += T) rows.emplace_back(at, at + T);
-  if (rows.empty()) return tokens;
+  if (rows.empty() && !options.any_unfinished) return tokens;
   Growing text = grow(std::move(rows), context_length, options, next, tokens.device());
+  if (text.rows.empty()) return tokens;
   std::vector<int64_t> joined;
   for (size_t b = 0; b < text.rows.size(); ++b) {
     auto& row = text.rows[b];
@@ -208,7 +227,7 @@ Tensor generate(const Tensor& tokens, int64_t context_length, const GenerateOpti
 
 std::vector<Tensor> generate(const std::vector<Tensor>& prompts, int64_t context_length,
                              const GenerateOptions& options, const NextTokens& next) {
-  if (prompts.empty()) return {};
+  if (prompts.empty() && !options.any_unfinished) return {};
   TokenRows rows;
   for (const Tensor& prompt : prompts) {
     check(prompt.ndim() == 1, "generate: each of several prompts must be [T]: got ",
@@ -216,7 +235,7 @@ std::vector<Tensor> generate(const std::vector<Tensor>& prompts, int64_t context
     check_prompt(prompt);
     rows.push_back(prompt.to_vector<int64_t>());
   }
-  const Device device = prompts.front().device();
+  const Device device = prompts.empty() ? kCpu : prompts.front().device();
   const Growing text = grow(std::move(rows), context_length, options, next, device);
   std::vector<Tensor> texts;
   for (size_t b = 0; b < text.rows.size(); ++b) {
