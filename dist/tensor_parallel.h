@@ -18,16 +18,20 @@ namespace hero::dist {
 
 /// How a module is cut into `ways` slices.
 enum class Cut : uint8_t {
-  /// A Linear by its outputs: rows of weight and bias. Every rank takes the whole input and returns
+  /// A Linear by its outputs: rows of weight and bias. Every rank takes
+  /// the whole input and returns
   /// its part of the outputs, for a layer that is cut by columns.
   rows,
-  /// A Linear by its inputs: columns of the weight. Every rank takes its part of the inputs; the
+  /// A Linear by its inputs: columns of the weight. Every rank takes
+  /// its part of the inputs; the
   /// output is the sum of the slices' products, on all ranks. The bias stays whole and is added to
   /// the sum.
   columns,
   /// A CausalSelfAttention, LlamaAttention or MultiheadAttention by its heads: those of queries
   /// together with those of keys and values that belong to them, and the columns of the last
-  /// projection.
+  /// projection. If ways are a multiple of the heads of keys and values, several slices attend to
+  /// the same one, and their projections, or the weight that packs them with the queries, stay
+  /// whole.
   heads,
   /// An Embedding, or a Linear without bias that computes the scores of classes, by words: rows of
   /// the weight, divided as evenly as possible. If it is called, it returns the whole result on all

@@ -71,6 +71,10 @@ class MultiheadAttention : public Module {
   int64_t num_kv_heads() const { return sizes_.kv_heads; }
   /// Whether inputs are [N, T, E].
   bool batch_first() const { return options_.batch_first; }
+  /// From now on the rows of each head of keys and values are there `copies` times, one behind the
+  /// other, so that as many slices of the layer each have one of their own.
+  /// dist::tensor_parallel() calls it, where slices are more than such heads.
+  void set_kv_copies(int64_t copies) { kv_copies_ = copies; }
   /// From now on query, key and value have the positions of this rank, equally many on each, and
   /// attend to the positions of all ranks, causally or not. Masks, attention weights and, in
   /// training, dropout are then Errors. Null makes sequences whole again. dist::context_parallel()
@@ -107,12 +111,15 @@ class MultiheadAttention : public Module {
   void add_further(Projected& all) const;
   /// Rows of queries that are here: those of all heads, or of a part of them.
   int64_t query_rows() const;
+  /// Heads of keys and values with their copies.
+  int64_t kv_heads() const { return sizes_.kv_heads * kv_copies_; }
 
   MultiheadAttention(const Sizes& sizes, const MultiheadAttentionOptions& options);
   Tensor& weight(const char* name, bool wanted, int64_t rows, int64_t columns);
 
   Sizes sizes_;
   MultiheadAttentionOptions options_;
+  int64_t kv_copies_ = 1;
   std::shared_ptr<const SequencePart> sequence_;
 };
 

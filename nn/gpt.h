@@ -64,6 +64,10 @@ class CausalSelfAttention : public Module {
   int64_t n_head() const { return n_head_; }
   /// The number of heads of keys and values, of the whole layer.
   int64_t n_kv_head() const { return n_kv_head_; }
+  /// From now on c_attn gives each head of keys and values `copies` times, one behind the other, so
+  /// that as many slices of the layer each have one of their own. dist::tensor_parallel() calls it,
+  /// where slices are more than such heads.
+  void set_kv_copies(int64_t copies) { kv_copies_ = copies; }
   /// From now on x has only this rank's positions, and attends to those of all ranks; null makes x
   /// whole again. Dropout in training and calls with a cache are then Errors.
   void set_sequence(std::shared_ptr<const SequencePart> sequence);
@@ -80,7 +84,7 @@ class CausalSelfAttention : public Module {
   Tensor run(const Tensor& x, const Past* past);
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
-  int64_t n_head_, n_kv_head_;
+  int64_t n_head_, n_kv_head_, kv_copies_ = 1;
   double dropout_;
   RotaryEmbedding* rotary_ = nullptr;
   std::shared_ptr<const SequencePart> sequence_;

@@ -5,19 +5,17 @@
 namespace hero::dist {
 namespace {
 
-Part share_of(int64_t size, int ways, int i) { return PartCounts::balanced(size, ways).part(i); }
-
 std::vector<Box> boxes_of(const CutParameter& piece, const Shape& whole, const Slices& slices) {
   std::vector<Box> boxes;
   for (int i = slices.first(); i < slices.first() + slices.here(); ++i) {
     int64_t begin = 0;
-    for (const int64_t size : piece.groups) {
-      const Part part = share_of(size, slices.ways, i);
+    for (size_t g = 0; g < piece.groups.size(); ++g) {
+      const Part part = piece.share(g, i, slices.ways);
       Box box = {Shape::filled(whole.size(), 0), whole};
       box.offset[piece.dim] = begin + part.begin;
       box.extent[piece.dim] = part.count;
       boxes.push_back(box);
-      begin += size;
+      begin += piece.groups[g];
     }
   }
   return boxes;
@@ -52,15 +50,24 @@ void copy_boxes(const Array& whole, const std::vector<Box>& boxes, const Array& 
 
 }  // namespace
 
+Part CutParameter::share(size_t group, int i, int ways) const {
+  const int count = stays_whole() ? shares[group] : ways;
+  return PartCounts::balanced(groups[group], count)
+      .part(static_cast<int>(int64_t{i} * count / ways));
+}
+
 int64_t CutParameter::size_of(int i, int ways) const {
   int64_t sum = 0;
-  for (const int64_t size : groups) sum += share_of(size, ways, i).count;
+  for (size_t g = 0; g < groups.size(); ++g) sum += share(g, i, ways).count;
   return sum;
 }
 
 std::string CutParameter::text(int ways) const {
   std::string sizes;
-  for (const int64_t size : groups) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    sizes += (g == 0 ? "" : ", ") + std::to_string(groups[g]);
+    if (stays_whole()) sizes += " in " + std::to_string(shares[g]) + " shares";
+  }
   return name + " " + hero::name(slot->tensor.dtype()) + " " +
          to_string(whole_shape(slot->tensor)) + ": " + (dim == 0 ? "rows " : "columns ") + sizes +
          " in " + std::to_string(ways) + " ways";
@@ -68,6 +75,7 @@ std::string CutParameter::text(int ways) const {
 
 void cut(const CutParameter& piece, const Slices& slices) {
   const Tensor& leaf = piece.slot->tensor;
+  if (piece.stays_whole()) return;
   if (partition(leaf) != nullptr) return;  // tied to one that was cut alike
   const Array whole = leaf.array();
   Partition place = {whole.shape(), boxes_of(piece, whole.shape(), slices), 0, slices.owners};

@@ -66,6 +66,13 @@ struct PlannedModule {
     check(size % ways == 0, "tensor_parallel: '", path, "' has ", size, " ", what, ", which ", ways,
           " ways do not divide");
   }
+  // How many slices in a row attend to the same head of keys and values.
+  int64_t kv_copies(int64_t kv_heads) const {
+    check(kv_heads % ways == 0 || ways % kv_heads == 0, "tensor_parallel: '", path, "' has ",
+          kv_heads, " heads of keys and values; ", ways,
+          " ways neither divide these nor are a multiple of them");
+    return kv_heads % ways == 0 ? 1 : ways / kv_heads;
+  }
   [[noreturn]] void fail_cut(const char* what) const {
     fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
          dist::name(cut), "; ", what);
@@ -77,17 +84,18 @@ struct PlannedModule {
   }
   // Appends a piece where the module has such a parameter.
   void add(std::vector<CutParameter>& pieces, const std::string& name, int dim,
-           std::vector<int64_t> groups) const {
+           std::vector<int64_t> groups, std::vector<int> shares = {}) const {
     if (nn::Slot* found = slot(name))
-      pieces.push_back({below(name), found, dim, std::move(groups)});
+      pieces.push_back({below(name), found, dim, std::move(groups), std::move(shares)});
   }
 };
 
-Region column_region(const PlannedModule& entry, std::vector<int64_t> groups) {
+Region column_region(const PlannedModule& entry, const std::vector<int64_t>& groups,
+                     const std::vector<int>& shares = {}) {
   entry.check_no_adapter();
   Region region{Region::Kind::column, entry.path, &entry.module};
-  entry.add(region.pieces, "weight", 0, groups);
-  entry.add(region.pieces, "bias", 0, std::move(groups));
+  entry.add(region.pieces, "weight", 0, groups, shares);
+  entry.add(region.pieces, "bias", 0, groups, shares);
   return region;
 }
 
@@ -99,24 +107,37 @@ Region row_region(const PlannedModule& entry, int64_t in_features) {
   return region;
 }
 
+// The shares of rows of keys, or of values, where slices are more than their heads.
+std::vector<int> kv_shares(const PlannedModule& entry, int64_t kv_heads) {
+  if (entry.kv_copies(kv_heads) == 1) return {};
+  return {static_cast<int>(kv_heads)};
+}
+
+// The same of a weight of queries, keys and values.
+std::vector<int> packed_shares(const PlannedModule& entry, int64_t kv_heads) {
+  if (entry.kv_copies(kv_heads) == 1) return {};
+  return {entry.ways, static_cast<int>(kv_heads), static_cast<int>(kv_heads)};
+}
+
 void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
   if (auto* attention = dynamic_cast<nn::CausalSelfAttention*>(&entry.module)) {
     entry.check_divides("heads", attention->n_head());
-    entry.check_divides("heads of keys and values", attention->n_kv_head());
     const int64_t C = attention->c_proj.in_features;
     const int64_t rows = C / attention->n_head() * attention->n_kv_head();
-    regions.push_back(column_region(
-        {entry.below("c_attn"), attention->c_attn, entry.cut, entry.ways}, {C, rows, rows}));
+    regions.push_back(
+        column_region({entry.below("c_attn"), attention->c_attn, entry.cut, entry.ways},
+                      {C, rows, rows}, packed_shares(entry, attention->n_kv_head())));
     regions.push_back(
         row_region({entry.below("c_proj"), attention->c_proj, entry.cut, entry.ways}, C));
     return;
   }
   if (auto* attention = dynamic_cast<nn::LlamaAttention*>(&entry.module)) {
     entry.check_divides("heads", attention->num_heads());
-    entry.check_divides("heads of keys and values", attention->num_key_value_heads());
+    const std::vector<int> shares = kv_shares(entry, attention->num_key_value_heads());
     for (nn::Linear* each : {&attention->q_proj, &attention->k_proj, &attention->v_proj}) {
       regions.push_back(column_region({entry.below(each->name()), *each, entry.cut, entry.ways},
-                                      {each->out_features}));
+                                      {each->out_features},
+                                      each == &attention->q_proj ? std::vector<int>() : shares));
     }
     regions.push_back(row_region({entry.below("o_proj"), attention->o_proj, entry.cut, entry.ways},
                                  attention->o_proj.in_features));
@@ -125,15 +146,16 @@ void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
   auto* attention = dynamic_cast<nn::MultiheadAttention*>(&entry.module);
   if (attention == nullptr) entry.fail_cut("heads are those of attention");
   entry.check_divides("heads", attention->num_heads());
-  entry.check_divides("heads of keys and values", attention->num_kv_heads());
+  const std::vector<int> packed = packed_shares(entry, attention->num_kv_heads());
+  const std::vector<int> shares = kv_shares(entry, attention->num_kv_heads());
   const int64_t E = attention->out_proj.in_features;
   const int64_t rows = E / attention->num_heads() * attention->num_kv_heads();
   Region region{Region::Kind::inside, entry.path, &entry.module};
-  entry.add(region.pieces, "in_proj_weight", 0, {E, rows, rows});
-  entry.add(region.pieces, "in_proj_bias", 0, {E, rows, rows});
+  entry.add(region.pieces, "in_proj_weight", 0, {E, rows, rows}, packed);
+  entry.add(region.pieces, "in_proj_bias", 0, {E, rows, rows}, packed);
   entry.add(region.pieces, "q_proj_weight", 0, {E});
-  entry.add(region.pieces, "k_proj_weight", 0, {rows});
-  entry.add(region.pieces, "v_proj_weight", 0, {rows});
+  entry.add(region.pieces, "k_proj_weight", 0, {rows}, shares);
+  entry.add(region.pieces, "v_proj_weight", 0, {rows}, shares);
   entry.add(region.pieces, "out_proj.weight", 1, {E});
   region.bias = entry.slot("out_proj.bias");
   regions.push_back(std::move(region));
@@ -185,7 +207,8 @@ void check_pieces(const std::vector<Region>& regions) {
             "; a module is cut once, and before fully_shard(), DDP or ZeRO");
       for (const auto& [other, where] : known) {
         const bool tied = is_same(other->slot->tensor, leaf);
-        check(!tied || (other->dim == piece.dim && other->groups == piece.groups),
+        check(!tied || (other->dim == piece.dim && other->groups == piece.groups &&
+                        other->shares == piece.shares),
               "tensor_parallel: '", other->name, "' and '", piece.name,
               "' are one parameter and are cut differently; untie them");
       }
@@ -305,6 +328,20 @@ void tell_sequence(nn::Module& module, int ranks) {
   for (nn::Module* found : module.modules()) {
     if (auto* gpt = dynamic_cast<nn::GPT*>(found)) gpt->set_block_parts(ranks);
     if (auto* llama = dynamic_cast<nn::Llama*>(found)) llama->set_block_parts(ranks);
+  }
+}
+
+void tell_heads(nn::Module& module, const TensorPlan& plan, int ways) {
+  for (const auto& [path, found] : module.named_modules()) {
+    for (const TensorPlanEntry& planned : plan) {
+      if (planned.cut != Cut::heads || !matches(planned.path.c_str(), path.c_str())) continue;
+      const PlannedModule entry = {path, *found, planned.cut, ways};
+      if (auto* attention = dynamic_cast<nn::CausalSelfAttention*>(found)) {
+        attention->set_kv_copies(entry.kv_copies(attention->n_kv_head()));
+      } else if (auto* general = dynamic_cast<nn::MultiheadAttention*>(found)) {
+        general->set_kv_copies(entry.kv_copies(general->num_kv_heads()));
+      }
+    }
   }
 }
 

@@ -18,6 +18,10 @@ void cut_sequence(nn::Module& module, std::vector<Region>& regions);
 /// Tells each GPT that its blocks have one of `ranks` parts of the positions each.
 void tell_sequence(nn::Module& module, int ranks);
 
+/// Tells each attention layer that the plan cuts by heads how often it gets each head of keys and
+/// values.
+void tell_heads(nn::Module& module, const TensorPlan& plan, int ways);
+
 /// What ranks must have in common, a line each.
 std::string text_of(const std::vector<Region>& regions, int ways);
 

@@ -43,9 +43,29 @@ void check_gathered(const Region& region, const std::string& name, const nn::Slo
        " '", region.path, "' a unit of it");
 }
 
+// Of a whole parameter the shares that each slice has, which may be those of others, too.
+std::vector<Tensor> shares_of(const Region& region, const CutParameter& piece,
+                              const Slices& slices) {
+  check_gathered(region, piece.name, *piece.slot, false);
+  std::vector<Tensor> list = copy_in(piece.slot->tensor, slices.owners, slices.here());
+  for (int i = 0; i < slices.here(); ++i) {
+    Tensor& copy = list[static_cast<size_t>(i)];
+    std::vector<Tensor> shares;
+    int64_t begin = 0;
+    for (size_t g = 0; g < piece.groups.size(); ++g) {
+      const Part part = piece.share(g, slices.first() + i, slices.ways);
+      shares.push_back(copy.slice(piece.dim, begin + part.begin, begin + part.begin + part.count));
+      begin += piece.groups[g];
+    }
+    copy = shares.size() == 1 ? shares[0] : cat(shares, piece.dim);
+  }
+  return list;
+}
+
 // A piece's slices, as tensors of their own that say nothing of the whole.
 std::vector<Tensor> slices_of(const Region& region, const CutParameter& piece,
                               const Slices& slices) {
+  if (piece.stays_whole()) return shares_of(region, piece, slices);
   check_gathered(region, piece.name, *piece.slot, true);
   const Tensor& all = piece.slot->tensor;
   if (slices.here() == 1) return {reshape(all, all.shape())};
@@ -111,16 +131,16 @@ std::vector<nn::Tensors> parts_of(const Tensor& x, const Region& region, const S
 Tensor join_outputs(const Region& region, const Slices& slices,
                     const std::vector<nn::Tensors>& outputs) {
   if (slices.here() == 1) return outputs[0][0];
-  const std::vector<int64_t>& groups = region.pieces.front().groups;
-  std::vector<Tensor> list(outputs.size() * groups.size());
+  const CutParameter& weight = region.pieces.front();
+  const size_t groups = weight.groups.size();
+  std::vector<Tensor> list(outputs.size() * groups);
   for (size_t i = 0; i < outputs.size(); ++i) {
     std::vector<int64_t> sizes;
-    for (const int64_t size : groups) {
-      sizes.push_back(
-          PartCounts::balanced(size, slices.ways).count(slices.first() + static_cast<int>(i)));
+    for (size_t g = 0; g < groups; ++g) {
+      sizes.push_back(weight.share(g, slices.first() + static_cast<int>(i), slices.ways).count);
     }
     const std::vector<Tensor> parts =
-        groups.size() == 1 ? std::vector<Tensor>{outputs[i][0]} : split(outputs[i][0], sizes, -1);
+        groups == 1 ? std::vector<Tensor>{outputs[i][0]} : split(outputs[i][0], sizes, -1);
     for (size_t g = 0; g < parts.size(); ++g) list[g * outputs.size() + i] = parts[g];
   }
   return cat(list, -1);

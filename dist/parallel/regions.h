@@ -28,7 +28,15 @@ struct CutParameter {
   nn::Slot* slot = nullptr;
   int dim = 0;
   std::vector<int64_t> groups = {};
+  /// Empty: each slice has a share of its own of each group. Otherwise group g consists of
+  /// shares[g] equal shares, of which w / shares[g] slices in a row have the same, such as a head
+  /// of keys that several slices attend to: the parameter stays whole on all ranks, and its
+  /// gradient is the sum of what the slices say.
+  std::vector<int> shares = {};
 
+  bool stays_whole() const { return !shares.empty(); }
+  /// Slice i's share of a group, counted from the begin of the group.
+  Part share(size_t group, int i, int ways) const;
   /// Elements of slice i along `dim`.
   int64_t size_of(int i, int ways) const;
   /// "weight [13, 7]: rows 8, 5 in 4 ways".
@@ -58,7 +66,8 @@ struct Region {
   std::vector<nn::Slot*> shared = {};  ///< a norm's parameters
 };
 
-/// The leaf goes on with this rank's slices of its values, or of their shape on meta.
+/// The leaf goes on with this rank's slices of its values, or of their shape on meta, unless it
+/// stays whole.
 void cut(const CutParameter& piece, const Slices& slices);
 
 /// The module computes with slices from now on.

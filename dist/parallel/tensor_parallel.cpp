@@ -108,6 +108,7 @@ void tensor_parallel(nn::Module& module, const Communicator& group,
     for (const CutParameter& piece : region.pieces) cut(piece, slices);
     install(region, slices);
   }
+  tell_heads(module, plan, ways);
   if (options.sequence) tell_sequence(module, group.size());
   declare_same_inputs(module, group, "tensor_parallel");
   follow_draws(module, draws);

@@ -157,7 +157,7 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
 MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, const Tensor& key,
                                                           const Tensor& value,
                                                           const Projections& by) const {
-  const int64_t q_rows = query_rows(), kv_rows = q_rows / (sizes_.heads / sizes_.kv_heads);
+  const int64_t q_rows = query_rows(), kv_rows = q_rows / (sizes_.heads / kv_heads());
   const int64_t D = sizes_.embed_dim / sizes_.heads;
   const std::vector<int64_t> rows{q_rows, kv_rows, kv_rows};
   const auto heads = [&](const Tensor& x) {  // [N, T, H D] to [N, H, T, D]
@@ -235,7 +235,7 @@ void MultiheadAttention::set_sequence(std::shared_ptr<const SequencePart> sequen
 
 int64_t MultiheadAttention::query_rows() const {
   if (!sizes_.packed) return q_proj_weight.size(0);
-  return in_proj_weight.size(0) * sizes_.heads / (sizes_.heads + 2 * sizes_.kv_heads);
+  return in_proj_weight.size(0) * sizes_.heads / (sizes_.heads + 2 * kv_heads());
 }
 
 MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const Tensor& key,
@@ -278,7 +278,7 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
     const DType half = q.dtype();
     const auto rounded = [&](const Tensor& x) { return wide ? x.to(half) : x; };
     weights = dropout(attention_weights(widened(q), widened(k), masks, is_causal), p);
-    const Tensor values = repeat_interleave(widened(v), sizes_.heads / sizes_.kv_heads, 1);
+    const Tensor values = repeat_interleave(widened(v), sizes_.heads / kv_heads(), 1);
     heads = rounded(matmul(weights, values));
     weights = rounded(inputs.average_attn_weights ? mean(weights, {1}) : weights);
     if (!batched) weights = weights.squeeze(0);
@@ -287,7 +287,7 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
                                   .bias = masks.added,
                                   .is_causal = is_causal,
                                   .dropout_p = p,
-                                  .enable_gqa = sizes_.kv_heads != sizes_.heads};
+                                  .enable_gqa = kv_heads() != sizes_.heads};
     heads = sequence_ ? sequence_->attention(q, k, v, scores)
                       : scaled_dot_product_attention(q, k, v, scores);
   }

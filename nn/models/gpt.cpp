@@ -90,8 +90,9 @@ Tensor CausalSelfAttention::forward(const Tensor& x) { return run(x, nullptr); }
 Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
   const Tensor qkv = c_attn(x);
   const int64_t B = qkv.size(0), T = qkv.size(1), D = x.size(2) / n_head_;
-  const int64_t all = n_head_ + 2 * n_kv_head_;  // heads; here may be a part of them
-  const int64_t C = qkv.size(2) * n_head_ / all, rows = qkv.size(2) * n_kv_head_ / all;
+  const int64_t kv_heads = n_kv_head_ * kv_copies_;
+  const int64_t all = n_head_ + 2 * kv_heads;  // heads; here may be a part of them
+  const int64_t C = qkv.size(2) * n_head_ / all, rows = qkv.size(2) * kv_heads / all;
   check(C == x.size(2) || dropout_ == 0.0 || !training(), "CausalSelfAttention: dropout ", dropout_,
         " of the attention weights of ", C / D, " of ", n_head_,
         " heads would not be that of all; train with dropout 0 where heads are cut");

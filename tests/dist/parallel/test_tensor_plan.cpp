@@ -142,8 +142,15 @@ TEST_CASE("a plan that does not fit names the module and its sizes", "[tensor]")
   config.n_kv_head = 2;
   CHECK_THAT(plan_error(gpt_of(config), {.ways = 8}),
              ContainsSubstring("'transformer.h.0.attn' has 4 heads, which 8 ways do not divide"));
+  config.n_head = 12;
+  config.n_embd = 24;
+  config.n_kv_head = 3;
+  CHECK_THAT(plan_error(gpt_of(config), {.ways = 2}),
+             ContainsSubstring("has 3 heads of keys and values; 2 ways neither divide these nor "
+                               "are a multiple of them"));
+  config.n_kv_head = 6;
   CHECK_THAT(plan_error(gpt_of(config), {.ways = 4}),
-             ContainsSubstring("has 2 heads of keys and values, which 4 ways do not divide"));
+             ContainsSubstring("has 6 heads of keys and values; 4 ways neither divide"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .ways = 8}),
              ContainsSubstring("'fc1' has 12 outputs, which 8 ways do not divide"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::columns}}}),
