@@ -18,14 +18,12 @@ namespace hero::dist {
 
 /// How a module is cut into `ways` slices.
 enum class Cut : uint8_t {
-  /// A Linear by its outputs: rows of weight and bias. Every rank takes
-  /// the whole input and returns
-  /// its part of the outputs, for a layer that is cut by columns.
+  /// A Linear by its outputs: rows of weight and bias, and of an adapter's lora_B. Every rank takes
+  /// the whole input and returns its part of the outputs, for a layer that is cut by columns.
   rows,
-  /// A Linear by its inputs: columns of the weight. Every rank takes
-  /// its part of the inputs; the
-  /// output is the sum of the slices' products, on all ranks. The bias stays whole and is added to
-  /// the sum.
+  /// A Linear by its inputs: columns of the weight, and of an adapter's lora_A. Every rank takes
+  /// its part of the inputs; the output is the sum of the slices' products, on all ranks. The bias
+  /// stays whole and is added to the sum.
   columns,
   /// A CausalSelfAttention, LlamaAttention or MultiheadAttention by its heads: those of queries
   /// together with those of keys and values that belong to them, and the columns of the last

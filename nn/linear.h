@@ -36,7 +36,7 @@ class Linear : public Module {
   /// From now on, alpha / rank x lora_A^T lora_B^T is added to the output, with the new parameters
   /// lora_A [rank, in_features], initialised as the weight is, and lora_B [out_features, rank],
   /// zeros. Weight and bias train as before. Throws an Error if there is an adapter already, or if
-  /// the weight is a shard.
+  /// the weight is a shard: adapters come before dist::tensor_parallel() and fully_shard().
   void add_adapter(const AdapterOptions& options);
   /// True if there is an adapter.
   bool has_adapter() const { return adapter_.has_value(); }

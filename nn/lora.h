@@ -25,8 +25,9 @@ struct LoRAOptions {
 };
 
 /// Gives each of these layers an adapter, which does not change any output yet, and freezes all
-/// other parameters. Returns the paths of the layers. Call it before fully_shard(), DDP or ZeRO,
-/// whose units then contain the adapters; the model may be on meta. Throws an Error, before
+/// other parameters. Returns the paths of the layers. Call it before dist::tensor_parallel(), which
+/// cuts an adapter as it cuts its layer, and before fully_shard(), DDP or ZeRO, whose units then
+/// contain the adapters; the model may be on meta. Throws an Error, before
 /// anything is changed, if no module has a target's name, or a module of that name is not a Linear.
 /// \snippet test_examples_models.cpp add_lora
 std::vector<std::string> add_lora(Module& model, const LoRAOptions& options);

@@ -77,10 +77,11 @@ struct PlannedModule {
     fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
          dist::name(cut), "; ", what);
   }
-  void check_no_adapter() const {
+  void check_not_merged() const {
     const auto* linear = dynamic_cast<const nn::Linear*>(&module);
-    check(linear == nullptr || !linear->has_adapter(), "tensor_parallel: '", path,
-          "' has a low-rank adapter, which is not cut; merge and remove it before");
+    check(linear == nullptr || !linear->has_merged_adapter(), "tensor_parallel: '", path,
+          "' has an adapter that is merged into its weight; nn::unmerge_lora() takes it out, and "
+          "nn::remove_lora() leaves plain weights");
   }
   // Appends a piece where the module has such a parameter.
   void add(std::vector<CutParameter>& pieces, const std::string& name, int dim,
@@ -88,21 +89,32 @@ struct PlannedModule {
     if (nn::Slot* found = slot(name))
       pieces.push_back({below(name), found, dim, std::move(groups), std::move(shares)});
   }
+  // Appends a parameter that each slice needs whole.
+  void add_whole(std::vector<CutParameter>& pieces, const std::string& name) const {
+    if (nn::Slot* found = slot(name)) {
+      pieces.push_back({below(name), found, 0, {whole_shape(found->tensor)[0]}, {1}});
+    }
+  }
 };
 
+// Of an adapter one matrix is cut as the weight is, and each slice needs the other whole.
 Region column_region(const PlannedModule& entry, const std::vector<int64_t>& groups,
                      const std::vector<int>& shares = {}) {
-  entry.check_no_adapter();
+  entry.check_not_merged();
   Region region{Region::Kind::column, entry.path, &entry.module};
   entry.add(region.pieces, "weight", 0, groups, shares);
   entry.add(region.pieces, "bias", 0, groups, shares);
+  entry.add_whole(region.pieces, "lora_A");
+  entry.add(region.pieces, "lora_B", 0, groups, shares);
   return region;
 }
 
 Region row_region(const PlannedModule& entry, int64_t in_features) {
-  entry.check_no_adapter();
+  entry.check_not_merged();
   Region region{Region::Kind::row, entry.path, &entry.module};
   entry.add(region.pieces, "weight", 1, {in_features});
+  entry.add(region.pieces, "lora_A", 1, {in_features});
+  entry.add_whole(region.pieces, "lora_B");
   region.bias = entry.slot("bias");
   return region;
 }
@@ -162,7 +174,7 @@ void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
 }
 
 void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
-  entry.check_no_adapter();
+  entry.check_not_merged();
   Region region{Region::Kind::scores, entry.path, &entry.module};
   if (auto* table = dynamic_cast<nn::Embedding*>(&entry.module)) {
     region.kind = Region::Kind::embedding;
@@ -178,6 +190,8 @@ void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
   check(words >= entry.ways, "tensor_parallel: '", entry.path, "' has ", words,
         " words, fewer than ", entry.ways, " ways");
   entry.add(region.pieces, "weight", 0, {words});
+  entry.add_whole(region.pieces, "lora_A");
+  entry.add(region.pieces, "lora_B", 0, {words});
   regions.push_back(std::move(region));
 }
 

@@ -37,7 +37,8 @@ void Linear::add_adapter(const AdapterOptions& options) {
   check(options.dropout >= 0.0 && options.dropout <= 1.0,
         "Linear: an adapter's dropout is outside [0, 1]: ", options.dropout);
   check(partition(weight) == nullptr, "Linear: its weight is a shard, ", describe_part(weight),
-        "; add adapters before the model is sharded");
+        "; add adapters before the model is cut or sharded (dist::tensor_parallel(), "
+        "dist::fully_shard())");
   const DeviceScope device(weight.device());
   const int64_t rank = options.rank;
   Tensor& a = parameter("lora_A", {rank, in_features}, init::kaiming_uniform({.a = std::sqrt(5.0)}),

@@ -199,12 +199,3 @@ TEST_CASE("averages of shards are those of the whole", "[ladder]") {
     }
   });
 }
-
-TEST_CASE("a layer with an adapter is not cut into slices", "[tensor]") {
-  const auto errors = errors_of(2, [](dist::Communicator& world) {
-    const auto model = made_llama();
-    nn::add_lora(*model, {.targets = {"v_proj"}});
-    dist::tensor_parallel(*model, world);
-  });
-  CHECK(errors[0].find("v_proj' has a low-rank adapter, which is not cut") != std::string::npos);
-}
