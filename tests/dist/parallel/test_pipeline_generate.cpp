@@ -6,7 +6,9 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
+#include <hero/dist/generate.h>
 #include <hero/dist/mesh.h>
 
 namespace {
@@ -80,6 +82,30 @@ TEST_CASE("sharded stages draw between steps what one process draws", "[pipeline
     expect(pipe.generate(prompts(), options).to_vector<int64_t>() == expected, "after a step");
     expect(pipe.loss(x, y) > 0.0, "and go on");
   });
+}
+
+TEST_CASE("sharded stages whose replicas end at different steps draw what each draws alone",
+          "[pipeline]") {
+  const auto options_of = [](int replica) {
+    return nn::GenerateOptions{.max_new_tokens = replica == 0 ? 1 : 8, .seed = 3};
+  };
+  for (const bool shards : {true, false}) {
+    dist::run_ranks(4, [&](dist::Communicator& world) {
+      const dist::Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+      PipeModel model = make_pipe_model(PipeSubject::gpt);
+      dist::Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
+      if (shards) {
+        dist::fully_shard(model.module(), mesh["data"], {.unit = dist::each<nn::Block>()});
+      } else {
+        dist::DDP(model.module(), mesh["data"]);
+      }
+      nn::GenerateOptions options = options_of(mesh.coordinate("data"));
+      options.any_unfinished = dist::any_unfinished(mesh["data"]);
+      const std::vector<int64_t> drawn = pipe.generate(prompts(), options).to_vector<int64_t>();
+      options = options_of(mesh.coordinate("data"));
+      expect(drawn == drawn_alone(PipeSubject::gpt, options), "the same tokens");
+    });
+  }
 }
 
 TEST_CASE("only a decoder in stages draws text", "[pipeline]") {
