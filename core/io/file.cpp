@@ -107,13 +107,14 @@ void InputFile::read(uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-OutputFile::OutputFile(const std::string& path) : path_(resolved(path)) {
+OutputFile::OutputFile(const std::string& path, OutputOptions options)
+    : path_(resolved(path)), options_(std::move(options)) {
   check(!path_.empty() && path_.back() != '/', "write: not a file name: '", path_, "'");
   struct stat info {};
   const bool replaces = ::stat(path_.c_str(), &info) == 0;
   check(!replaces || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode), "write: ", path_,
         " is a device or a pipe, which a file would replace; name a file");
-  remove_leftovers(path_);
+  if (!options_.in_new_folder) remove_leftovers(path_);
   open_temporary();
   // A replaced file keeps its permissions.
   if (replaces) {
@@ -133,6 +134,7 @@ void OutputFile::open_temporary() {
     // A process of another container may have this number too.
     if (fd_ < 0 && errno == EEXIST) continue;
     check(fd_ >= 0, "write: cannot create a file beside ", path_, ": ", std::strerror(errno));
+    if (options_.in_new_folder) return;  // where nobody looks for leftovers
     // Not every file system has locks; there leftovers stay, as nobody can tell whose they are.
     (void)retried([&] { return ::flock(fd_, LOCK_EX); });
     // Another writer may have taken it for a leftover before it had its lock.
@@ -162,6 +164,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     const ssize_t put = retried(
         [&] { return ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes)); });
     if (put < 0) fail_with("cannot write", errno);
+    if (options_.observe) options_.observe(bytes.first(static_cast<size_t>(put)));
     bytes = bytes.subspan(static_cast<size_t>(put));
   }
 }
@@ -174,7 +177,7 @@ void OutputFile::commit() {
   ::close(fd_);
   fd_ = -1;
   // The rename itself must reach the disk too.
-  flush_folder("write", directory_of(path_));
+  if (!options_.in_new_folder) flush_folder("write", directory_of(path_));
 }
 
 bool path_exists(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <new>
 #include <span>
 #include <stdexcept>
@@ -36,6 +37,18 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
+/// Options of OutputFile.
+struct OutputOptions {
+  /// The folder was made for files that are being written now, and nobody looks for any in it
+  /// before it is renamed. No killed writer can have left anything there, so it is not searched;
+  /// and commit() does not flush the folder, which the caller does once for all its files, by
+  /// flush_folder(), before the rename.
+  bool in_new_folder = false;
+  /// Is called with all bytes, in order, once they are written: for checksums, which then need not
+  /// read the file.
+  std::function<void(std::span<const std::byte>)> observe = {};
+};
+
 /// A new file that takes its name only when it is complete: bytes go to a temporary beside the
 /// target, commit() flushes it to the disk and renames it. Without commit() the temporary is
 /// removed and the old file, if any, is as it was. A process that is killed leaves its temporary,
@@ -43,7 +56,8 @@ class InputFile {
 /// writer has on its temporary that nobody writes to it any more.
 class OutputFile {
  public:
-  explicit OutputFile(const std::string& path);
+  /// Begins the file at `path`, an Error where there can be none.
+  explicit OutputFile(const std::string& path, OutputOptions options = {});
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -51,7 +65,8 @@ class OutputFile {
   /// Appends.
   void write(std::span<const std::byte> bytes);
   void write(const std::string& text) { write(std::as_bytes(std::span(text))); }
-  /// Makes the file appear under its name, surviving a power cut once this returns.
+  /// Makes the file appear under its name, surviving a power cut once this returns; in a new folder
+  /// (OutputOptions) its bytes are on the disk then, and its name is once the folder is flushed.
   void commit();
 
  private:
@@ -60,6 +75,7 @@ class OutputFile {
   void discard();
 
   std::string path_;
+  OutputOptions options_;
   std::string temporary_;
   int fd_ = -1;
 };

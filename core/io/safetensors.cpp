@@ -122,18 +122,11 @@ const Array& NamedArrays::at(std::string_view name) const {
   fail_missing(name, arrays);
 }
 
-struct SafetensorsWriter::File {
-  explicit File(const std::string& path) : output(path) {}
-  OutputFile output;
-  std::vector<Entry> entries;
-  std::vector<size_t> order;
-  size_t next = 0;
-};
+namespace safetensors {
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<Entry> entries,
-                                     const Metadata& metadata) {
+Layout layout_of(std::vector<Entry> entries, const Metadata& metadata) {
   check_names(entries);
-  std::vector<size_t> order = order_of(entries);
+  std::vector<size_t> order = SafetensorsWriter::order_of(entries);
   uint64_t at = 0;
   for (const size_t i : order) {
     Entry& entry = entries[i];
@@ -142,21 +135,44 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<Entry>
   }
   Header header = {std::move(entries), metadata};
   header.metadata.emplace("format", "pt");
-  safetensors::Header readable = header;
-  safetensors::take_codecs(readable, "save_safetensors");
-  std::string text = safetensors::header_text(header);
+  Header readable = header;
+  take_codecs(readable, "save_safetensors");
+  std::string text = header_text(header);
   text.append((8 - text.size() % 8) % 8, ' ');  // the data begin at a multiple of 8
-  check(text.size() <= safetensors::kMaxHeaderBytes, "save_safetensors: the header for ",
-        header.entries.size(), " tensors has ", text.size(), " bytes, the limit is ",
-        safetensors::kMaxHeaderBytes);
+  check(text.size() <= kMaxHeaderBytes, "save_safetensors: the header for ", header.entries.size(),
+        " tensors has ", text.size(), " bytes, the limit is ", kMaxHeaderBytes);
   std::string length(kLengthBytes, '\0');
   for (size_t i = 0; i < kLengthBytes; ++i) {
     length[i] = static_cast<char>(static_cast<uint64_t>(text.size()) >> (8 * i) & 0xff);
   }
-  file_ = std::make_unique<File>(path);
-  file_->entries = std::move(header.entries);
-  file_->order = std::move(order);
-  file_->output.write(length + text);
+  return {std::move(header.entries), std::move(order), length + text};
+}
+
+void write_array(OutputFile& file, const Entry& entry, const Array& array) {
+  check(array.defined(), "save_safetensors: tensor '", entry.name, "' is undefined");
+  check(array.device() != kMeta, "save_safetensors: tensor '", entry.name,
+        "' is on meta and has no values");
+  check(array.shape() == entry.shape && array.dtype() == entry.dtype, "save_safetensors: tensor '",
+        entry.name, "' is ", array.dtype(), " ", array.shape(), ", announced was ", entry.dtype,
+        " ", entry.shape);
+  if (array.numel() == 0) return;
+  const Array values = array.to(kCpu).contiguous();
+  file.write(std::span(values.bytes(), static_cast<size_t>(values.nbytes())));
+}
+
+}  // namespace safetensors
+
+struct SafetensorsWriter::File {
+  File(const std::string& path, safetensors::Layout&& of) : layout(std::move(of)), output(path) {}
+  safetensors::Layout layout;
+  OutputFile output;
+  size_t next = 0;
+};
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<Entry> entries,
+                                     const Metadata& metadata)
+    : file_(std::make_unique<File>(path, safetensors::layout_of(std::move(entries), metadata))) {
+  file_->output.write(file_->layout.head);
 }
 
 SafetensorsWriter::~SafetensorsWriter() = default;
@@ -173,23 +189,16 @@ std::vector<size_t> SafetensorsWriter::order_of(const std::vector<Entry>& entrie
 }
 
 void SafetensorsWriter::write(const Array& array) {
-  check(file_->next < file_->entries.size(), "save_safetensors: all ", file_->entries.size(),
+  const safetensors::Layout& layout = file_->layout;
+  check(file_->next < layout.entries.size(), "save_safetensors: all ", layout.entries.size(),
         " tensors have been written");
-  const Entry& entry = file_->entries[file_->order[file_->next++]];
-  check(array.defined(), "save_safetensors: tensor '", entry.name, "' is undefined");
-  check(array.device() != kMeta, "save_safetensors: tensor '", entry.name,
-        "' is on meta and has no values");
-  check(array.shape() == entry.shape && array.dtype() == entry.dtype, "save_safetensors: tensor '",
-        entry.name, "' is ", array.dtype(), " ", array.shape(), ", announced was ", entry.dtype,
-        " ", entry.shape);
-  if (array.numel() == 0) return;
-  const Array values = array.to(kCpu).contiguous();
-  file_->output.write(std::span(values.bytes(), static_cast<size_t>(values.nbytes())));
+  safetensors::write_array(file_->output, layout.entries[layout.order[file_->next++]], array);
 }
 
 void SafetensorsWriter::commit() {
-  check(file_->next == file_->entries.size(), "save_safetensors: only ", file_->next, " of ",
-        file_->entries.size(), " tensors have been written");
+  const size_t entries = file_->layout.entries.size();
+  check(file_->next == entries, "save_safetensors: only ", file_->next, " of ", entries,
+        " tensors have been written");
   file_->output.commit();
 }
 

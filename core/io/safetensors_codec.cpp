@@ -8,6 +8,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/encoding.h>
 #include <hero/core/error.h>
+#include <hero/core/io/safetensors_file.h>
 #include <hero/core/io/safetensors_header.h>
 #include <hero/core/kernels/codecs.h>
 
@@ -144,6 +145,11 @@ void read_encoded(Codec codec, int64_t first, const Array& out,
 
 void save_safetensors(const std::string& path, std::span<const NamedArray> arrays,
                       const Metadata& metadata, const Encoding& encoding) {
+  save_safetensors(path, arrays, metadata, encoding, {});
+}
+
+void save_safetensors(const std::string& path, std::span<const NamedArray> arrays,
+                      const Metadata& metadata, const Encoding& encoding, OutputOptions options) {
   encoding.check_codecs("save_safetensors");
   Metadata all = metadata;
   std::vector<SafetensorsWriter::Entry> entries;
@@ -161,19 +167,21 @@ void save_safetensors(const std::string& path, std::span<const NamedArray> array
     entries.push_back(std::move(entry));
     codecs.push_back(codec);
   }
-  SafetensorsWriter writer(path, entries, all);
-  for (const size_t i : SafetensorsWriter::order_of(entries)) {
+  const safetensors::Layout layout = safetensors::layout_of(std::move(entries), all);
+  OutputFile file(path, std::move(options));
+  file.write(layout.head);
+  for (const size_t i : layout.order) {
     const Array& array = arrays[i].array;
     if (!codecs[i] || array.device() == kMeta) {
-      writer.write(array);
+      safetensors::write_array(file, layout.entries[i], array);
       continue;
     }
     const int64_t elements = array.numel();
     const Array bytes = Array::empty({1, encoded_bytes(*codecs[i], elements)}, kUInt8);
     encode(*codecs[i], array.to(kCpu).contiguous().reshape({elements}), elements, bytes);
-    writer.write(bytes.reshape({bytes.numel()}));
+    safetensors::write_array(file, layout.entries[i], bytes.reshape({bytes.numel()}));
   }
-  writer.commit();
+  file.commit();
 }
 
 }  // namespace hero::core

@@ -1,6 +1,6 @@
 #pragma once
-// The header of a safetensors file, validated in full before any data is touched; internal to
-// safetensors.cpp.
+// The header of a safetensors file, validated in full before any data is touched, and what writes a
+// file behind it; internal to what reads and writes safetensors.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <hero/core/encoding.h>
+#include <hero/core/io/file.h>
 
 namespace hero::core::safetensors {
 
@@ -44,6 +45,21 @@ Header parse_header(std::string_view text, uint64_t data_bytes, const std::strin
 
 /// The JSON text for these entries.
 std::string header_text(const Header& header);
+
+/// \name Writing
+/// \{
+/// What a file begins with, and where its arrays lie.
+struct Layout {
+  std::vector<Entry> entries;
+  std::vector<size_t> order;  ///< in which the arrays are written, as indices into entries
+  std::string head;           ///< all bytes before the first array
+};
+/// The layout for these entries, whose begin and end are ignored. An Error where no reader would
+/// take the file.
+Layout layout_of(std::vector<Entry> entries, const Metadata& metadata);
+/// Appends an array, which must be as its entry says.
+void write_array(OutputFile& file, const Entry& entry, const Array& array);
+/// \}
 
 /// \name Encoded arrays
 /// \{

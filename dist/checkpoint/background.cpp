@@ -101,7 +101,8 @@ void BackgroundSave::run(Shared& shared, const nn::BackgroundWork::Hurried& hurr
   }
   if (shared.snapshot.rank > 0) {
     try {
-      OutputFile note(note_file(target.folder, shared.snapshot.token, shared.snapshot.rank));
+      OutputFile note(note_file(target.folder, shared.snapshot.token, shared.snapshot.rank),
+                      {.in_new_folder = true});
       note.write(text);
       note.commit();
     } catch (const Error&) {
@@ -115,10 +116,7 @@ void BackgroundSave::run(Shared& shared, const nn::BackgroundWork::Hurried& hurr
   for (int rank = 1; rank < shared.ranks; ++rank) {
     std::filesystem::remove(note_file(target.folder, shared.snapshot.token, rank));
   }
-  OutputFile state(target.folder + "/" + checkpoints::kStateFile);
-  state.write(to_text(manifest));
-  state.commit();
-  checkpoints::finish(target.root, target.step);
+  checkpoints::finish(target.root, target.step, to_text(manifest));
   tell_saved(target.step);
   checkpoints::prune(target.root, target.step, target.keep);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <hero/core/error.h>
+#include <hero/core/io/safetensors_file.h>
 #include <hero/core/ledger.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/files.h>
@@ -114,9 +115,16 @@ void hand_over(const Tracked& object, std::vector<NamedPart> parts, std::pair<in
 
 void write_file(const std::string& folder, const RankFile& file, int rank, Manifest& mine) {
   const std::string path = folder + "/" + file.name;
-  core::save_safetensors(path, file.content.arrays, file.content.metadata, file.encoding);
+  FileHash written;
+  Sha256 hash;
+  core::save_safetensors(path, file.content.arrays, file.content.metadata, file.encoding,
+                         {.in_new_folder = true, .observe = [&](std::span<const std::byte> bytes) {
+                            written.bytes += bytes.size();
+                            hash.update(bytes);
+                          }});
+  written.sha256 = hash.finish();
   if (file.boxes) mine.format = 2;
-  mine.files[file.name] = {hash_file(path), file.object, rank};
+  mine.files[file.name] = {written, file.object, rank};
 }
 
 // Hands over all files of this rank and fills in the rest; what must be the same on all ranks, a

@@ -92,8 +92,7 @@ std::string size_text(uint64_t bytes) {
   return std::string(kStateFile) + " " + std::to_string(bytes) + " bytes";
 }
 
-std::string complete_text(const fs::path& folder) {
-  const FileDigest digest = digest_file((folder / kStateFile).string());
+std::string complete_text(const FileDigest& digest) {
   return size_text(digest.bytes) + " crc32c " + hex(digest.crc32c) + "\n";
 }
 
@@ -156,12 +155,16 @@ std::string begin(const std::string& root, int64_t step) {
   return folder.string();
 }
 
-void finish(const std::string& root, int64_t step) {
+void finish(const std::string& root, int64_t step, const std::string& state) {
   const fs::path folder = folder_of(root, step), unfinished = fs::path(folder) += kUnfinished,
                  aside = fs::path(folder) += kReplaced;
-  OutputFile mark((unfinished / kCompleteFile).string());
-  mark.write(complete_text(unfinished));
-  mark.commit();
+  const auto write = [&](const char* name, const std::string& text) {
+    OutputFile file((unfinished / name).string(), {.in_new_folder = true});
+    file.write(text);
+    file.commit();
+  };
+  write(kStateFile, state);
+  write(kCompleteFile, complete_text({state.size(), crc32c(state)}));
   flush_folder("checkpoint", unfinished.string());
   {
     const std::lock_guard guard(renaming);
@@ -237,7 +240,7 @@ std::string state_damage(const std::string& folder) {
     noted = read_file_text((fs::path(folder) / kCompleteFile).string(), kMost);
     found = size_text(InputFile(state).size());
     if (noted.starts_with(found))
-      found = complete_text(folder);  // else there is no need to read it
+      found = complete_text(digest_file(state));  // else there is no need to read it
   } catch (const Error& error) {
     return folder + " cannot be read: " + error.what();
   }

@@ -9,6 +9,7 @@
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
+#include <hero/core/io/safetensors_file.h>
 #include <hero/core/json/reader.h>
 #include <hero/core/ledger.h>
 #include <hero/nn/training/background_save.h>
@@ -74,18 +75,18 @@ void write_object(const std::string& folder, const std::string& name,
                   const Checkpointer::StateDict& dict, const core::Encoding& encoding,
                   json& files) {
   const std::string file = checkpoints::object_file(folder, name);
-  core::save_safetensors(file, dict, {}, encoding);
-  const FileDigest digest = digest_file(file);
+  FileDigest digest;
+  core::save_safetensors(file, dict, {}, encoding,
+                         {.in_new_folder = true, .observe = [&](std::span<const std::byte> bytes) {
+                            digest.bytes += bytes.size();
+                            digest.crc32c = crc32c(bytes, digest.crc32c);
+                          }});
   files[name] = {{"bytes", digest.bytes}, {"crc32c", checkpoints::hex(digest.crc32c)}};
 }
 
-void write_state(const std::string& root, int64_t step, const std::string& folder,
-                 const json& files, json state) {
+void finish(const std::string& root, int64_t step, const json& files, json state) {
   state["files"] = files;
-  OutputFile file(folder + "/" + checkpoints::kStateFile);
-  file.write(state.dump(2) + "\n");
-  file.commit();
-  checkpoints::finish(root, step);
+  checkpoints::finish(root, step, state.dump(2) + "\n");
 }
 
 // What `body` begins in the folder is gone where it throws.
@@ -137,7 +138,7 @@ void Checkpointer::save(int64_t step, const SaveOptions& options) {
         write_object(folder, object.name, object.save(), object.encoding, taken.files);
       }
       take_numbers(step, taken);
-      write_state(root_, step, folder, taken.files, taken.state);
+      finish(root_, step, taken.files, taken.state);
     }
   });
   if (!options.async) checkpoints::prune(root_, step, options_.keep);
@@ -160,7 +161,7 @@ void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
         write_object(folder, name, dict, encoding, taken->files);
         dict.clear();
       }
-      write_state(root, step, folder, taken->files, taken->state);
+      finish(root, step, taken->files, taken->state);
     });
     checkpoints::prune(root, step, keep);
   };

@@ -68,6 +68,29 @@ TEST_CASE("a full disk is one error, the old file stays, nothing is left over", 
   CHECK(dir.entries() == 1);
 }
 
+TEST_CASE("a file in a new folder leaves what else lies there alone, and its bytes are observed",
+          "[core][file]") {
+  const TempDir dir;
+  spill(dir / "a.tmp.1.2", "a leftover that nobody looks for");
+  std::string observed;
+  OutputFile file(dir / "a", {.in_new_folder = true, .observe = [&](auto bytes) {
+                                observed.append(reinterpret_cast<const char*>(bytes.data()),
+                                                bytes.size());
+                              }});
+  file.write("hello ");
+  file.write("world");
+  CHECK(!std::filesystem::exists(dir / "a"));
+  file.commit();
+  CHECK(slurp(dir / "a") == "hello world");
+  CHECK(observed == "hello world");
+  CHECK(dir.entries() == 2);
+  OutputFile(dir / "a", {.in_new_folder = true}).write("not committed");
+  CHECK(slurp(dir / "a") == "hello world");
+  CHECK(dir.entries() == 2);
+  OutputFile(dir / "a").commit();
+  CHECK(dir.entries() == 1);
+}
+
 TEST_CASE("a missing folder and a folder in place of a file are clear errors", "[core][file]") {
   const TempDir dir;
   CHECK_THROWS_WITH(OutputFile(dir / "missing/a"), ContainsSubstring("No such file or directory"));
