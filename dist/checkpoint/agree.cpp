@@ -12,12 +12,12 @@ namespace {
 
 // What was said, each thing once, and by whom unless by all.
 std::string joined(const std::map<std::string, std::vector<int>>& said, int ranks) {
-  std::string text;
+  std::vector<std::string> things;
   for (const auto& [thing, from] : said) {
-    text += (text.empty() ? "" : "; ") + thing;
-    if (static_cast<int>(from.size()) < ranks) text += " (" + rank_list(from) + ")";
+    const bool all = static_cast<int>(from.size()) == ranks;
+    things.push_back(all ? thing : thing + " (" + rank_list(from) + ")");
   }
-  return text;
+  return first_of(things);
 }
 
 // Rank 0's text, on every rank.
@@ -66,6 +66,16 @@ std::vector<std::string> tell_all(const Communicator& world, const std::string& 
     at += count;
   }
   return texts;
+}
+
+std::string first_of(const std::vector<std::string>& things) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(things.size(), kShown); ++i) {
+    text += (i > 0 ? "; " : "") + things[i];
+  }
+  if (things.size() <= kShown) return text;
+  return text + "; .. and " + std::to_string(things.size() - kShown) + " more";
 }
 
 void check_same(const std::string& what, const std::vector<std::string>& texts) {

@@ -14,7 +14,8 @@ namespace hero::dist {
 void check_not_simulated(const Communicator& world);
 
 /// What every rank's `body` returned, on every rank. Where one throws, all ranks throw one Error
-/// that says everything that was said and by whom. A collective; `body` must not call one.
+/// that says what was said (the first eight things, and how many more there are) and by whom. A
+/// collective; `body` must not call one.
 std::vector<std::string> each_rank(const Communicator& world,
                                    const std::function<std::string()>& body);
 
@@ -34,6 +35,10 @@ void same_on_all(const Communicator& world, const std::string& what, const std::
 /// compare a hash; text travels where it is another. A collective; `unit` is its name in errors.
 void same_lines(const Communicator& world, const std::string& what, const std::string& lines,
                 const std::string& advice, const char* unit = "checkpoint");
+
+/// "a; b; c": the first eight of the things, and how many more there are, as each of very many
+/// ranks may have one to say.
+std::string first_of(const std::vector<std::string>& things);
 
 /// An Error unless the texts, one of each rank, are the same, as same_on_all() says it.
 void check_same(const std::string& what, const std::vector<std::string>& texts);

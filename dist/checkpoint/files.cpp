@@ -270,20 +270,23 @@ Manifest manifest_of(const Snapshot& snapshot, const std::vector<std::string>& t
 std::string files_damage(const std::string& folder, const Communicator& world,
                          const Manifest& manifest) {
   const std::vector<std::string> found = each_rank(world, [&] {
-    std::string lines;
+    std::string lines;  // each with a zero behind it
     int i = 0;
     for (const auto& [name, file] : manifest.files) {
       if (i++ % size_of(world) != rank_of(world)) continue;
       const std::string damage = file_damage(folder, name, file);
-      if (!damage.empty()) lines += (lines.empty() ? "" : "; ") + damage;
+      if (!damage.empty()) lines += damage + '\0';
     }
     return lines;
   });
-  std::string lines;
-  for (const std::string& line : found) {
-    if (!line.empty()) lines += (lines.empty() ? "" : "; ") + line;
+  std::vector<std::string> all;
+  for (const std::string& lines : found) {
+    for (size_t at = 0, end = 0; at < lines.size(); at = end + 1) {
+      end = lines.find('\0', at);
+      all.push_back(lines.substr(at, end - at));
+    }
   }
-  return lines;
+  return first_of(all);
 }
 
 namespace {

@@ -169,8 +169,9 @@ std::vector<std::string> indexed_files(const std::string& path) {
   std::vector<std::string> paths;
   for (const std::string& name : names) {
     const std::string file = (fs::path(path).parent_path() / name).string();
-    check(name.find('/') == std::string::npos && path_exists(file), "load_full: ", path, " names ",
-          file, ", which is missing");
+    check(name.find('/') == std::string::npos, "load_full: ", path, " names ", name,
+          ", which leads out of the folder; the files of an index must lie beside it");
+    check(path_exists(file), "load_full: ", path, " names ", file, ", which is missing");
     paths.push_back(file);
   }
   return paths;

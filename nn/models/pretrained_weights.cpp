@@ -37,8 +37,10 @@ std::vector<std::string> files_of_index(const char* reader, const std::string& f
   }
   std::vector<std::string> paths;
   for (const std::string& name : names) {
-    check(name.find('/') == std::string::npos && path_exists(folder + "/" + name), reader, ": ",
-          path, " names ", name, ", which is missing");
+    check(name.find('/') == std::string::npos, reader, ": ", path, " names ", name,
+          ", which leads out of the folder; the files of an index must lie beside it");
+    check(path_exists(folder + "/" + name), reader, ": ", path, " names ", name,
+          ", which is missing");
     paths.push_back(folder + "/" + name);
   }
   return paths;

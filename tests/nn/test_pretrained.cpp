@@ -293,6 +293,16 @@ TEST_CASE("missing, superfluous and mis-shaped tensors are one error, and so are
   fs::remove(parts.path + "/model-00002-of-00003.safetensors");
   CHECK_THAT(error_of<nn::GPT>(parts.path),
              ContainsSubstring("model-00002-of-00003.safetensors, which is missing"));
+  const std::string index = parts.path + "/model.safetensors.index.json";
+  std::string text = read_file_text(index);
+  const std::string part = "model-00001-of-00003.safetensors";
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += 3 + part.size()) {
+    text.insert(at, "../");
+  }
+  std::ofstream(index) << text;
+  fs::rename(parts.path + "/" + part, parts.path + "/../" + part);
+  CHECK_THAT(error_of<nn::GPT>(parts.path),
+             ContainsSubstring("names ../" + part + ", which leads out of the folder; "));
   CHECK_THAT(error_of<nn::GPT>("no/such"), ContainsSubstring("no/such is no folder"));
   // matrices of GPT-2 that somebody has turned already
   const CopiedFolder turned("gpt2_bare");

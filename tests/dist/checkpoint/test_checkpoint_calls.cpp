@@ -4,6 +4,7 @@
 #include "dist/checkpoints.h"
 #include "support/catch.h"
 #include "support/file_calls.h"
+#include "support/small_disk.h"
 #include "support/temp_dir.h"
 
 #include <hero/core/io/sha256.h>
@@ -11,6 +12,7 @@
 
 using namespace hero;
 using namespace hero::test;
+using Catch::Matchers::ContainsSubstring;
 using hero_test::FileCalls, hero_test::slurp, hero_test::TempDir;
 using Kind = FileCalls::Kind;
 
@@ -73,6 +75,49 @@ TEST_CASE("a save lists no folder and flushes none for each file, and reads none
         CHECK(listed > 0);
       });
     }
+  }
+}
+
+TEST_CASE(
+    "of a disk that is full on many ranks, and of many damaged files, the first eight are named",
+    "[checkpoint][calls]") {
+  constexpr int kRanks = 12;  // of which ten hold something
+  const TempDir dir;
+  const std::string run = dir / "run";
+  const auto save = [&](dist::Communicator& world) {
+    Runner runner(world, {Rung::fsdp, kRanks}, {Subject::mlp, Method::adamw});
+    runner.step(0);
+    runner.checkpointer(run).save(1);
+  };
+  const auto full_on = [](const std::string& error) {
+    size_t files = 0;
+    for (size_t at = 0; (at = error.find("cannot write", at)) != std::string::npos; ++at) ++files;
+    return files;
+  };
+  {
+    const hero_test::SmallDisk disk(100);
+    for (const std::string& error : errors_of(kRanks, save)) {
+      CHECK(full_on(error) == 8);
+      CHECK_THAT(error, ContainsSubstring("; .. and 2 more"));
+    }
+  }
+  CHECK(std::filesystem::is_empty(run + "/checkpoints"));
+  dist::run_ranks(kRanks, save);
+  int removed = 0;
+  const std::string folder = run + "/checkpoints/step-00000001";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("model-")) continue;
+    std::filesystem::remove(entry.path());
+    ++removed;
+  }
+  REQUIRE(removed > 8);
+  for (const std::string& error : errors_of(kRanks, [&](dist::Communicator& world) {
+         Runner runner(world, {Rung::fsdp, kRanks}, {Subject::mlp, Method::adamw});
+         runner.checkpointer(run).resume();
+       })) {
+    CHECK_THAT(error, ContainsSubstring("model-rank-00000-of-00012.safetensors, which rank 0 "
+                                        "wrote, is missing; ") &&
+                          ContainsSubstring("; .. and " + std::to_string(removed - 8) + " more"));
   }
 }
 

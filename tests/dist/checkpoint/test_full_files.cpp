@@ -133,6 +133,17 @@ TEST_CASE("a set with a missing file, and a folder that holds another set, are r
       on_ranks(stand, kGpt,
                [&](Runner& runner) { dist::load_full(dir / "set", runner.world, *runner.model); }),
       ContainsSubstring(first) && ContainsSubstring("missing"));
+  // a name that leads out of the folder, whatever lies there
+  std::string index = slurp(dir / "set/model.safetensors.index.json");
+  for (size_t at = 0; (at = index.find(first, at)) != std::string::npos; at += 3 + first.size()) {
+    index.insert(at, "../");
+  }
+  hero_test::spill(dir / "set/model.safetensors.index.json", index);
+  hero_test::spill(dir / first, "");
+  CHECK_THROWS_WITH(
+      on_ranks(stand, kGpt,
+               [&](Runner& runner) { dist::load_full(dir / "set", runner.world, *runner.model); }),
+      ContainsSubstring("names ../" + first + ", which leads out of the folder; the files of an "));
   CHECK_THROWS_WITH(on_ranks(stand, kGpt,
                              [&](Runner& runner) {
                                dist::save_full(dir / "no/such/model.safetensors", runner.world,
