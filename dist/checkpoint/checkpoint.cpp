@@ -87,10 +87,9 @@ Checkpointer::Checkpointer(const std::string& run, const Communicator& world,
 
 void Checkpointer::hold_lock(nn::FolderLock::Unwritable unwritable) {
   on_rank_0(world_, [&] {
-    if (!lock_ || !lock_->is_held()) {  // a forked child takes its own
-      lock_ = nn::FolderLock::take("checkpoint", checkpoints::run_of(root_),
-                                   options_.patience_seconds, unwritable);
-    }
+    // Each time: a forked child takes its own, and somebody may have taken the run over.
+    lock_ = nn::FolderLock::take("checkpoint", checkpoints::run_of(root_),
+                                 options_.patience_seconds, unwritable);
     return std::string();
   });
 }

@@ -7,6 +7,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/engines/notices.h>
+#include <hero/nn/training/lock_patience.h>
 
 namespace hero::dist {
 namespace {
@@ -43,11 +44,17 @@ void NoticeFile::remove() {
 
 Notices& NoticeFile::operator*() const { return *notices; }
 
-std::string NoticeFile::variable() const { return std::string(kVariable) + "=" + path_; }
+std::string NoticeFile::variable(int starts_before) const {
+  return std::string(kVariable) + "=" + std::to_string(starts_before) + ":" + path_;
+}
 
 bool join_supervisor() {
-  const char* const path = std::getenv(kVariable);
-  if (path == nullptr) return false;
+  const char* const text = std::getenv(kVariable);
+  if (text == nullptr) return false;
+  char* path = nullptr;
+  const bool again = std::strtol(text, &path, 10) > 0;
+  if (again) nn::wait_for_other_hosts(nn::kLostHostSeconds);
+  if (*path == ':') ++path;
   const int file = ::open(path, O_RDWR | O_CLOEXEC);  // on other hosts there is none
   ::unsetenv(kVariable);
   if (file < 0) return true;

@@ -25,9 +25,9 @@ class NoticeFile {
   NoticeFile& operator=(const NoticeFile&) = delete;
   Notices& operator*() const;
   Notices* operator->() const { return &**this; }
-  /// "HERO_SUPERVISOR=/tmp/hero_restarts_x": what the environment says to a process that is no
-  /// fork of this one.
-  std::string variable() const;
+  /// "HERO_SUPERVISOR=1:/tmp/hero_restarts_x": what the environment says to a process that is no
+  /// fork of this one, and how often the program was started before.
+  std::string variable(int starts_before) const;
   /// By the process that made it; what is mapped stays.
   void remove();
 
@@ -37,7 +37,8 @@ class NoticeFile {
 };
 
 /// Whether the environment names a supervisor's file; then the variable is taken out of it, and the
-/// file is mapped where this host has it.
+/// file is mapped where this host has it. A program that was started before waits longer for locks
+/// of other hosts, as one of them may be why it is started again.
 bool join_supervisor();
 
 /// \name In a program; without a supervisor they do nothing

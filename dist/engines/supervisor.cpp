@@ -221,7 +221,7 @@ class Supervisor {
       if (count > 0) hosts += (hosts.empty() ? "" : ",") + slots.host + ":" + std::to_string(count);
     }
     if (!hosts.empty()) words.insert(words.end(), {"--host", hosts});
-    words.insert(words.end(), {"-n", std::to_string(ranks_), "env", notices_.variable()});
+    words.insert(words.end(), {"-n", std::to_string(ranks_), "env", notices_.variable(attempt_)});
     for (std::string& word : own_command()) words.push_back(std::move(word));
     return words;
   }

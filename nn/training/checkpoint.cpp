@@ -87,7 +87,7 @@ Checkpointer::Checkpointer(const std::string& run, const CheckpointerOptions& op
 }
 
 void Checkpointer::hold_lock(FolderLock::Unwritable unwritable) {
-  if (lock_ && lock_->is_held()) return;  // a forked child takes its own
+  // Each time: a forked child takes its own, and somebody may have taken the run over.
   lock_ = FolderLock::take("checkpoint", checkpoints::run_of(root_), options_.patience_seconds,
                            unwritable);
 }

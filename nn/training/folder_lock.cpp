@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -19,11 +21,15 @@
 #include <hero/core/io/printable.h>
 #include <hero/core/threads/at_fork.h>
 #include <hero/nn/training/folder_lock.h>
+#include <hero/nn/training/lock_patience.h>
 
 namespace hero::nn {
 namespace {
 
 constexpr const char* kLockFile = "LOCK";
+constexpr const char* kOn = " on ";  // between the process and its host
+
+std::atomic<double> seconds_for_other_hosts{0};
 
 // The locks of this process by the identity of their files. A child that was forked has its
 // parent's descriptors, but is another writer.
@@ -54,7 +60,7 @@ std::map<FileKey, Held>& all_held() {
 void write_holder(int fd) {
   std::string text = "process ";
   text += std::to_string(::getpid());
-  text += " on ";
+  text += kOn;
   text += host_name();
   text += '\n';
   // Only for people; the lock holds without it.
@@ -72,7 +78,20 @@ std::string holder_of(const std::string& path) {
   }
 }
 
+// The host of "process 4711 on node1" where it is not this one; else "".
+std::string other_host(const std::string& holder) {
+  const size_t at = holder.find(kOn);
+  if (at == std::string::npos) return "";
+  const std::string host = holder.substr(at + std::strlen(kOn));
+  return host == host_name() ? "" : host;
+}
+
+void say(const std::string& line) { std::fprintf(stderr, "%s\n", printable(line).c_str()); }
+
 }  // namespace
+
+void wait_for_other_hosts(double seconds) { seconds_for_other_hosts = seconds; }
+double patience_for_other_hosts() { return seconds_for_other_hosts; }
 
 struct FolderLock::Attempt {
   std::shared_ptr<FolderLock> lock;
@@ -121,14 +140,12 @@ std::shared_ptr<FolderLock> FolderLock::take(const char* op, const std::string& 
   make_folders(op, folder.empty() ? "." : folder);
   const std::string path = (std::filesystem::path(folder) / kLockFile).string();
   const auto begin = steady_clock::now();
-  while (true) {
+  for (bool said = false;;) {
     const Attempt attempt = attempt_once(path);
     if (attempt.lock) return attempt.lock;
     if (attempt.error == ENOLCK || attempt.error == ENOTSUP || attempt.error == ENOSYS) {
-      const std::string line = std::string(op) + ": " + path + " cannot be locked (" +
-                               std::strerror(attempt.error) +
-                               "); see to it that no other process writes to the folder";
-      std::fprintf(stderr, "%s\n", printable(line).c_str());
+      say(std::string(op) + ": " + path + " cannot be locked (" + std::strerror(attempt.error) +
+          "); see to it that no other process writes to the folder");
       return nullptr;
     }
     const bool forbidden =
@@ -137,8 +154,21 @@ std::shared_ptr<FolderLock> FolderLock::take(const char* op, const std::string& 
     check(attempt.error == EWOULDBLOCK, op, ": cannot open ", path, ": ",
           std::strerror(attempt.error));
     const double waited = duration<double>(steady_clock::now() - begin).count();
-    check(waited < patience_seconds, op, ": ", folder, " is in use by ", holder_of(path),
-          "; wait until it has ended or stop it, or choose another folder");
+    if (waited >= patience_seconds) {
+      // A lost host's lock is let go of by the file system when it has not been heard of for long.
+      const std::string holder = holder_of(path), host = other_host(holder);
+      const std::string in_use = std::string(op) + ": " + folder + " is in use by " + holder;
+      const double longer = host.empty() ? 0 : patience_for_other_hosts();
+      check(waited < longer, in_use,
+            "; wait until it has ended or stop it, or choose another folder",
+            host.empty()
+                ? ""
+                : "; if " + host + " is lost for good, remove " + path + ", and the run is yours");
+      if (!std::exchange(said, true)) {
+        say(in_use + ", and may be lost with its host; waiting for up to " +
+            detail::number_text(longer) + " s");
+      }
+    }
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -17,8 +17,9 @@ class FolderLock {
 
   /// Takes the lock of `folder`, which is created if it is missing. If another process has the lock
   /// and still has it after `patience_seconds` (a process that was just killed may take a moment to
-  /// end), throws an Error of `op` that names that process. Returns null, and says so on stderr, if
-  /// the file system has no locks.
+  /// end), throws an Error of `op` that names that process and, if it is on another host, the file
+  /// whose removal takes the folder over from a host that is lost. Returns null, and says so on
+  /// stderr, if the file system has no locks.
   static std::shared_ptr<FolderLock> take(const char* op, const std::string& folder,
                                           double patience_seconds,
                                           Unwritable unwritable = Unwritable::error);
@@ -29,8 +30,6 @@ class FolderLock {
   /// In a child that was just forked: closes its copy of the file, with which the lock would
   /// outlive the parent. The parent's lock stays, and no handle in the child has one any more.
   void leave_to_parent();
-  /// False after leave_to_parent().
-  bool is_held() const { return fd_ >= 0; }
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -16,6 +16,7 @@
 #include <hero/core/error.h>
 #include <hero/dist/engines/notices.h>
 #include <hero/dist/engines/supervisor.h>
+#include <hero/nn/training/lock_patience.h>
 
 using namespace hero::dist;
 using Catch::Matchers::ContainsSubstring;
@@ -86,6 +87,27 @@ TEST_CASE("a process with other threads cannot be forked for restarts", "[dist][
   CHECK_THROWS_WITH(supervise("train", {.count = 1}, 2), ContainsSubstring("call launch() first"));
   done.set_value();
   other.join();
+}
+
+TEST_CASE("a program that is started again waits longer for the locks of other hosts",
+          "[dist][restarts]") {
+  const auto patience_of = [](int starts_before) {
+    const NoticeFile notices;
+    const std::string variable = notices.variable(starts_before);
+    const size_t value = variable.find('=') + 1;
+    return run_forked([&] {
+      ::setenv(variable.substr(0, value - 1).c_str(), variable.substr(value).c_str(), 1);
+      if (!hero::dist::join_supervisor()) hero::fail("no supervisor");
+      notices->saved = 0;
+      hero::dist::tell_saved(6);  // the file is the one that was named
+      if (notices->step != 7) hero::fail("another file");
+      const double expected = starts_before > 0 ? hero::nn::kLostHostSeconds : 0;
+      if (hero::nn::patience_for_other_hosts() != expected) hero::fail("another patience");
+    });
+  };
+  CHECK(patience_of(0) == 0);
+  CHECK(patience_of(1) == 0);
+  CHECK(patience_of(12) == 0);
 }
 
 TEST_CASE("of a supervisor's file that has no room nothing is left", "[dist][restarts]") {

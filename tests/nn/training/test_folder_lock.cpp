@@ -13,6 +13,7 @@
 #include <hero/core/error.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/folder_lock.h>
+#include <hero/nn/training/lock_patience.h>
 #include <hero/nn/training/metrics.h>
 
 using Catch::Matchers::ContainsSubstring;
@@ -84,6 +85,48 @@ TEST_CASE("a writer waits for one that is just ending, however it ends", "[proce
   checkpoint.save(6);
   killer.join();
   CHECK(checkpoint.steps() == std::vector<int64_t>{5, 6});
+}
+
+TEST_CASE("a run whose writer is on a lost host is taken over by removing LOCK, as the error says",
+          "[process]") {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  Child first(kCheckpoints, run);
+  REQUIRE(first.arrives());
+  nn::Checkpointer checkpoint(run, kAtOnce);
+  CHECK_THAT(error_of([&] { checkpoint.resume(); }), !ContainsSubstring("lost"));  // it lives here
+  hero_test::spill(run + "/LOCK", "process 17 on node-1\n");
+  CHECK_THAT(error_of([&] { checkpoint.resume(); }),
+             ContainsSubstring("is in use by process 17 on node-1; wait until it has ended") &&
+                 ContainsSubstring("; if node-1 is lost for good, remove " + run +
+                                   "/LOCK, and the run is yours"));
+  fs::remove(run + "/LOCK");
+  CHECK(checkpoint.resume() == 5);
+  checkpoint.save(6);
+  // The other one was not lost after all: it is told so, and writes nothing.
+  first.go_on();
+  CHECK(first.wait() != 0);
+  CHECK(checkpoint.steps() == std::vector<int64_t>{5, 6});
+  checkpoint.save(8);
+}
+
+TEST_CASE("a program that was started again waits for a writer on another host, not for one here",
+          "[process]") {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  Child first(kCheckpoints, run);
+  REQUIRE(first.arrives());
+  nn::wait_for_other_hosts(600);  // the kill comes long before
+  nn::Checkpointer checkpoint(run, kAtOnce);
+  CHECK_THAT(error_of([&] { checkpoint.resume(); }), ContainsSubstring("is in use by"));
+  hero_test::spill(run + "/LOCK", "process 17 on node-1\n");
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    first.signal(SIGKILL);
+  });
+  CHECK(checkpoint.resume() == 5);
+  killer.join();
+  nn::wait_for_other_hosts(0);
 }
 
 TEST_CASE("what a writer is just doing is not undone by a reader", "[process]") {
