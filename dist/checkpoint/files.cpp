@@ -45,7 +45,7 @@ Values values_of(const Communicator& world, const TrackedList& tracked, ValueUse
   for (const auto& t : tracked) {
     if (t->module == nullptr) continue;
     std::vector<Held> held = held_by(*t->module);
-    divide_work(world, held, "checkpoint", use);
+    divide_work(world, held, "checkpoint", use, t->told);
     values.of_module.push_back(held);
     for (Held& value : held) {
       for (std::string& name : value.names) {

@@ -7,6 +7,7 @@
 
 #include <hero/core/encoding.h>
 #include <hero/dist/checkpoint/manifest.h>
+#include <hero/dist/checkpoint/parts.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/rank_states.h>
 #include <hero/nn/module.h>
@@ -27,6 +28,7 @@ struct Tracked {
   Generator* generator = nullptr;
   RankStates* own = nullptr;     ///< beside an optimizer, or alone
   core::Encoding encoding = {};  ///< of a module's or an optimizer's arrays
+  ToldPlaces told = {};          ///< of a module's values
 
   /// "module", "optimizer", "object", "integer", "number", "generator", "rank states".
   const char* kind() const;

@@ -235,7 +235,8 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
         "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
   const bool one = path.ends_with(kFullExtension);
   std::vector<Held> values = held_by(module);
-  divide_work(world, values, "save_full", ValueUse::save);
+  ToldPlaces told;
+  divide_work(world, values, "save_full", ValueUse::save, told);
   std::vector<FilePlan> files = plan_files(
       module, values, one ? std::numeric_limits<int64_t>::max() : options.max_shard_bytes);
   if (!one) {

@@ -142,13 +142,11 @@ int first_sharer(const Held& value) {
 // Ranks tell each other what they hold of those values whose pieces nobody can compute. Where
 // several groups of ranks have each sharded the same values, one may have cut them at other places
 // than the next, as what lies beside them differs: the first group's pieces count.
-void ask_for_pieces(const Communicator& world, const std::vector<Held*>& values) {
-  if (values.empty()) return;
-  std::string mine;  // a line a value: equal texts are equal places
-  for (const Held* value : values) {
-    mine += std::to_string(first_sharer(*value)) + ":" + part_text(value->range) + "\n";
-  }
+std::vector<std::vector<Piece>> ask_for_pieces(const Communicator& world,
+                                               const std::vector<Held*>& values,
+                                               const std::string& mine) {
   const std::vector<std::string> texts = tell_all(world, mine);
+  std::vector<std::vector<Piece>> pieces;
   std::vector<std::vector<std::string_view>> lines;
   for (const std::string& text : texts) lines.push_back(lines_in(text));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -164,7 +162,35 @@ void ask_for_pieces(const Communicator& world, const std::vector<Held*>& values)
       if (by != "-1" && by != sharer) continue;
       if (known.insert(part).second) held.push_back({static_cast<int>(r), range});
     }
-    values[i]->pieces = told_pieces(*values[i], std::move(held));
+    pieces.push_back(told_pieces(*values[i], std::move(held)));
+  }
+  return pieces;
+}
+
+// Whether a rank's answer is yes on all ranks. A collective.
+bool all_say(const Communicator& world, bool yes) {
+  const Array answer = Array::full({1}, yes ? 1 : 0, kInt64);
+  world.all_reduce(answer, {.op = ReduceOp::min, .unit = "checkpoint"});
+  return answer.item<int64_t>() == 1;
+}
+
+// Fills in the pieces of those values. Where every rank holds what it held when `told` was filled
+// in, all of them say so, and nothing else.
+void take_told_pieces(const Communicator& world, const std::vector<Held*>& values,
+                      ToldPlaces& told) {
+  if (values.empty()) return;
+  std::string names, mine;  // a line a value: equal texts are equal places
+  for (const Held* value : values) {
+    names += value->name() + " " + to_string(value->range.whole) + "\n";
+    mine += std::to_string(first_sharer(*value)) + ":" + part_text(value->range) + "\n";
+  }
+  if (!all_say(world, told.mine == names + mine)) {
+    told = {};
+    told.pieces = ask_for_pieces(world, values, mine);
+    told.mine = names + mine;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i]->pieces = told.pieces[i];
     values[i]->told = true;
   }
 }
@@ -199,8 +225,8 @@ void check_use(const char* op, const std::vector<Held>& values, ValueUse use) {
   }
 }
 
-void divide_work(const Communicator& world, std::vector<Held>& values, const char* op,
-                 ValueUse use) {
+void divide_work(const Communicator& world, std::vector<Held>& values, const char* op, ValueUse use,
+                 ToldPlaces& told) {
   Places places(world);
   std::string lines;
   std::vector<Held*> unknown;
@@ -215,7 +241,7 @@ void divide_work(const Communicator& world, std::vector<Held>& values, const cha
   });
   same_lines(world, "checkpoint: ranks hold different parts", lines,
              "build the same module on every rank, on one rung, and save between two steps");
-  ask_for_pieces(world, unknown);
+  take_told_pieces(world, unknown, told);
 }
 
 }  // namespace hero::dist

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "dist/checkpoints.h"
+#include "dist/parallel/boxes.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
 #include <hero/dist/checkpoint/parts.h>
+#include <hero/dist/tensor_parallel.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -75,6 +77,84 @@ TEST_CASE("what ranks send to save does not grow with the number of values", "[a
       // the sizes of two files a rank are written with more digits
       CHECK(many - few <= 2 * 4 * ranks * (ranks - 1));
       CHECK(few > 0);
+    }
+  }
+}
+
+namespace {
+
+// Bytes that all ranks send in a second save, and in the first one, of a GPT with tensor
+// parallelism.
+std::pair<int64_t, int64_t> bytes_of_saves(int ranks, int layers) {
+  const TempDir dir;
+  std::pair<int64_t, int64_t> sent;
+  std::mutex mutex;
+  dist::run_ranks(ranks, [&](dist::Communicator& world) {
+    nn::GPT model({.vocab_size = 16, .block_size = 4, .n_layer = layers, .n_head = 4, .n_embd = 8});
+    dist::tensor_parallel(model, world);
+    dist::Checkpointer checkpoint(dir / "run", world);
+    checkpoint.track("model", model);
+    const auto bytes_of = [&](int64_t step) {
+      world.traffic().reset();
+      checkpoint.save(step);
+      return world.traffic().bytes();
+    };
+    const int64_t first = bytes_of(1), second = bytes_of(2);
+    const std::lock_guard<std::mutex> lock(mutex);
+    sent.first += first;
+    sent.second += second;
+  });
+  return sent;
+}
+
+}  // namespace
+
+TEST_CASE("ranks tell each other what they hold of cut values once, not in each save",
+          "[agreement]") {
+  for (const int ranks : {2, 4}) {
+    CAPTURE(ranks);
+    const auto few = bytes_of_saves(ranks, 1), many = bytes_of_saves(ranks, 6);
+    // of each value at least a line to every other rank, in the first save
+    CHECK(many.first - few.first > 5 * 12 * 10 * ranks * (ranks - 1));
+    // the sizes of two files a rank are written with more digits
+    CHECK(many.second - few.second <= 2 * 4 * ranks * (ranks - 1));
+    CHECK(few.second > 0);
+  }
+}
+
+TEST_CASE("values that are cut at other places than in the save before are saved as they are",
+          "[agreement]") {
+  const TempDir dir;
+  manual_seed(3);
+  nn::Linear whole(8, 8);
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    nn::Linear model(8, 8);
+    int64_t step = 0;
+    const auto cut_all = [&](int dim, int64_t share) {  // rank 0's; the rest is rank 1's
+      for (const auto& [name, leaf] : model.named_parameters()) {
+        const Array values = (whole.get_parameter(name).detach() + step).array();
+        set_part(leaf, values, nullptr);
+        const int along = std::min(dim, leaf.ndim() - 1);
+        Partition place = {leaf.shape(), {{Shape::filled(leaf.ndim(), 0), leaf.shape()}}, 0, {}};
+        Box& box = place.boxes[0];
+        box.offset[along] = world.rank() == 0 ? 0 : share;
+        box.extent[along] = world.rank() == 0 ? share : 8 - share;
+        cut(leaf, place, along);
+      }
+    };
+    dist::Checkpointer checkpoint(dir / "run", world, {.keep = 0});
+    checkpoint.track("model", model);
+    for (const auto& [dim, share] : {std::pair(0, 4), {0, 4}, {1, 4}, {1, 2}, {0, 6}}) {
+      ++step;
+      cut_all(dim, share);
+      checkpoint.save(step);
+    }
+  });
+  for (int step = 1; step <= 5; ++step) {
+    nn::Linear loaded(8, 8);
+    dist::load_full(dir / ("run/checkpoints/step-0000000" + std::to_string(step)), {}, loaded);
+    for (const auto& [name, leaf] : loaded.named_parameters()) {
+      CHECK(same(leaf.array(), (whole.get_parameter(name).detach() + step).array()));
     }
   }
 }
@@ -247,7 +327,8 @@ TEST_CASE("the pieces that every rank computes are what the ranks hold", "[agree
       const auto model = make_subject(Subject::odd);
       climb(r, Subject::odd, *model, world);
       std::vector<dist::Held> values = dist::held_by(*model);
-      dist::divide_work(world, values, "checkpoint", ValueUse::checkpoint);
+      dist::ToldPlaces told;
+      dist::divide_work(world, values, "checkpoint", ValueUse::checkpoint, told);
       const std::lock_guard<std::mutex> lock(mutex);
       for (const dist::Held& value : values) {
         if (value.range.count > 0) {
