@@ -144,6 +144,7 @@ class Checkpointer {
   void track_module(const std::string& name, nn::Module& module);
   void track_optimizer(const std::string& name, optim::Optimizer& optimizer);
   Tracked& add(const std::string& name);
+  void check_not_moved() const;
   Manifest read_manifest(int64_t step) const;
   /// "" for a checkpoint whose files are as they were written.
   std::string damage(int64_t step) const;

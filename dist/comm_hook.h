@@ -119,6 +119,8 @@ class CodecHook : public RankStates {
  public:
   /// Makes a hook whose errors are 0.
   explicit CodecHook(const CodecHookOptions& options = {});
+  CodecHook(const CodecHook&) = default;  // what is moved from stays whole
+  CodecHook& operator=(const CodecHook&) = default;
   operator CommHook() const;  // NOLINT(google-explicit-constructor)
   optim::StateDict rank_state_dict() const override;
   void load_rank_state_dict(const optim::StateDict& dict) override;
@@ -153,6 +155,8 @@ class PowerSGDHook : public RankStates {
  public:
   /// Makes a hook whose errors are 0.
   explicit PowerSGDHook(const PowerSGDOptions& options = {});
+  PowerSGDHook(const PowerSGDHook&) = default;  // what is moved from stays whole
+  PowerSGDHook& operator=(const PowerSGDHook&) = default;
   operator CommHook() const;  // NOLINT(google-explicit-constructor)
   optim::StateDict rank_state_dict() const override;
   void load_rank_state_dict(const optim::StateDict& dict) override;

@@ -59,7 +59,8 @@ Communicator::Communicator(std::shared_ptr<Engine> engine, std::shared_ptr<RankS
 Engine& Communicator::engine() const {
   check(defined(),
         "communicator: undefined; this rank is in none of the groups, or it was made "
-        "without launch(), run_ranks(), split() or group()");
+        "without launch(), run_ranks(), split() or group(), or it was moved from; use the one "
+        "that it was moved into");
   return *engine_;
 }
 

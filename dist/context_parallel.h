@@ -31,6 +31,9 @@ struct ContextParallelOptions {
 /// ranks.
 class ContextParallel {
  public:
+  ContextParallel(const ContextParallel&) = default;  // what is moved from stays whole
+  ContextParallel& operator=(const ContextParallel&) = default;
+
   /// The T / c positions that this rank has, in the order in which its tensors have them.
   std::vector<int64_t> positions(int64_t T) const;
   /// Takes x at these positions of dimension `dim`; all ranks have x whole.

@@ -85,6 +85,9 @@ class NoSync {
 /// which all ranks get, everything is as between two steps.
 class DataParallel {
  public:
+  DataParallel(const DataParallel&) = default;  // what is moved from stays whole
+  DataParallel& operator=(const DataParallel&) = default;
+
   /// Calls module()(x).
   Tensor operator()(const Tensor& x) const { return module()(x); }
   /// The module.

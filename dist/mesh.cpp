@@ -53,6 +53,7 @@ Mesh::Mesh(const Communicator& world, std::vector<Axis> axes)
 }
 
 size_t Mesh::index_of(const std::string& name) const {
+  check(!axes_.empty(), "mesh: it was moved from; use the one that it was moved into");
   std::string known;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (axes_[i].name == name) return i;
@@ -67,6 +68,7 @@ const Communicator& Mesh::operator[](const std::string& name) const {
 
 Mesh Mesh::sub(const std::vector<std::string>& names) const {
   check(!names.empty(), "mesh: a mesh of no axes");
+  (void)index_of(names.front());  // of a mesh that was moved from there are none
   Mesh part;
   std::vector<int> strides;
   std::string axis;

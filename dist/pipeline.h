@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <hero/dist/communicator.h>
+#include <hero/dist/owned.h>
 #include <hero/dist/schedule.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/generate.h>
@@ -102,7 +103,7 @@ class Pipeline {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace hero::dist

@@ -13,6 +13,7 @@
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/config.h>
+#include <hero/dist/owned.h>
 #include <hero/dist/policy.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/module.h>
@@ -119,7 +120,7 @@ class Trainer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace hero::dist

@@ -14,6 +14,12 @@ void check_positive(const char* curve, const char* field, int64_t value) {
   check(value > 0, curve, ": ", field, " must be positive: ", value);
 }
 
+void check_curves(const char* what, const std::vector<Curve>& curves) {
+  for (size_t i = 0; i < curves.size(); ++i) {
+    check(static_cast<bool>(curves[i]), what, ": there is no curve at ", i, " of ", curves.size());
+  }
+}
+
 double cosine_between(double from, double to, double part) {
   return to + (from - to) * (1.0 + std::cos(std::numbers::pi * part)) / 2.0;
 }
@@ -159,12 +165,14 @@ double SequentialLR::operator()(double base, int64_t t) const {
         " curves need one milestone between each two, not ", milestones.size());
   check(std::is_sorted(milestones.begin(), milestones.end()),
         "sequential_lr: milestones must not descend");
+  check_curves("sequential_lr", curves);
   const auto next = std::upper_bound(milestones.begin(), milestones.end(), t);
   const auto which = static_cast<size_t>(next - milestones.begin());
   return curves[which](base, which == 0 ? t : t - milestones[which - 1]);
 }
 
 double ChainedScheduler::operator()(double base, int64_t t) const {
+  check_curves("chained_scheduler", curves);
   for (const Curve& curve : curves) base = curve(base, t);
   return base;
 }

@@ -23,6 +23,8 @@ Schedule::Schedule(Optimizer& optimizer, Curve curve, std::string option)
 
 // A group that was added later begins with the value that it has.
 std::vector<double> Schedule::bases() const {
+  check(static_cast<bool>(curve_),
+        "schedule: it was moved from; use the one that it was moved into");
   std::vector<double> all = base_;
   for (auto group = static_cast<int>(all.size()); group < optimizer_.groups(); ++group) {
     all.push_back(optimizer_.option(option_, group));
@@ -40,7 +42,12 @@ void Schedule::apply() {
 
 void Schedule::step() {
   ++steps_;
-  apply();
+  try {
+    apply();
+  } catch (...) {
+    --steps_;
+    throw;
+  }
 }
 
 StateDict Schedule::state_dict() const {

@@ -94,7 +94,12 @@ void Checkpointer::hold_lock(nn::FolderLock::Unwritable unwritable) {
   });
 }
 
+void Checkpointer::check_not_moved() const {
+  check(!root_.empty(), "checkpoint: it was moved from; use the one that it was moved into");
+}
+
 Tracked& Checkpointer::add(const std::string& name) {
+  check_not_moved();
   checkpoints::check_name(name);
   const bool taken = std::any_of(tracked_.begin(), tracked_.end(),
                                  [&](const auto& other) { return other->name == name; });
@@ -139,6 +144,7 @@ void Checkpointer::track(const std::string& name, nn::data::DataLoader& loader) 
 void Checkpointer::track(const std::string& name, RankStates& own) { add(name).own = &own; }
 
 void Checkpointer::encode(const std::string& name, const core::Encoding& encoding) {
+  check_not_moved();
   encoding.check_codecs("checkpoint");
   const auto found = std::find_if(tracked_.begin(), tracked_.end(), [&](const auto& t) {
     return t->name == name && (t->module != nullptr || t->optimizer != nullptr);
@@ -157,6 +163,7 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
 }
 
 std::vector<int64_t> Checkpointer::steps() const {
+  check_not_moved();
   const PhaseScope loading(Phase::checkpoint);
   // What is being renamed could be taken for what a killed process left.
   if (background_) background_->finish();
@@ -164,6 +171,7 @@ std::vector<int64_t> Checkpointer::steps() const {
 }
 
 std::string Checkpointer::folder(int64_t step) const {
+  check_not_moved();
   return root_ + "/" + checkpoints::folder_name(step);
 }
 
@@ -186,6 +194,7 @@ void Checkpointer::check_same_folder() const {
 }
 
 void Checkpointer::save(int64_t step, const nn::SaveOptions& options) {
+  check_not_moved();
   const PhaseScope saving(Phase::checkpoint);
   wait();
   check_same(step, options);
@@ -226,6 +235,7 @@ void Checkpointer::write(int64_t step, const std::string& folder) {
 }
 
 void Checkpointer::wait() {
+  check_not_moved();
   const std::shared_ptr<BackgroundSave> ended = std::exchange(background_, nullptr);
   if (!ended) return;
   const PhaseScope saving(Phase::checkpoint);
@@ -256,6 +266,7 @@ std::string Checkpointer::damage(int64_t step) const {
 }
 
 std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
+  check_not_moved();
   const PhaseScope loading(Phase::checkpoint);
   wait();
   same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
@@ -277,6 +288,7 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
 }
 
 void Checkpointer::load(int64_t step) {
+  check_not_moved();
   const PhaseScope loading(Phase::checkpoint);
   wait();
   same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step),

@@ -205,6 +205,7 @@ int run_attempts(int& argc, char** argv, const RankProgram& body, const LaunchOp
   CommandLine options;
   EngineKind engine = EngineKind::local;
   try {
+    check(static_cast<bool>(body), "launch: there is no function for the ranks to run");
     options = parse(argc, argv);
     if (supervised) options.ranks.reset();  // there are as many as mpirun was told to start
     engine = engine_for(options, started);

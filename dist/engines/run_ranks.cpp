@@ -118,6 +118,7 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
                     const Stuck& stuck) {
   check(ranks >= 1 && ranks <= kMaxRanks, "run_ranks: not from 1 to ", kMaxRanks,
         " ranks: ", ranks);
+  check(static_cast<bool>(program), "run_ranks: there is no function for the ranks to run");
   require_engine(options.engine);
   check(options.engine == EngineKind::local || options.engine == EngineKind::nccl,
         "run_ranks: threads have the engine local or nccl, not ", name(options.engine));

@@ -83,7 +83,7 @@ struct Pipeline::State {
 };
 
 Pipeline::Pipeline(nn::Chain& chain, const Communicator& comm, const PipelineOptions& options)
-    : state_(std::make_unique<State>(chain, comm, options)) {
+    : state_("pipeline", std::make_unique<State>(chain, comm, options)) {
   same_on_all(comm, "pipeline: ranks make different ones",
               text_of(chain, options, state_->parts.begins));
   state_->values = stage_values(chain, state_->parts.begins, comm.size());

@@ -296,12 +296,13 @@ void Trainer::State::print() {
 
 Trainer::Trainer(nn::Module& model, const Communicator& world, const Config& config,
                  const TrainerOptions& options)
-    : state_(std::make_unique<State>(model, world, config, options)) {}
+    : state_("trainer", std::make_unique<State>(model, world, config, options)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 Tensor Trainer::forward(const std::function<Tensor()>& run) {
+  check(static_cast<bool>(run), "trainer: forward takes a function that computes the output");
   check(!state_->pipe, "trainer: a pipeline has no forward of its own; call train_batch()");
   if (state_->report) state_->report->begin();
   const Watch watch(state_->forward_ms);

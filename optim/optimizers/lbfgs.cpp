@@ -101,6 +101,7 @@ void LBFGS::follow() const {
 // of the loss with the other sign, which the rest of the step minimises. Under DDP gradients
 // are those of the mean of all ranks' losses: by another loss the ranks would choose other lengths.
 double LBFGS::evaluate(const std::function<Tensor()>& closure, Array& gradient) const {
+  check(static_cast<bool>(closure), "lbfgs: step takes a function that computes the loss");
   const std::vector<Tensor> params = parameters();
   double loss = 0.0;
   {

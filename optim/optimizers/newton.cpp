@@ -86,6 +86,7 @@ Newton::Newton(const std::vector<Tensor>& params, const NewtonOptions& options)
 }
 
 Newton::Seen Newton::step(const std::function<Tensor()>& loss) {
+  check(static_cast<bool>(loss), "newton: step takes a function that computes the loss");
   check_whole("newton", params_);
   check_no_leaf_hooks(params_);
   Seen seen;

@@ -16,6 +16,7 @@ namespace {
 // simulate_ranks(), and what the ranks do goes to `recorder` where there is one.
 void simulate(const char* what, int size, const RankProgram& program, const std::vector<int>& ranks,
               Recorder* recorder) {
+  check(static_cast<bool>(program), what, ": there is no function for the ranks to run");
   check(size >= 1, what, ": not a positive number of ranks: ", size);
   std::vector<int> chosen;
   for (int rank = 0; rank < size && ranks.empty(); ++rank) chosen.push_back(rank);
