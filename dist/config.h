@@ -25,7 +25,8 @@ struct Config {
   /// "SGD", "Lamb", "Lion", "Adagrad" and "RMSprop", or, with stage 0, "OneBitAdam", "OneBitLamb"
   /// and "ZeroOneAdam", with the names of optim::Optimizer::option(). "Adam" decouples the weight
   /// decay, as DeepSpeed's does; with adam_w_mode false the type in the file is read as "AdamL2".
-  /// The decay is 0 unless given.
+  /// What is not given is DeepSpeed's: a decay of 0, a rate of 1e-3 for "Lion", and 1e-8 as eps of
+  /// "Lamb" and "OneBitLamb".
   struct Method {
     std::string type = {};                       ///< which one
     std::map<std::string, double> options = {};  ///< its numbers by name
@@ -73,6 +74,9 @@ struct Config {
     bool quantized_gradients = false;  ///< stage 3: reduce gradients in int4
     int secondary_of = 0;  ///< stage 3: hosts of so many ranks, in which backward gathers; 0: none
     bool offload_parameters = false;  ///< stage 3: parameters in host memory, see Offload
+    /// Stages 0 to 2: trainable parameters may lack a gradient, as in DDPOptions; the file's
+    /// "ignore_unused_parameters". False: they are an Error.
+    bool find_unused_parameters = false;
     /// "nvme": the folder in which each rank makes a file for its optimizer's states (optim::Paged;
     /// the parameters that it steps are in host memory); empty: they are in no file.
     std::string states_folder = {};

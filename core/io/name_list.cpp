@@ -3,10 +3,18 @@
 
 namespace hero::core {
 
+std::string cut_text(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  size_t end = most;
+  // bytes 10xxxxxx go on with a character that began before them, of at most four bytes
+  while (end > most - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
 void NameList::add(std::string_view name) {
   if (++count_ > kShown) return;
-  if (count_ > 1) shown_ += ", ";
-  shown_ += name;
+  if (count_ > 1) shown_ += separator_;
+  shown_ += cut_text(name, longest_);
 }
 
 std::string NameList::text() const {

@@ -207,7 +207,8 @@ void UnitSchedule::end_backward() {
   reset(true);
   check(missing.empty(),
         "backward: parameters without a gradient, which the other ranks wait for: ", missing,
-        "; use them in forward, freeze them, or set find_unused_parameters");
+        "; use them in forward, freeze them, or set find_unused_parameters (in a file "
+        "\"ignore_unused_parameters\": true)");
 }
 
 void UnitSchedule::average_owed() {

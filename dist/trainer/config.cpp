@@ -11,15 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-void read_precision(JSONSection& root, Config& config) {
-  JSONSection fp16 = root.section("fp16");
-  JSONSection bf16 = root.section("bf16");
-  const bool half = fp16.flag("enabled", false), brain = bf16.flag("enabled", false);
-  if (half && brain) root.problem("bf16", "and fp16 are both enabled");
-  if (half) config.compute = kFloat16;
-  if (brain) config.compute = kBFloat16;
-  Config::LossScale& scale = config.loss_scale;
-  const Config::LossScale first = scale;
+void read_scale(JSONSection& fp16, Config::LossScale& scale) {
   scale.fixed = fp16.number("loss_scale", scale.fixed);
   scale.initial_power = fp16.integer("initial_scale_power", scale.initial_power);
   scale.window = fp16.integer("loss_scale_window", scale.window, 1);
@@ -27,30 +19,46 @@ void read_precision(JSONSection& root, Config& config) {
   scale.consecutive = fp16.flag("consecutive_hysteresis", scale.consecutive);
   scale.least = fp16.number("min_loss_scale", scale.least, 1.0);
   if (scale.initial_power > 100) fp16.problem("initial_scale_power", "is more than 100");
-  if (!half) scale = first;  // what is switched off has no options
-  fp16.only("auto_cast", false, "cast inputs that are not whole numbers: x.to(kFloat16)");
-  fp16.only("fp16_master_weights_and_grads", false, "the masters are float32");
-  bf16.only("immediate_grad_update", true, "gradients are added up in the parameters' dtype");
-  fp16.finish();
-  bf16.finish();
+  fp16.only("auto_cast", {false}, "cast inputs that are not whole numbers in the program");
+  fp16.only("fp16_master_weights_and_grads", {false}, "the masters are float32");
 }
 
-void read_checkpointing(JSONSection& root) {
-  JSONSection section = root.section("activation_checkpointing");
-  const char* model = "the model says what is computed again: checkpoint() in its forward";
-  section.only("partition_activations", false, "\"tensor\" has no copies to partition");
-  section.only("cpu_checkpointing", false, "the model says what is offloaded: offload()");
-  section.only("contiguous_memory_optimization", false, "storages are taken from a pool");
-  section.only("synchronize_checkpoint_boundary", false, "nothing waits there");
-  section.only("profile", false, "see wall_clock_breakdown");
-  section.only("number_checkpoints", nullptr, model);
-  section.finish();
+bool read_bf16(JSONSection bf16) {
+  const bool enabled = bf16.flag("enabled", false);
+  bf16.any_flag({"immediate_grad_update"});  // gradients are added up where they are made
+  if (enabled) {
+    bf16.only("check_grad_overflow", {false}, "\"fp16\" looks at gradients before a step");
+    bf16.only("bf16_master_weights_and_grads", {false}, "the masters are float32");
+    bf16.only("bf16_optimizer_states", {false}, "the optimizer's states are float32");
+  } else {
+    bf16.any({"check_grad_overflow", "bf16_master_weights_and_grads", "bf16_optimizer_states"});
+  }
+  bf16.finish();
+  return enabled;
+}
+
+void read_precision(JSONSection& root, Config& config) {
+  JSONSection fp16 = root.section("fp16");
+  const bool half = fp16.flag("enabled", false);
+  if (half) {
+    read_scale(fp16, config.loss_scale);
+  } else {  // what is switched off has no options
+    fp16.any({"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+              "consecutive_hysteresis", "min_loss_scale", "auto_cast",
+              "fp16_master_weights_and_grads"});
+  }
+  fp16.finish();
+  bool brain = read_bf16(root.section("bf16"));
+  brain = read_bf16(root.section("bfloat16")) || brain;  // DeepSpeed's older name
+  if (half && brain) root.problem("bf16", "and fp16 are both enabled");
+  if (half) config.compute = kFloat16;
+  if (brain) config.compute = kBFloat16;
 }
 
 // Keys that DeepSpeed does not have.
 void read_own(JSONSection& root, Config& config) {
-  config.tensor = static_cast<int>(root.integer("tensor", 1, 1));
-  config.pipe = static_cast<int>(root.integer("pipe", 1, 1));
+  config.tensor = root.count("tensor", 1);
+  config.pipe = root.count("pipe", 1);
   const std::string schedule = root.text("schedule", config.schedule);
   try {
     config.schedule = Schedule::named(schedule).name();
@@ -65,39 +73,6 @@ void read_own(JSONSection& root, Config& config) {
   config.report = root.text("report", "");
 }
 
-void refuse_rest(JSONSection& root) {
-  root.only("prescale_gradients", false, "sums of halves are made in float32 and cannot overflow");
-  root.only("gradient_predivide_factor", 1.0, "sums are divided once, by the number of ranks");
-  root.only("communication_data_type", nullptr, "gradients travel in their own dtype");
-  root.only("sparse_gradients", false, "gradients are dense");
-  root.only("disable_allgather", false, "parameters are gathered in one call");
-  root.only("dump_state", false, "Config::text() is the state");
-  root.any("zero_allow_untested_optimizer");  // every optimizer that there is was tested
-  root.any("zero_force_ds_cpu_optimizer");    // the cpu steps what lies there, with the same bits
-  const char* monitor = "nn::MetricsWriter writes them";
-  for (const char* key : {"tensorboard", "wandb", "csv_monitor", "comet"}) root.off(key, monitor);
-  root.off("flops_profiler", "hero::Profiler counts them");
-  root.off("comms_logger", "world.traffic() counts every call");
-  root.off("autotuning", "hero-plan chooses before a run");
-  root.off("elasticity", "checkpoints go on with any number of ranks");
-  root.off("amp", "write fp16 or bf16");
-  root.off("compression_training", "Hero does not compress models");
-  root.off("quantize_training", "Hero does not compress models");
-  root.off("data_efficiency", "the program's loader chooses samples");
-  root.off("curriculum_learning", "the program's loader chooses samples");
-  root.off("progressive_layer_drop", "the model's forward is the program's");
-  root.off("sparse_attention", "the model's forward is the program's");
-  root.off("eigenvalue", "Hero does not compress models");
-  root.off("hybrid_engine", "model.generate() is there in training, too");
-  root.off("tensor_parallel", "write \"tensor\": RANKS");
-  root.off("pipeline", "write \"pipe\": STAGES");
-  root.refuse("aio", "the file's threads and blocks are core::SwapOptions'");
-  root.refuse("checkpoint", "dist::Checkpointer writes its own form");
-  root.refuse("data_types", "gradients are added up in the parameters' dtype");
-  root.refuse("memory_breakdown", "current_ledger() has it by tag");
-  root.only("context", 1, "write dist::context_parallel() in the program");
-}
-
 json write_zero(const Config::Zero& zero) {
   json section = {{"stage", zero.stage}};
   if (zero.bucket_elements != 0) section["reduce_bucket_size"] = zero.bucket_elements;
@@ -108,6 +83,7 @@ json write_zero(const Config::Zero& zero) {
   if (zero.secondary_of != 0) section["zero_hpz_partition_size"] = zero.secondary_of;
   if (zero.reduce_each) section["reduce_each"] = true;
   if (zero.replicas_of != 0) section["mics_shard_size"] = zero.replicas_of;
+  if (zero.find_unused_parameters) section["ignore_unused_parameters"] = true;
   const auto place = [&](const char* key, bool on_host, const std::string& folder) {
     if (!folder.empty()) {
       section[key] = {{"device", "nvme"}, {"nvme_path", folder}};
@@ -175,10 +151,12 @@ Config Config::parse(const std::string& text, const std::string& label) {
   config.steps_per_print = root.integer("steps_per_print", 0);
   config.wall_clock_breakdown = root.flag("wall_clock_breakdown", false);
   if (config.wall_clock_breakdown && config.steps_per_print == 0) {
-    root.problem("wall_clock_breakdown", "is printed with steps_per_print, which is missing");
+    if (root.has("steps_per_print")) {
+      root.problem("wall_clock_breakdown", "is printed with \"steps_per_print\", which is 0");
+    }
+    config.steps_per_print = 10;  // DeepSpeed's
   }
-  read_checkpointing(root);
-  refuse_rest(root);
+  read_features(root, config);
   root.finish();
   problems.raise();
   return config;

@@ -1,8 +1,10 @@
 // How keys are found again in the text, and reported.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
 #include <hero/dist/trainer/json_keys.h>
 
@@ -27,7 +29,8 @@ size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string nearest(const std::string& key, const std::vector<std::string>& known) {
+std::string nearest(std::string key, const std::vector<std::string>& known) {
+  key.resize(std::min<size_t>(key.size(), 100));  // no name is so long
   const auto at = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return distance(key, a) < distance(key, b);
   });
@@ -73,13 +76,13 @@ JSONProblems::JSONProblems(std::string name, std::string_view text) : label(std:
 void JSONProblems::add(const std::string& path, const std::string& what) {
   const auto line = lines.find(path);
   found.push_back((line == lines.end() ? "" : "line " + std::to_string(line->second) + ": ") +
-                  path + " " + what);
+                  core::cut_text(path) + " " + what);
 }
 
 void JSONProblems::raise() const {
-  std::string all;
-  for (const std::string& each : found) all += (all.empty() ? "" : "; ") + each;
-  check(found.empty(), "config: ", label, ": ", all);
+  core::NameList all("; ", 1000);
+  for (const std::string& each : found) all.add(each);
+  check(found.empty(), "config: ", label, ": ", all.text());
 }
 
 JSONSection::JSONSection(JSONProblems& problems, const json* object, std::string path)
@@ -109,18 +112,23 @@ double JSONSection::number(const std::string& key, double fallback, double least
   return fallback;
 }
 
-int64_t JSONSection::integer(const std::string& key, int64_t fallback, int64_t least) {
+int64_t JSONSection::integer(const std::string& key, int64_t fallback, int64_t least,
+                             int64_t most) {
   const json* value = take(key);
   if (value == nullptr) return fallback;
   const double number = value->is_number() ? value->get<double>() : -1.0;
-  constexpr double kMost = 9007199254740992.0;  // 2^53: doubles are whole numbers up to there
-  if (value->is_number() && number == std::floor(number) && number <= kMost &&
-      number >= static_cast<double>(least)) {
-    return static_cast<int64_t>(number);
+  if (value->is_number() && number == std::floor(number) && number >= static_cast<double>(least)) {
+    if (number <= static_cast<double>(most)) return static_cast<int64_t>(number);
+    problem(key, "is " + core::shown(*value) + ", more than " + std::to_string(most));
+    return fallback;
   }
   problem(key, "is " + core::shown(*value) + ", not a whole number from " + std::to_string(least) +
                    " on");
   return fallback;
+}
+
+int JSONSection::count(const std::string& key, int fallback) {
+  return static_cast<int>(integer(key, fallback, 1, std::numeric_limits<int>::max()));
 }
 
 bool JSONSection::flag(const std::string& key, bool fallback) {
@@ -164,20 +172,47 @@ bool JSONSection::pair(const std::string& key, double& first, double& second) {
 }
 
 JSONSection JSONSection::section(const std::string& key) {
-  return JSONSection(*problems_, take(key), at(key));
+  const json* value = take(key);
+  const bool is_off = value != nullptr && (value->is_null() || *value == json(false));
+  return JSONSection(*problems_, is_off ? nullptr : value, at(key));
 }
 
-void JSONSection::only(const std::string& key, const json& value, const std::string& why) {
+void JSONSection::only(const std::string& key, const std::vector<json>& values,
+                       const std::string& why) {
   const json* got = take(key);
-  if (got == nullptr || *got == value) return;
-  problem(key, "is " + core::shown(*got) + ", only " + core::shown(value) + " is possible: " + why);
+  if (got == nullptr || std::find(values.begin(), values.end(), *got) != values.end()) return;
+  std::string list;
+  for (const json& value : values) list += (list.empty() ? "" : " or ") + core::shown(value);
+  problem(key, "is " + core::shown(*got) + ", only " + list + " is possible: " + why);
 }
 
-void JSONSection::off(const std::string& key, const std::string& why) {
+void JSONSection::any(std::initializer_list<const char*> keys) {
+  for (const char* key : keys) take(key);
+}
+
+void JSONSection::any_flag(std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (has(key) && object_->at(key).is_null()) {
+      take(key);
+    } else {
+      flag(key, false);
+    }
+  }
+}
+
+void JSONSection::off(const std::string& key, const std::string& why,
+                      std::initializer_list<std::string_view> known) {
   const json* got = take(key);
   if (got == nullptr || got->is_null() || *got == json(false)) return;
-  if (got->is_object() && got->contains("enabled") && got->at("enabled") == json(false)) return;
-  problem(key, "is refused: " + why);
+  if (!got->is_object()) return problem(key, "is refused: " + why);
+  if (got->contains("enabled")) {
+    if (got->at("enabled") != json(false)) problem(key, "is refused: " + why);
+    return;
+  }
+  JSONSection inner(*problems_, got, at(key));
+  inner.taken_ = {"enabled"};
+  inner.taken_.insert(inner.taken_.end(), known.begin(), known.end());
+  inner.finish();
 }
 
 void JSONSection::refuse(const std::string& key, const std::string& why) {

@@ -24,6 +24,9 @@ struct JSONProblems {
   void raise() const;
 };
 
+/// 2^53: doubles are whole numbers up to there.
+inline constexpr int64_t kMostInteger = int64_t{1} << 53;
+
 /// One object of the document. Each reader takes a key, absent or not; finish() reports those that
 /// nobody took. A wrong value is noted and the fallback returned.
 class JSONSection {
@@ -31,23 +34,36 @@ class JSONSection {
   JSONSection(JSONProblems& problems, const nlohmann::json* object, std::string path);
 
   bool present() const { return object_ != nullptr; }
+  bool empty() const { return object_ == nullptr || object_->empty(); }
   bool has(const std::string& key) const;
   double number(const std::string& key, double fallback, double least = 0.0);
-  int64_t integer(const std::string& key, int64_t fallback, int64_t least = 0);
+  int64_t integer(const std::string& key, int64_t fallback, int64_t least = 0,
+                  int64_t most = kMostInteger);
+  /// A count of ranks or stages, from 1 on.
+  int count(const std::string& key, int fallback);
   bool flag(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback,
                    std::initializer_list<std::string_view> choices = {});
   /// Two numbers in brackets.
   bool pair(const std::string& key, double& first, double& second);
+  /// The object of that name; nothing where it is null or false, as what is switched off.
   JSONSection section(const std::string& key);
   const nlohmann::json* take(const std::string& key);
 
-  /// The key may be there with this value alone, which is what Hero does anyway.
-  void only(const std::string& key, const nlohmann::json& value, const std::string& why);
+  /// The key may be there with one of these values, which are what Hero does anyway, or what
+  /// DeepSpeed takes where the key is left out.
+  void only(const std::string& key, const std::vector<nlohmann::json>& values,
+            const std::string& why);
   /// The key may have any value, since none can make a difference.
   void any(const std::string& key) { take(key); }
-  /// A section that may be there if it is switched off.
-  void off(const std::string& key, const std::string& why);
+  void any(std::initializer_list<const char*> keys);
+  /// True or false, or null for neither, of which none can make a difference.
+  void any_flag(std::initializer_list<const char*> keys);
+  /// A section with "enabled", false if it is left out as in DeepSpeed, that may be there if it is
+  /// switched off. Where it does not say so itself, its other keys are among `known`, so that no
+  /// misspelt "enabled" switches it off.
+  void off(const std::string& key, const std::string& why,
+           std::initializer_list<std::string_view> known);
   void refuse(const std::string& key, const std::string& why);
   void problem(const std::string& key, const std::string& what) { problems_->add(at(key), what); }
   void finish();

@@ -46,6 +46,7 @@ std::unique_ptr<optim::Optimizer> made_optimizer(core::SwapFile* file, const Par
   return std::make_unique<O>(leaves, options...);
 }
 
+// With DeepSpeed's values where they are not those of the optimizer's options.
 std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves,
                                                core::SwapFile* file, const DataParallel& rung) {
   if (type == "Adam" || type == "AdamW") {
@@ -53,12 +54,17 @@ std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Pa
   }
   if (type == "AdamL2") return made_optimizer<optim::Adam>(file, leaves);
   if (type == "SGD") return made_optimizer<optim::SGD>(file, leaves);
-  if (type == "Lamb") return made_optimizer<optim::LAMB>(file, leaves);
-  if (type == "Lion") return made_optimizer<optim::Lion>(file, leaves);
+  if (type == "Lamb") {
+    return made_optimizer<optim::LAMB>(file, leaves, optim::LAMBOptions{.eps = 1e-8});
+  }
+  if (type == "Lion") {
+    return made_optimizer<optim::Lion>(file, leaves, optim::LionOptions{.lr = 1e-3});
+  }
   if (type == "Adagrad") return made_optimizer<optim::Adagrad>(file, leaves);
   if (type == "RMSprop") return made_optimizer<optim::RMSprop>(file, leaves);
   if (type == "OneBitAdam") return std::make_unique<OneBitAdam>(rung, leaves);
-  if (type == "OneBitLamb") return std::make_unique<OneBitLAMB>(rung, leaves);
+  if (type == "OneBitLamb")
+    return std::make_unique<OneBitLAMB>(rung, leaves, OneBitLAMBOptions{.eps = 1e-8});
   if (type == "ZeroOneAdam") return std::make_unique<ZeroOneAdam>(rung, leaves);
   fail("trainer: optimizer '", type,
        "'; there are Adam, AdamW, SGD, Lamb, Lion, Adagrad, RMSprop, OneBitAdam, OneBitLamb and "

@@ -1,4 +1,5 @@
 // Optimizers and schedules by DeepSpeed's names.
+#include <algorithm>
 #include <vector>
 
 #include <hero/core/json/reader.h>
@@ -6,6 +7,8 @@
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {
+
+using nlohmann::json;
 
 namespace {
 
@@ -56,6 +59,25 @@ std::string listed(const std::vector<const char*>& names) {
   return text;
 }
 
+// The type of a section as it is spelt in `types`, whichever letters are capitals, as in DeepSpeed;
+// "" where it is missing or none of them.
+std::string read_type(JSONSection& section, const Names& types) {
+  const auto lower = [](std::string text) {
+    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return text;
+  };
+  const json* value = section.take("type");
+  if (value != nullptr && value->is_string()) {
+    const std::string given = lower(value->get<std::string>());
+    for (const char* type : types) {
+      if (given == lower(type)) return type;
+    }
+  }
+  section.problem("type", (value == nullptr ? "is missing" : "is " + core::shown(*value)) +
+                              "; there are " + listed(types));
+  return "";
+}
+
 void read_numbers(JSONSection& section, const Names& names, Numbers& into) {
   for (const char* name : names) {
     if (section.has(name))
@@ -76,9 +98,35 @@ void read_counts(JSONSection& section, const Names& names, Numbers& into) {
 void read_bits(JSONSection& params) {
   params.any("cuda_aware");         // the engine of the ranks knows
   params.any("comm_backend_name");  // ranks have one engine for everything
-  params.only("amsgrad", false, "v stays after the freeze");
-  params.only("eps_inside_sqrt", false, "eps is added to the root");
-  params.only("max_grad_norm", 0.0, "write gradient_clipping");
+  params.only("amsgrad", {false}, "v stays after the freeze");
+  params.only("eps_inside_sqrt", {false}, "eps is added to the root");
+}
+
+// What PyTorch's and DeepSpeed's optimizers have beside numbers.
+void read_implementation(JSONSection& params, const Config::Method& method) {
+  params.any_flag({"fused", "foreach", "capturable", "differentiable", "set_grad_none"});
+  params.only("maximize", {false}, "write the negative loss in the program");
+  params.only("max_grad_norm", {0.0}, "write \"gradient_clipping\" at the top of the file");
+  if (method.type == "Lamb") {
+    params.only("eps_inside_sqrt", {false}, "eps is added to the root");
+    params.only("amsgrad", {false}, "Lamb has no maximum of v");
+    const char* why = "Lamb's quotient |p| / |d| has no limits; OneBitLamb's has, with stage 0";
+    params.only("max_coeff", {10.0}, why);
+    params.only("min_coeff", {0.01}, why);
+  }
+  if (method.type == "Adagrad") params.only("amsgrad", {false}, "Adagrad has no maximum of v");
+  params.only("fp32_optimizer_states", {true}, "states are float32");
+}
+
+// The implementation of PyTorch has its own decay.
+void read_adam(JSONSection& params, Config::Method& method) {
+  const bool is_torch = params.flag("torch_adam", false);
+  const bool decouples = params.flag("adam_w_mode", true) || method.type == "AdamW";
+  if (!decouples) {
+    method.type = "AdamL2";
+  } else if (is_torch && !method.options.contains("weight_decay")) {
+    method.options["weight_decay"] = 0.01;
+  }
 }
 
 void read_warmup_type(JSONSection& params, Numbers& into) {
@@ -92,45 +140,31 @@ void require(JSONSection& section, const Names& names, const Numbers& have) {
   }
 }
 
-// False for a type that is not known.
-bool read_curve(const std::string& type, JSONSection& params, Numbers& into) {
-  const Names ends = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps"};
-  if (type == "WarmupLR" || type == "WarmupDecayLR") {
-    read_numbers(params, ends, into);
-    read_warmup_type(params, into);
-    if (type == "WarmupLR") return true;
-    read_numbers(params, {"total_num_steps"}, into);
-    require(params, {"total_num_steps"}, into);
-    return true;
-  }
+void read_curve(const std::string& type, JSONSection& params, Numbers& into) {
   if (type == "WarmupCosineLR") {
-    read_numbers(
-        params, {"total_num_steps", "warmup_min_ratio", "warmup_num_steps", "cos_min_ratio"}, into);
-    read_warmup_type(params, into);
-    require(params, {"total_num_steps"}, into);
-    return true;
+    read_numbers(params, {"warmup_min_ratio", "warmup_num_steps", "cos_min_ratio"}, into);
+  } else {
+    read_numbers(params, {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps"}, into);
   }
-  return false;
+  read_warmup_type(params, into);
+  if (type == "WarmupLR") return;
+  read_numbers(params, {"total_num_steps"}, into);
+  require(params, {"total_num_steps"}, into);
 }
 
 }  // namespace
 
 Config::Method read_optimizer(JSONSection section) {
   Config::Method method;
-  if (!section.present()) return method;
-  method.type = section.text("type", "");
-  section.only("legacy_fusion", false, "there is one implementation of each optimizer");
-  JSONSection params = section.section("params");
-  const Known* known = nullptr;
+  if (!section.present() || section.empty()) return method;
   Names types;
-  for (const Known& each : optimizers()) {
-    types.push_back(each.type);
-    if (method.type == each.type) known = &each;
-  }
-  if (known == nullptr) {
-    section.problem("type", "is '" + method.type + "'; there are " + listed(types));
-    return method;
-  }
+  for (const Known& each : optimizers()) types.push_back(each.type);
+  method.type = read_type(section, types);
+  if (method.type.empty()) return method;
+  const auto known = std::find_if(optimizers().begin(), optimizers().end(),
+                                  [&](const Known& each) { return method.type == each.type; });
+  section.any_flag({"legacy_fusion"});  // there is one implementation of each optimizer
+  JSONSection params = section.section("params");
   read_numbers(params, known->numbers, method.options);
   read_counts(params, known->counts, method.options);
   if (!known->counts.empty()) read_bits(params);
@@ -143,12 +177,10 @@ Config::Method read_optimizer(JSONSection section) {
     method.options["beta2"] = second;
   }
   if (known->betas && method.type != "Lion") {
-    params.only("bias_correction", true, "Hero's always corrects");
+    params.only("bias_correction", {true}, "Hero's always corrects");
   }
-  if (method.type == "Adam") {
-    params.any("torch_adam");  // which implementation; here is one
-    if (!params.flag("adam_w_mode", true)) method.type = "AdamL2";
-  }
+  read_implementation(params, method);
+  if (method.type == "Adam" || method.type == "AdamW") read_adam(params, method);
   params.finish();
   section.finish();
   return method;
@@ -156,14 +188,12 @@ Config::Method read_optimizer(JSONSection section) {
 
 Config::Method read_scheduler(JSONSection section) {
   Config::Method method;
-  if (!section.present()) return method;
-  method.type = section.text("type", "");
+  if (!section.present() || section.empty()) return method;
+  method.type = read_type(section, {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"});
+  if (method.type.empty()) return method;
   JSONSection params = section.section("params");
-  if (!read_curve(method.type, params, method.options)) {
-    section.problem(
-        "type", "is '" + method.type + "'; there are WarmupLR, WarmupDecayLR and WarmupCosineLR");
-    return method;
-  }
+  read_curve(method.type, params, method.options);
+  params.only("last_batch_iteration", {-1}, "checkpoints hold where the schedule is");
   params.finish();
   section.finish();
   return method;

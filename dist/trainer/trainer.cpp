@@ -82,12 +82,16 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
                            .disk = shards.get(),
                            .own_disk = shards};
   const int64_t bucket = 4 * zero.bucket_elements;
-  if (zero.stage == 0) return DDP(model, mesh["data"], {.order = config.order});
+  if (zero.stage == 0) {
+    return DDP(model, mesh["data"],
+               {.find_unused_parameters = zero.find_unused_parameters, .order = config.order});
+  }
   const Quantize quantize = quantize_of(zero);
   if (zero.replicas_of == 0 && (zero.stage < 3 || !options.unit)) {
     ZeROOptions rung = {.stage = zero.stage,
                         .reshard_after_forward = zero.reshard,
                         .prefetch = zero.prefetch,
+                        .find_unused_parameters = zero.find_unused_parameters,
                         .order = config.order,
                         .offload = offload,
                         .quantize = quantize};

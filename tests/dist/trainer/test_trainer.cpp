@@ -253,4 +253,49 @@ TEST_CASE("trainer: misuse is one line") {
   });
 }
 
+// Two layers of which the forward of a rank uses one.
+struct TwoLayers : nn::Module {
+  nn::Linear& first = add<nn::Linear>("first", 3, 1);
+  nn::Linear& second = add<nn::Linear>("second", 3, 1);
+  bool is_first = true;
+  Tensor forward(const Tensor& x) override { return is_first ? first(x) : second(x); }
+};
+
+TEST_CASE(
+    "trainer: ignore_unused_parameters lets parameters be without a gradient at stages 0 to 2",
+    "[threads]") {
+  for (const char* stage : {"0", "1", "2"}) {
+    for (const bool ignored : {false, true}) {
+      const Config config =
+          Config::parse(std::string(R"({"optimizer": {"type": "sgd", "params": {"lr": 0.5}}, )") +
+                        R"("zero_optimization": {"stage": )" + stage +
+                        ", \"ignore_unused_parameters\": " + (ignored ? "true" : "false") + "}}");
+      const auto train = [&] {
+        run_ranks(2, [&](Communicator& world) {
+          TwoLayers model;
+          model.is_first = world.rank() == 0;
+          for (const Tensor& leaf : model.parameters()) nn::init::constant_(leaf, 1.0);
+          Trainer trainer(model, world, config);
+          const Tensor loss = trainer.forward([&] { return sum(model(ones({1, 3}))); });
+          trainer.backward(loss);
+          trainer.step();
+          const nn::StateDict state = trainer.full_state_dict();
+          // the mean of a gradient of 1 and of none, times the rate
+          for (const auto& [name, value] : state) {
+            if (world.rank() == 0 && name.ends_with("weight")) {
+              expect(hero::equal(Tensor(value), full({1, 3}, 0.75)), name, " is stepped");
+            }
+          }
+        });
+      };
+      if (ignored) {
+        train();
+      } else {
+        CHECK_THROWS_WITH(train(), Catch::Matchers::ContainsSubstring(
+                                       "(in a file \"ignore_unused_parameters\": true)"));
+      }
+    }
+  }
+}
+
 }  // namespace
