@@ -1,5 +1,5 @@
 #pragma once
-// NumPy's .npy files: versions 1, 2 and 3, little endian.
+// NumPy's .npy files: versions 1, 2 and 3.
 #include <cstddef>
 #include <span>
 #include <string>
@@ -9,7 +9,9 @@
 namespace hero::core {
 
 /// Reads a .npy file into a new cpu array, which is row-major even if the file is in Fortran order.
-/// Element types: bool, uint8, int32, int64, float16, float32, float64.
+/// Element types: bool, uint8, int32, int64, float16, float32, float64; int8, int16 and uint16 are
+/// read as int32, and uint32 and uint64 as int64, of which a value above 2^63 - 1 is an Error.
+/// Their bytes may lie in either order.
 Array load_npy(const std::string& path);
 
 /// Reads the same from the bytes of a file.

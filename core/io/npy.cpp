@@ -1,10 +1,14 @@
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/io/source.h>
+#include <hero/core/io/stored_numbers.h>
 #include <hero/core/npy.h>
 
 namespace hero::core {
@@ -20,8 +24,28 @@ struct Name {
 constexpr Name kNames[] = {{"b1", kBool},    {"u1", kUInt8},   {"i4", kInt32},  {"i8", kInt64},
                            {"f2", kFloat16}, {"f4", kFloat32}, {"f8", kFloat64}};
 
+// Integers of which arrays have no dtype, and the smallest one that holds their values.
+struct WideName {
+  std::string_view text;
+  DType dtype;
+  int64_t bytes;
+  bool is_signed;
+};
+constexpr WideName kWideNames[] = {{"i1", kInt32, 1, true},
+                                   {"i2", kInt32, 2, true},
+                                   {"u2", kInt32, 2, false},
+                                   {"u4", kInt64, 4, false},
+                                   {"u8", kInt64, 8, false}};
+
+// What an element is in the file, and in the array.
+struct Element {
+  DType dtype;
+  StoredNumber stored;
+  bool is_widened = false;
+};
+
 struct NpyHeader {
-  std::optional<DType> dtype;
+  std::optional<Element> element;
   std::optional<bool> fortran;
   std::optional<std::vector<int64_t>> shape;
 };
@@ -38,8 +62,8 @@ class HeaderParser {
       const std::string_view key = quoted();
       expect(':');
       if (key == "descr") {
-        require(!header.dtype, "the key 'descr' twice");
-        header.dtype = descr();
+        require(!header.element, "the key 'descr' twice");
+        header.element = descr();
       } else if (key == "fortran_order") {
         require(!header.fortran, "the key 'fortran_order' twice");
         header.fortran = truth();
@@ -56,7 +80,7 @@ class HeaderParser {
     }
     skip_space();
     require(at_ == text_.size(), "text after the closing brace");
-    require(header.dtype && header.fortran && header.shape,
+    require(header.element && header.fortran && header.shape,
             "not all of descr, fortran_order, shape");
     return header;
   }
@@ -130,20 +154,25 @@ class HeaderParser {
     return value;
   }
 
-  DType descr() {
+  Element descr() {
     skip_space();
     if (at_ < text_.size() && (text_[at_] == '[' || text_[at_] == '(')) {
       fail("load_npy: ", label_, " has a structured dtype; save one array for each field");
     }
     const std::string_view text = quoted();
-    check(text.empty() || text[0] != '>', "load_npy: ", label_, " is big-endian: dtype '", text,
-          "'; save it with .astype('<...')");
-    const bool prefixed = !text.empty() && std::string_view("<|=").find(text[0]) != text.npos;
+    const bool prefixed = !text.empty() && std::string_view("<>|=").find(text[0]) != text.npos;
+    const bool is_big_endian = prefixed && text[0] == '>';
+    const std::string_view code = text.substr(prefixed ? 1 : 0);
     for (const Name& name : kNames) {
-      if (text.substr(prefixed ? 1 : 0) == name.text) return name.dtype;
+      if (code != name.text) continue;
+      return {name.dtype, {.bytes = item_size(name.dtype), .is_big_endian = is_big_endian}};
     }
-    fail("load_npy: ", label_, " has dtype '", text,
-         "', which is none of b1, u1, i4, i8, f2, f4, f8; convert it first");
+    for (const WideName& name : kWideNames) {
+      if (code != name.text) continue;
+      return {name.dtype, {name.bytes, name.is_signed, is_big_endian}, true};
+    }
+    fail("load_npy: ", label_, " has dtype '", cut_text(text),
+         "', which is none of b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, f4, f8; convert it first");
   }
 
   std::string_view text_;
@@ -184,8 +213,8 @@ Layout read_layout(const Source& source) {
 
 // Bytes of an array of that shape. Sizes of 0 count as 1, so that no product of sizes overflows
 // anywhere later, an empty array's strides included.
-std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, DType dtype) {
-  int64_t padded = item_size(dtype);
+std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, int64_t item) {
+  int64_t padded = item;
   bool empty = false;
   for (const int64_t size : shape) {
     empty = empty || size == 0;
@@ -194,22 +223,52 @@ std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, DType dtype) 
   return empty ? 0 : padded;
 }
 
+// Integers that are widened go through a buffer, so that a file takes no second copy of itself.
+void read_widened(const Source& source, uint64_t begin, const Element& element,
+                  const Array& array) {
+  constexpr int64_t kElements = 1 << 16;
+  const StoredNumber& stored = element.stored;
+  const int64_t all = array.numel();
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(all, kElements) * stored.bytes));
+  for (int64_t done = 0; done < all; done += kElements) {
+    const int64_t count = std::min(all - done, kElements);
+    const std::span part(buffer.data(), static_cast<size_t>(count * stored.bytes));
+    source.read(begin + static_cast<uint64_t>(done * stored.bytes), part);
+    const int64_t fit = widen_integers(part, stored, element.dtype,
+                                       array.bytes() + done * item_size(element.dtype));
+    if (fit == count) continue;
+    const auto large = std::span<const std::byte>(part).subspan(static_cast<size_t>(fit * 8));
+    fail("load_npy: ", source.label(), " has ", stored_integer(large, stored), " at element ",
+         done + fit, ", more than int64 holds; convert it first");
+  }
+}
+
 Array load_array(const Source& source) {
   const Layout layout = read_layout(source);
   const std::string label = source.label();
   const std::vector<int64_t>& sizes = *layout.header.shape;
-  const DType dtype = *layout.header.dtype;
+  const Element element = *layout.header.element;
+  const DType dtype = element.dtype;
   check(sizes.size() <= kMaxDims, "load_npy: ", label, " has ", sizes.size(),
         " dimensions, more than ", kMaxDims);
-  const std::optional<int64_t> bytes = bytes_of(sizes, dtype);
-  check(bytes.has_value(), "load_npy: ", label, " has an impossible shape: ", Dims(sizes));
+  const int64_t item = element.stored.bytes;
+  const std::optional<int64_t> bytes = bytes_of(sizes, item);
+  // the array's bytes may be more than the file's
+  check(bytes.has_value() && bytes_of(sizes, item_size(dtype)).has_value(), "load_npy: ", label,
+        " has an impossible shape: ", Dims(sizes));
   const uint64_t held = source.size() - layout.data_begin;
   check(static_cast<uint64_t>(*bytes) == held, "load_npy: ", label, " holds ", held,
-        " bytes of data, shape ", Dims(sizes), " of ", dtype, " needs ", *bytes);
+        " bytes of data, shape ", Dims(sizes), " of ", item, " bytes each needs ", *bytes);
   const bool fortran = *layout.header.fortran;
   Shape shape(fortran ? std::vector<int64_t>(sizes.rbegin(), sizes.rend()) : sizes);
   Array array = Array::empty(shape, dtype);
-  if (held > 0) source.read(layout.data_begin, std::span(array.bytes(), held));
+  if (element.is_widened) {
+    read_widened(source, layout.data_begin, element, array);
+  } else if (held > 0) {
+    const std::span values(array.bytes(), held);
+    source.read(layout.data_begin, values);
+    if (element.stored.is_big_endian) reverse_numbers(values, item);
+  }
   if (dtype == kBool) {
     const auto* raw = reinterpret_cast<const unsigned char*>(held > 0 ? array.bytes() : nullptr);
     for (uint64_t i = 0; i < held; ++i) {

@@ -4,6 +4,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/stored_numbers.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/idx.h>
 
@@ -13,26 +14,27 @@ namespace {
 struct Code {
   int64_t code;
   DType dtype;
+  int64_t bytes;  // of an element in the file, fewer than in the array where it is widened
 };
-constexpr Code kCodes[] = {{0x08, kUInt8}, {0x0C, kInt32}, {0x0D, kFloat32}, {0x0E, kFloat64}};
+constexpr Code kCodes[] = {{0x08, kUInt8, 1}, {0x09, kInt32, 1},   {0x0B, kInt32, 2},
+                           {0x0C, kInt32, 4}, {0x0D, kFloat32, 4}, {0x0E, kFloat64, 8}};
 
 int64_t byte_at(std::span<const std::byte> bytes, size_t at) {
   return std::to_integer<int64_t>(bytes[at]);
 }
 
-DType dtype_of(int64_t code, const std::string& label) {
+const Code& code_of(int64_t code, const std::string& label) {
   for (const Code& known : kCodes) {
-    if (known.code == code) return known.dtype;
+    if (known.code == code) return known;
   }
   fail("load_idx: ", label, " has element type ", code,
-       ", known are 8 (uint8), 12 (int32), 13 (float32) and 14 (float64)");
+       ", known are 8 (uint8), 9 (int8), 11 (int16), 12 (int32), 13 (float32) and 14 (float64)");
 }
 
 // Copies elements between big endian and the machine's little endian.
 void copy_swapped(std::byte* to, const std::byte* from, int64_t bytes, int64_t item) {
   std::memcpy(to, from, static_cast<size_t>(bytes));
-  if (item == 1) return;
-  for (std::byte* one = to; one < to + bytes; one += item) std::reverse(one, one + item);
+  core::reverse_numbers(std::span(to, static_cast<size_t>(bytes)), item);
 }
 
 }  // namespace
@@ -43,7 +45,8 @@ Array parse_idx(std::span<const std::byte> bytes, const std::string& label) {
   check(byte_at(bytes, 0) == 0 && byte_at(bytes, 1) == 0, "load_idx: ", label,
         " is not an IDX file: it begins with ", byte_at(bytes, 0), " ", byte_at(bytes, 1),
         ", not with 0 0");
-  const DType dtype = dtype_of(byte_at(bytes, 2), label);
+  const Code& code = code_of(byte_at(bytes, 2), label);
+  const DType dtype = code.dtype;
   const int64_t ndim = byte_at(bytes, 3);
   check(ndim <= kMaxDims, "load_idx: ", label, " has ", ndim, " dimensions, more than ", kMaxDims);
   const size_t begin = 4 + 4 * static_cast<size_t>(ndim);
@@ -60,12 +63,17 @@ Array parse_idx(std::span<const std::byte> bytes, const std::string& label) {
   }
   check(fits, "load_idx: ", label, " has an impossible shape: ", Dims(sizes));
   const Shape shape(sizes);
-  needed = shape.numel() * item_size(dtype);
+  needed = shape.numel() * code.bytes;
   const auto held = static_cast<int64_t>(bytes.size() - begin);
   check(held == needed, "load_idx: ", label, " holds ", held, " bytes of data, shape ", shape,
-        " of ", dtype, " needs ", needed);
+        " of ", code.bytes, " bytes each needs ", needed);
   const Array array = Array::empty(shape, dtype);
-  if (held > 0) copy_swapped(array.bytes(), bytes.data() + begin, held, item_size(dtype));
+  if (code.bytes < item_size(dtype)) {
+    const core::StoredNumber stored = {.bytes = code.bytes, .is_big_endian = true};
+    core::widen_integers(bytes.subspan(begin), stored, dtype, array.bytes());
+  } else if (held > 0) {
+    copy_swapped(array.bytes(), bytes.data() + begin, held, item_size(dtype));
+  }
   return array;
 }
 
@@ -78,7 +86,8 @@ void save_idx(const std::string& path, const Array& array) {
   const Array values = array.to(kCpu).contiguous();
   int64_t code = -1;
   for (const Code& known : kCodes) {
-    if (known.dtype == values.dtype()) code = known.code;
+    const bool is_same = known.bytes == item_size(known.dtype);
+    if (known.dtype == values.dtype() && is_same) code = known.code;
   }
   check(code >= 0, "save_idx: the format has no ", values.dtype(),
         "; convert it to uint8, int32, float32 or float64");

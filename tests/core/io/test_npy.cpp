@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -114,7 +116,9 @@ TEST_CASE("every damage to a .npy file is a clear error", "[core][npy]") {
   says(good.substr(0, 20), "inside its header");
   says(file_of(header("<i4", "(2, 2)"), kFour, '\4'), "version 4.0");
   says(file_of(std::string(70000, ' '), "", '\2'), "header of 70000 bytes");
-  says(file_of(header(">i4", "(2, 2)"), kFour), "big-endian");
+  says(file_of(header(">c8", "(2,)"), kFour), "'>c8'");
+  says(file_of(header("<u2", "(4611686018427387904,)"), ""), "impossible shape");  // of int32
+  says(file_of(header("<" + std::string(60000, 'u'), "(2,)"), kFour), "uuu...'");
   says(file_of(header("<c8", "(2,)"), kFour), "'<c8'");
   says(file_of(header("<U4", "(1,)"), kFour), "'<U4'");
   says(file_of("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (4,), }", kFour),
@@ -132,6 +136,76 @@ TEST_CASE("every damage to a .npy file is a clear error", "[core][npy]") {
   says(file_of("{'descr': '<i4", kFour), "without an end");
   says(file_of(header("<i4", "(4,)") + "x", kFour), "after the closing brace");
   says(file_of(header("|b1", "(2,)"), "\1\2"), "neither 0 nor 1");
+}
+
+TEST_CASE("integers of other sizes are read into the smallest dtype with all their values",
+          "[core][npy]") {
+  const auto check = [](const char* descr, const std::string& data, hero::DType dtype,
+                        const std::vector<int64_t>& values) {
+    CAPTURE(descr);
+    const Array x = parse(file_of(header(descr, "(" + std::to_string(values.size()) + ",)"), data));
+    CHECK(x.dtype() == dtype);
+    CHECK(x.to_vector<int64_t>() == values);
+  };
+  check("|i1", "\x7F\x80\xFF", hero::kInt32, {127, -128, -1});
+  check(">i1", "\x7F\x80\xFF", hero::kInt32, {127, -128, -1});
+  check("<i2", std::string("\xFF\x7F\x00\x80\xFE\xFF", 6), hero::kInt32, {32767, -32768, -2});
+  check(">i2", std::string("\x7F\xFF\x80\x00\xFF\xFE", 6), hero::kInt32, {32767, -32768, -2});
+  check("<u2", std::string("\xFF\xFF\x00\x80\x01\x02", 6), hero::kInt32, {65535, 32768, 513});
+  check(">u2", std::string("\xFF\xFF\x80\x00\x01\x02", 6), hero::kInt32, {65535, 32768, 258});
+  check("=u2", std::string("\x01\x02", 2), hero::kInt32, {513});
+  check("<u4", std::string("\xFF\xFF\xFF\xFF\x01\x02\x03\x04", 8), hero::kInt64,
+        {4294967295, 0x04030201});
+  check(">u4", std::string("\xFF\xFF\xFF\xFF\x01\x02\x03\x04", 8), hero::kInt64,
+        {4294967295, 0x01020304});
+  check("<u8", std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", 8), hero::kInt64, {INT64_MAX});
+  check(">u8", std::string("\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8), hero::kInt64, {INT64_MAX});
+  check("<u2", "", hero::kInt32, {});
+  const std::string large("\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80", 16);
+  CHECK_THAT(error_of(file_of(header("<u8", "(2,)"), large)),
+             ContainsSubstring("has 9223372036854775808 at element 1, more than int64 holds"));
+  CHECK_THAT(error_of(file_of(header(">u8", "(1,)"), std::string(8, '\xFF'))),
+             ContainsSubstring("has 18446744073709551615 at element 0"));
+
+  // in Fortran order, and in more than one block
+  const Array fortran = parse(file_of(header("<u2", "(2, 2)", "True"), kFour.substr(0, 8)));
+  CHECK(fortran.to_vector<int64_t>() == std::vector<int64_t>{1, 2, 0, 0});
+  constexpr int64_t kMany = (1 << 16) + 3;
+  std::string data(2 * kMany, '\0');
+  for (int64_t i = 0; i < kMany; ++i) {
+    data[static_cast<size_t>(2 * i)] = static_cast<char>(i & 0xff);
+    data[static_cast<size_t>(2 * i + 1)] = static_cast<char>(i >> 8 & 0xff);
+  }
+  const std::vector<int64_t> many =
+      parse(file_of(header("<u2", "(65539,)"), data)).to_vector<int64_t>();
+  bool all_right = many.size() == static_cast<size_t>(kMany);
+  for (int64_t i = 0; all_right && i < kMany; ++i) {
+    all_right = many[static_cast<size_t>(i)] == (i & 0xffff);
+  }
+  CHECK(all_right);
+}
+
+TEST_CASE("big-endian numbers of every dtype are read", "[core][npy]") {
+  const TempDir dir;
+  for (const hero::DType dtype : {hero::kBool, hero::kUInt8, hero::kInt32, hero::kInt64,
+                                  hero::kFloat16, hero::kFloat32, hero::kFloat64}) {
+    CAPTURE(hero::name(dtype));
+    const Array x = Array::from(std::vector<double>{0, 1, 200.5, 3, 4, 5}, {2, 3}).to(dtype);
+    save_npy(dir / "x.npy", x);
+    std::string bytes = slurp(dir / "x.npy");
+    const size_t item = static_cast<size_t>(hero::item_size(dtype));
+    const size_t begin = bytes.size() - 6 * item;
+    for (size_t i = 0; i < 6; ++i) {
+      const auto one = bytes.begin() + static_cast<std::ptrdiff_t>(begin + i * item);
+      std::reverse(one, one + static_cast<std::ptrdiff_t>(item));
+    }
+    bytes[bytes.find(item == 1 ? '|' : '<')] = '>';
+    const Array y = parse(bytes);
+    CHECK(y.dtype() == dtype);
+    CHECK(y.to_vector<double>() == x.to_vector<double>());
+  }
+  const Array i4 = parse(file_of(header(">i4", "(2, 2)", "True"), kFour));
+  CHECK(i4.to_vector<int64_t>() == std::vector<int64_t>{1 << 24, 3 << 24, 2 << 24, 4 << 24});
 }
 
 TEST_CASE("a .npy file that Python wrote is read", "[core][npy]") {

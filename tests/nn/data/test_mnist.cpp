@@ -63,6 +63,26 @@ TEST_CASE("arrays survive an IDX file, plain and compressed", "[nn][data][idx]")
                     ContainsSubstring("no int64"));
 }
 
+TEST_CASE("int8 and int16 of an IDX file are read as int32, all others with their values",
+          "[nn][data][idx]") {
+  const TempDir dir;
+  const auto load = [&](const char* start, const std::string& data) {
+    spill(dir / "x", std::string(start, 8) + data);
+    return load_idx(dir / "x");
+  };
+  const Array bytes = load("\0\0\x09\1\0\0\0\3", "\x7F\x80\xFF");
+  CHECK(hero::test::same(bytes, Array::from(std::vector<int32_t>{127, -128, -1}, {3})));
+  const Array shorts = load("\0\0\x0b\1\0\0\0\3", std::string("\x7F\xFF\x80\x00\xFF\xFE", 6));
+  CHECK(hero::test::same(shorts, Array::from(std::vector<int32_t>{32767, -32768, -2}, {3})));
+  CHECK(load("\0\0\x0b\1\0\0\0\0", "").shape() == hero::Shape{0});
+  const Array ints = load("\0\0\x0c\1\0\0\0\2", std::string("\1\2\3\4\xFF\xFF\xFF\xFE", 8));
+  CHECK(hero::test::same(ints, Array::from(std::vector<int32_t>{0x01020304, -2}, {2})));
+  const Array floats = load("\0\0\x0d\1\0\0\0\1", std::string("\xBF\xA0\0\0", 4));
+  CHECK(hero::test::same(floats, Array::from(std::vector<float>{-1.25f}, {1})));
+  const Array doubles = load("\0\0\x0e\1\0\0\0\1", std::string("\xBF\xF4\0\0\0\0\0\0", 8));
+  CHECK(hero::test::same(doubles, Array::from(std::vector<double>{-1.25}, {1})));
+}
+
 TEST_CASE("a broken IDX file is refused by name", "[nn][data][idx]") {
   const TempDir dir;
   const auto error = [&](const std::string& bytes, const std::string& name = "x") {
@@ -74,7 +94,8 @@ TEST_CASE("a broken IDX file is refused by name", "[nn][data][idx]") {
   CHECK_THAT(error("PK\x08\2" + good.substr(4)),
              ContainsSubstring(dir / "x") &&
                  ContainsSubstring("is not an IDX file: it begins with 80 75"));
-  CHECK_THAT(error(std::string("\0\0\x09\1\0\0\0\1a", 9)), ContainsSubstring("element type 9"));
+  CHECK_THAT(error(std::string("\0\0\x0a\1\0\0\0\1a", 9)), ContainsSubstring("element type 10"));
+  CHECK_THAT(error(std::string("\0\0\x0b\1\0\0\0\1a", 9)), ContainsSubstring("holds 1 bytes"));
   CHECK_THAT(error(good.substr(0, 15)), ContainsSubstring("holds 3 bytes of data, shape [2, 2]"));
   CHECK_THAT(error(good + "e"), ContainsSubstring("holds 5 bytes"));
   CHECK_THAT(error(good.substr(0, 9)), ContainsSubstring("ends inside its header"));
