@@ -39,6 +39,13 @@ bool is_obeyed(uint32_t code) {
   return control || turns || ends_line;
 }
 
+void append_escape(std::string& text, char c) {
+  std::array<char, 16> escape{};
+  std::snprintf(escape.data(), escape.size(), "\\x%02x",
+                static_cast<unsigned>(static_cast<unsigned char>(c)));
+  text += escape.data();
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -48,12 +55,11 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const Character one = first_of(text);
     const size_t bytes = one.bytes == 0 ? 1 : one.bytes;
-    const auto byte = static_cast<unsigned>(static_cast<unsigned char>(text[0]));
+    const char byte = text[0];
     if (byte == '\n' || byte == '\r' || byte == '\t') {
       shown += ' ';
     } else if (one.bytes == 0 || (one.bytes == 1 && is_obeyed(one.code))) {
-      std::snprintf(escape.data(), escape.size(), "\\x%02x", byte);
-      shown += escape.data();
+      append_escape(shown, byte);
     } else if (is_obeyed(one.code)) {
       std::snprintf(escape.data(), escape.size(), "\\u%04x", static_cast<unsigned>(one.code));
       shown += escape.data();
@@ -63,6 +69,21 @@ std::string printable(std::string_view text) {
     text.remove_prefix(bytes);
   }
   return shown;
+}
+
+std::string utf8_text(std::string_view text) {
+  std::string whole;
+  whole.reserve(text.size());
+  while (!text.empty()) {
+    const Character one = first_of(text);
+    if (one.bytes == 0) {
+      append_escape(whole, text[0]);
+    } else {
+      whole += text.substr(0, one.bytes);
+    }
+    text.remove_prefix(one.bytes == 0 ? 1 : one.bytes);
+  }
+  return whole;
 }
 
 }  // namespace hero

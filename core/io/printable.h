@@ -11,4 +11,8 @@ namespace hero {
 /// error messages show names. Done twice it is as done once.
 std::string printable(std::string_view text);
 
+/// `text` with escapes, a backslash with xff, for the bytes that are no UTF-8, and all others as
+/// they are: what goes into JSON, HTML and TensorBoard's files, which consist of UTF-8.
+std::string utf8_text(std::string_view text);
+
 }  // namespace hero

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
 #include <hero/core/profile/trace_file.h>
 
 namespace hero::core {
@@ -10,10 +11,10 @@ namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 
-void append_string(std::string& out, std::string_view text) {
+void append_string(std::string& out, std::string_view given) {
   static constexpr char hex[] = "0123456789abcdef";
   out += '"';
-  for (const char c : text) {
+  for (const char c : utf8_text(given)) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       out += '\\';

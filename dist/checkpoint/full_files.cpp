@@ -10,6 +10,7 @@
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/files.h>
@@ -142,7 +143,7 @@ std::string index_text(const std::vector<FilePlan>& files) {
     for (const auto& entry : file.entries) index["weight_map"][entry.name] = file.name;
   }
   index["metadata"]["total_size"] = total;
-  return index.dump(2) + "\n";
+  return core::json_dump(index, "save_full", 2) + "\n";
 }
 
 // Rank 0 makes the folder, and looks for files that would not belong to the new set.

@@ -7,6 +7,7 @@
 #include <hero/core/error.h>
 #include <hero/core/functions/codec.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/dist/checkpoint/manifest.h>
 
 namespace hero::dist {
@@ -147,7 +148,7 @@ std::string to_text(const Manifest& manifest) {
       list.push_back({{"seed", state.seed}, {"offset", state.offset}});
     }
   }
-  return text.dump(2) + "\n";
+  return core::json_dump(text, "checkpoint", 2) + "\n";
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {

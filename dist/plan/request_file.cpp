@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/dist/plan.h>
 #include <hero/dist/plan/keys.h>
 
@@ -104,7 +105,7 @@ std::string config_text(const PlanRequest& request, const Strategy& strategy) {
     config["pipe"] = strategy.pipe;
     config["schedule"] = strategy.schedule.name();
   }
-  return config.dump(2) + "\n";
+  return core::json_dump(config, "plan", 2) + "\n";
 }
 
 }  // namespace hero::dist

@@ -1,6 +1,7 @@
 #include <cstdlib>
 
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/dist/plan/keys.h>
 #include <hero/dist/rehearsal/cluster_file.h>
 
@@ -173,6 +174,8 @@ Cluster parse_cluster(const std::string& text, const std::string& label) {
   return cluster;
 }
 
-std::string cluster_text(const Cluster& cluster) { return cluster_json(cluster).dump(2) + "\n"; }
+std::string cluster_text(const Cluster& cluster) {
+  return core::json_dump(cluster_json(cluster), "cluster_text", 2) + "\n";
+}
 
 }  // namespace hero::dist

@@ -1,6 +1,7 @@
 // Config from JSON and back.
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/dist/schedule.h>
 #include <hero/dist/trainer/methods.h>
 #include <hero/dist/trainer/read_sections.h>
@@ -183,7 +184,7 @@ std::string Config::text() const {
   if (!report.empty()) root["report"] = report;
   if (steps_per_print != 0) root["steps_per_print"] = steps_per_print;
   if (wall_clock_breakdown) root["wall_clock_breakdown"] = true;
-  return root.dump(2) + "\n";
+  return core::json_dump(root, "config", 2) + "\n";
 }
 
 Config Config::resolve(int data_ranks) const {

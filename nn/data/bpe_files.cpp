@@ -6,7 +6,9 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe/bpe_bytes.h>
 #include <hero/nn/data/bpe/bpe_json.h>
@@ -20,7 +22,7 @@ namespace {
 using core::shown;
 using nlohmann::json;
 
-std::string quoted(const std::string& text) { return json(text).dump(); }
+std::string quoted(const std::string& text) { return core::json_dump(json(text), "save"); }
 
 json parse_object(std::string_view text, const std::string& label) {
   json document = core::parse_json(text, "bpe", label);
@@ -37,8 +39,8 @@ BPENumbers read_vocabulary(const json& vocab, const std::string& label) {
   std::unordered_map<int32_t, std::string_view> seen;
   for (const auto& [text, value] : vocab.items()) {
     check(value.is_number_unsigned() && value.get<uint64_t>() < most, "bpe: ", label,
-          ": the number of token '", text, "' is ", shown(value), ", not in [0, ", most,
-          "), where the numbers of ", vocab.size(), " tokens should lie");
+          ": the number of token '", core::cut_text(text), "' is ", shown(value), ", not in [0, ",
+          most, "), where the numbers of ", vocab.size(), " tokens should lie");
     const auto token = value.get<int32_t>();
     check(seen.emplace(token, text).second, "bpe: ", label, " has two tokens with number ", token);
     number.emplace(text, token);
@@ -50,7 +52,7 @@ BPEMerge make_merge(const std::string& left, const std::string& right, const BPE
                     const std::string& where) {
   const auto find = [&](const std::string& text) {
     const auto found = number.find(text);
-    check(found != number.end(), "bpe: ", where, ": the token '", text,
+    check(found != number.end(), "bpe: ", where, ": the token '", core::cut_text(text),
           "' is not in the vocabulary");
     return found->second;
   };
@@ -62,7 +64,7 @@ BPEMerge split_merge(std::string_view line, const BPENumbers& number, const std:
   const size_t space = line.find(' ');
   check(space != line.npos && space > 0 && space + 1 < line.size() &&
             line.find(' ', space + 1) == line.npos,
-        "bpe: ", where, " is not two tokens: '", line, "'");
+        "bpe: ", where, " is not two tokens: '", core::cut_text(line), "'");
   return make_merge(std::string(line.substr(0, space)), std::string(line.substr(space + 1)), number,
                     where);
 }
@@ -154,7 +156,7 @@ void BPETokenizer::save(const std::string& path) const {
                      {"special", one.special}});
   }
   std::string text = R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":)";
-  text += added.dump() + R"(,"normalizer":)" + model.normalizer;
+  text += core::json_dump(added, "save") + R"(,"normalizer":)" + model.normalizer;
   text += R"(,"pre_tokenizer":)" + model.pre_tokenizer;
   text += R"(,"post_processor":)" + model.post_processor + R"(,"decoder":)" + model.decoder;
   text += R"(,"model":{"type":"BPE","dropout":null,"unk_token":)" + model.unk_token;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <hero/core/checked.h>
+#include <hero/core/json/writer.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
@@ -106,7 +107,7 @@ std::string gpt2_config(const GPTConfig& c, DType dtype) {
       {"tie_word_embeddings", c.tie_weights},
       {"torch_dtype", pretrained_dtype(dtype)}};
   write_token_ids(config, c.token_ids);
-  return config.dump(2) + "\n";
+  return core::json_dump(config, "save_pretrained", 2) + "\n";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Folders of Hugging Face's transformers with Llama, Qwen2 and Mistral.
 #include <nlohmann/json.hpp>
 
+#include <hero/core/json/writer.h>
 #include <hero/nn/llama.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
@@ -90,7 +91,7 @@ std::string llama_json(const LlamaConfig& c, DType dtype) {
     config["attention_bias"] = c.qkv_bias;
     config["mlp_bias"] = c.mlp_bias;
   }
-  return config.dump(2) + "\n";
+  return core::json_dump(config, "save_pretrained", 2) + "\n";
 }
 
 }  // namespace

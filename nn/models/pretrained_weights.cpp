@@ -9,6 +9,7 @@
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
 #include <hero/nn/module/load_names.h>
@@ -257,7 +258,7 @@ void save_pretrained_folder(const Module& module, const std::string& folder,
   index["metadata"]["total_size"] = total;
   if (indexed) {
     OutputFile out(folder + "/" + kWeightsIndex);
-    out.write(index.dump(2) + "\n");
+    out.write(core::json_dump(index, "save_pretrained", 2) + "\n");
     out.commit();
   }
   save_pretrained_config(folder, config);

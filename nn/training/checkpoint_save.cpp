@@ -11,6 +11,7 @@
 #include <hero/core/io/printable.h>
 #include <hero/core/io/safetensors_file.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/core/ledger.h>
 #include <hero/nn/training/background_save.h>
 #include <hero/nn/training/checkpoint.h>
@@ -86,7 +87,7 @@ void write_object(const std::string& folder, const std::string& name,
 
 void finish(const std::string& root, int64_t step, const json& files, json state) {
   state["files"] = files;
-  checkpoints::finish(root, step, state.dump(2) + "\n");
+  checkpoints::finish(root, step, core::json_dump(state, "checkpoint", 2) + "\n");
 }
 
 // What `body` begins in the folder is gone where it throws.

@@ -10,8 +10,9 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/io/printable.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/writer.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/event_file.h>
 #include <hero/nn/training/folder_lock.h>
@@ -38,9 +39,7 @@ std::string number_text(double value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-std::string quoted(const std::string& text) {
-  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string quoted(const std::string& name) { return core::json_dump(json(name), "metrics"); }
 
 std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> files;
@@ -92,14 +91,22 @@ AppendFile new_event_file(const std::string& folder, double now) {
   return {stem + std::to_string(n), AppendFile::Mode::new_file};
 }
 
+// JSON and TensorBoard's files have names of UTF-8.
+std::vector<Metric> with_utf8_names(std::span<const Metric> metrics) {
+  std::vector<Metric> named(metrics.begin(), metrics.end());
+  for (Metric& metric : named) metric.name = utf8_text(metric.name);
+  return named;
+}
+
 void check_metrics(int64_t step, std::span<const Metric> metrics) {
   check(step >= 0, "metrics: a step is 0 or more: ", step);
   for (size_t i = 0; i < metrics.size(); ++i) {
     const std::string& name = metrics[i].name;
     check(!name.empty() && name != "step" && name != "time", "metrics: a metric cannot be called '",
-          name, "'");
+          core::cut_text(name), "'");
     for (size_t j = 0; j < i; ++j) {
-      check(metrics[j].name != name, "metrics: '", name, "' is given twice for step ", step);
+      check(metrics[j].name != name, "metrics: '", core::cut_text(name),
+            "' is given twice for step ", step);
     }
   }
 }
@@ -142,7 +149,8 @@ MetricsWriter::MetricsWriter(const std::string& folder, const MetricsOptions& op
 
 MetricsWriter::~MetricsWriter() = default;
 
-void MetricsWriter::write(int64_t step, std::span<const Metric> metrics) {
+void MetricsWriter::write(int64_t step, std::span<const Metric> given) {
+  const std::vector<Metric> metrics = with_utf8_names(given);
   check_metrics(step, metrics);
   const double now = now_();
   std::array<char, 32> time{};

@@ -41,8 +41,10 @@ class MetricsWriter {
   ~MetricsWriter();
 
   /// Writes one line and one event. The step is 0 or more; the names differ from each other and
-  /// from "step" and "time". A step may have several lines, such as one of training and one of
-  /// validation, and steps may come in any order: lines are in that of the calls.
+  /// from "step" and "time", and bytes in them that are no UTF-8 are written as escapes ("\\xff").
+  /// A step may have several lines, such as one of training and one of validation, and steps may
+  /// come in any order: lines and events are in that of the calls, and a run that resumes keeps
+  /// those of its step and before, wherever they are.
   void write(int64_t step, std::span<const Metric> metrics);
   void write(int64_t step, std::initializer_list<Metric> metrics) {
     write(step, std::span(metrics.begin(), metrics.size()));

@@ -9,6 +9,7 @@
 
 #include <hero/autograd/ops.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/ledger.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/version.h>
@@ -242,14 +243,13 @@ void Report::write(int64_t step, std::span<const Metric> metrics) {
 void Report::sample(const std::string& title, const std::string& text) {
   constexpr size_t kMost = 8, kLongest = 4000;
   auto& samples = state_->samples;
-  size_t length = std::min(text.size(), kLongest);
-  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // a whole letter
-  samples.emplace_back(title, text.substr(0, length));
+  samples.emplace_back(title, core::cut_text(text, kLongest));
   if (samples.size() > kMost) samples.erase(samples.begin());
   state_->put_later(false);
 }
 
 void Report::image(const std::string& title, const Tensor& picture) {
+  check(picture.defined(), "report: the picture '", core::cut_text(title), "' is undefined");
   const Shape& shape = picture.shape();
   const bool has_channels = shape.size() == 3 && (shape[0] == 1 || shape[0] == 3);
   check((shape.size() == 2 || has_channels) && picture.numel() > 0, "report: a picture of shape ",

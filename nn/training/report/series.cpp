@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <limits>
 
+#include <hero/core/io/printable.h>
 #include <hero/nn/training/report/series.h>
 
 namespace hero::nn {
@@ -35,7 +36,7 @@ void ReportSeries::add(int64_t step, double value) {
 
 std::string html_text(const std::string& text) {
   std::string safe;
-  for (const char c : text) {
+  for (const char c : utf8_text(text)) {
     switch (c) {
       case '<':
         safe += "&lt;";

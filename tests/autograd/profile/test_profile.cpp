@@ -153,4 +153,12 @@ TEST_CASE("a trace has a process a rank, tracks that nest, and memory by tag") {
     }
   }
   CHECK_THROWS_WITH(save_trace(folder / "no/such/trace.json", both), ContainsSubstring("no/such"));
+
+  first.label = "label \xff";  // no UTF-8
+  first.rows[0].module = "module \xfe";
+  save_trace(folder / "trace.json", std::vector<Profile>{first});
+  const std::string text = slurp(folder / "trace.json");
+  CHECK(json::accept(text));
+  CHECK_THAT(text, ContainsSubstring(R"("label \\xff")"));
+  CHECK_THAT(text, ContainsSubstring(R"("module \\xfe")"));
 }

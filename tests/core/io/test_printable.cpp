@@ -59,6 +59,17 @@ TEST_CASE("text from outside loses what a terminal would obey, and nothing else"
   }
 }
 
+TEST_CASE("bytes that are no UTF-8 become escapes, and nothing else does", "[core]") {
+  using hero::utf8_text;
+  CHECK(utf8_text("") == "");
+  CHECK(utf8_text("caf\xc3\xa9 \n\t\x1b \\ \xf0\x9f\x98\x80") ==
+        "caf\xc3\xa9 \n\t\x1b \\ \xf0\x9f\x98\x80");
+  CHECK(utf8_text("\xff\xfe") == "\\xff\\xfe");
+  CHECK(utf8_text("cut \xe2\x82") == "cut \\xe2\\x82");
+  CHECK(utf8_text("\xed\xa0\x80") == "\\xed\\xa0\\x80");
+  CHECK(utf8_text(std::string("a\0b", 3)) == std::string("a\0b", 3));
+}
+
 TEST_CASE("no error shows a name from a file raw", "[core]") {
   const hero_test::TempDir dir;
   const std::string name = "w\x1b]0;title\x07\xc2\x9b\xe2\x80\xae";

@@ -394,6 +394,13 @@ TEST_CASE("config: optimizers in bits have DeepSpeed's options, and need DDP") {
              ContainsSubstring("the nearest is 'freeze_step'"));
 }
 
+TEST_CASE("config: a text that is not UTF-8 is an Error where the config is written") {
+  Config config;
+  config.report = "run \xff.html";
+  CHECK_THROWS_MATCHES(config.text(), Error,
+                       Catch::Matchers::MessageMatches(ContainsSubstring("is not UTF-8")));
+}
+
 TEST_CASE("config: of three batch sizes two make the third") {
   Config config;
   CHECK(config.resolve(4).train_batch_size == 4);

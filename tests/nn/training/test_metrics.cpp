@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,43 @@ TEST_CASE("metrics are lines of JSON, whatever the numbers and names") {
   CHECK(second["down"] == "-Infinity");
   CHECK(second["a \"name\"\n"] == 1e300);
   CHECK(event_steps(dir / "run") == std::vector<int64_t>{0, 10});
+}
+
+TEST_CASE("names of metrics that are not UTF-8 are written with escapes, in both files") {
+  const TempDir folder;
+  const std::string name = "loss \xff\xfe";
+  {
+    MetricsWriter writer(folder / "", at(1.0));
+    writer.write(1, {{name, 0.5}});
+    CHECK_THROWS_WITH(writer.write(2, {{name, 0.5}, {"loss \\xff\\xfe", 1.0}}),
+                      ContainsSubstring("is given twice for step 2"));
+    CHECK_THROWS_WITH(
+        writer.write(2, {{std::string(1 << 20, 'n'), 0.5}, {std::string(1 << 20, 'n'), 1.0}}),
+        ContainsSubstring("nnn...' is given twice for step 2"));
+  }
+  const nlohmann::json line = nlohmann::json::parse(slurp(folder / "metrics.jsonl"));
+  CHECK(line.at("loss \\xff\\xfe") == 0.5);
+  const std::string events = slurp(event_files(folder / "").at(0));
+  CHECK_THAT(events, ContainsSubstring("loss \\xff\\xfe"));
+  CHECK_THAT(events, !ContainsSubstring(name));
+}
+
+TEST_CASE("metrics of an earlier step may come later, and a run that resumes keeps them") {
+  const TempDir folder;
+  {
+    MetricsWriter writer(folder / "", at(1.0));
+    for (const int64_t step : {5, 9, 3, 5}) writer.write(step, {{"loss", 1.0}});
+  }
+  MetricsOptions resumed = at(2.0);
+  resumed.resumed_step = 5;
+  { MetricsWriter writer(folder / "", resumed); }
+  std::vector<int64_t> steps;
+  std::istringstream lines(slurp(folder / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    steps.push_back(nlohmann::json::parse(line).at("step"));
+  }
+  CHECK(steps == std::vector<int64_t>{5, 3, 5});
+  CHECK(event_steps(folder / "") == std::vector<int64_t>{3, 5, 5, 6});  // and that of the restart
 }
 
 TEST_CASE("a run that resumes drops the metrics beyond its checkpoint") {

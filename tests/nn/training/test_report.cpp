@@ -8,6 +8,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/core/array.h>
+#include <hero/core/io/printable.h>
 #include <hero/core/ledger.h>
 #include <hero/core/version.h>
 #include <hero/nn/training/report.h>
@@ -132,7 +133,24 @@ TEST_CASE("report: a rate in what a step has, versions, and pictures") {
   CHECK_THROWS_WITH(report.image("", zeros({2, 2}, {.dtype = kInt64})),
                     ContainsSubstring("a picture of int64"));
   CHECK_THROWS_WITH(report.image("", zeros({300, 300})), ContainsSubstring("65536 pixels"));
+  CHECK_THROWS_WITH(report.image("last", Tensor()),
+                    ContainsSubstring("report: the picture 'last' is undefined"));
   CHECK_THROWS_WITH(nn::Report(path, {.per_step = 0.0}), ContainsSubstring("per_step"));
+}
+
+TEST_CASE("report: text that is not UTF-8 is on the page with escapes") {
+  const TempDir folder;
+  nn::Report report(folder / "run.html", {.title = "title \xff"});
+  report.write(1, {{"loss \xfe", 1.0}});
+  report.sample("sample \xfd", "text \xc3\xa9 \xc3");
+  report.configure("key \xfc", "value \xfb");
+  report.finish();
+  const std::string page = slurp(folder / "run.html");
+  for (const char* text : {"title \\xff", "loss \\xfe", "sample \\xfd", "text \xc3\xa9 \\xc3",
+                           "key \\xfc", "value \\xfb"}) {
+    CHECK_THAT(page, ContainsSubstring(text));
+  }
+  CHECK(utf8_text(page) == page);
 }
 
 TEST_CASE("report: 40 pictures are the last 32, and the file is bounded") {
