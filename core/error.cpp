@@ -1,8 +1,10 @@
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include <hero/core/error.h>
 #include <hero/core/error_scope.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/io/printable.h>
 
 namespace hero {
@@ -29,6 +31,19 @@ const Error& out_of_memory() {
   return error;
 }
 [[maybe_unused]] const Error& kMadeAtStart = out_of_memory();
+
+// What is quoted is cut where it is quoted; this holds for all the rest, such as lists of a
+// program's own modules. The start says what is wrong, the end what to do.
+void shorten(std::string& line) {
+  constexpr size_t kStart = 3000, kEnd = 900;
+  if (line.size() <= kStart + kEnd) return;
+  std::string_view end = std::string_view(line).substr(line.size() - kEnd);
+  while (!end.empty() && (static_cast<unsigned char>(end.front()) & 0xC0) == 0x80) {
+    end.remove_prefix(1);  // of a character that began before
+  }
+  const std::string left_out = std::to_string(line.size() - kStart - end.size());
+  line = core::cut_text(line, kStart) + " [" + left_out + " bytes] ..." + std::string(end);
+}
 
 }  // namespace
 
@@ -59,6 +74,7 @@ void throw_error(std::string line) {
   }
   const std::string place = current_place();
   if (!place.empty()) line += ", in " + place;
+  shorten(line);
   // One line is a promise to people who read logs, and what a file says must not move their cursor:
   // a path or a name may carry a newline or an escape sequence.
   throw Error(printable(line));

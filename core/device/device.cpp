@@ -1,5 +1,6 @@
 #include <hero/core/device.h>
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/planned_device.h>
 
 namespace hero {
@@ -17,7 +18,8 @@ Device parse_device(const std::string& text) {
   if (text == "cuda") return {DeviceType::cuda, 0};
   const bool indexed = text.starts_with("cuda:") && text.size() > 5 && text.size() < 8 &&
                        text.find_first_not_of("0123456789", 5) == std::string::npos;
-  check(indexed, "device: unknown name: '", text, "'; use cpu, meta, cuda or cuda:N");
+  check(indexed, "device: unknown name: '", core::cut_text(text),
+        "'; use cpu, meta, cuda or cuda:N");
   return {DeviceType::cuda, static_cast<int8_t>(std::stoi(text.substr(5)))};
 }
 

@@ -100,7 +100,8 @@ template <class Named>
 [[noreturn]] void fail_missing(std::string_view name, const std::vector<Named>& all) {
   NameList list;
   for (const Named& one : all) list.add(one.name);
-  fail("safetensors: there is no tensor '", name, "' among ", all.size(), ": ", list.text());
+  fail("safetensors: there is no tensor '", cut_text(name), "' among ", all.size(), ": ",
+       list.text());
 }
 
 void check_names(const std::vector<Entry>& entries) {
@@ -149,7 +150,7 @@ Layout layout_of(std::vector<Entry> entries, const Metadata& metadata) {
 }
 
 void write_array(OutputFile& file, const Entry& entry, const Array& array) {
-  check(array.defined(), "save_safetensors: tensor '", entry.name, "' is undefined");
+  check(array.defined(), "save_safetensors: tensor '", cut_text(entry.name), "' is undefined");
   check(array.device() != kMeta, "save_safetensors: tensor '", entry.name,
         "' is on meta and has no values");
   check(array.shape() == entry.shape && array.dtype() == entry.dtype, "save_safetensors: tensor '",
@@ -206,7 +207,7 @@ void save_safetensors(const std::string& path, std::span<const NamedArray> array
                       const Metadata& metadata) {
   std::vector<Entry> entries;
   for (const NamedArray& one : arrays) {
-    check(one.array.defined(), "save_safetensors: tensor '", one.name, "' is undefined");
+    check(one.array.defined(), "save_safetensors: tensor '", cut_text(one.name), "' is undefined");
     check(one.array.device() != kMeta, "save_safetensors: tensor '", one.name,
           "' is on meta and has no values");
     entries.push_back({one.name, one.array.dtype(), one.array.shape(), 0, 0});

@@ -8,6 +8,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/encoding.h>
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/io/safetensors_file.h>
 #include <hero/core/io/safetensors_header.h>
 #include <hero/core/kernels/codecs.h>
@@ -155,7 +156,7 @@ void save_safetensors(const std::string& path, std::span<const NamedArray> array
   std::vector<SafetensorsWriter::Entry> entries;
   std::vector<std::optional<Codec>> codecs;
   for (const NamedArray& one : arrays) {
-    check(one.array.defined(), "save_safetensors: tensor '", one.name, "' is undefined");
+    check(one.array.defined(), "save_safetensors: tensor '", cut_text(one.name), "' is undefined");
     SafetensorsWriter::Entry entry = {one.name, one.array.dtype(), one.array.shape(), 0, 0};
     std::optional<Codec> codec = encoding.of(one.name);
     if (codec && !safetensors::takes_codec(entry.dtype, entry.shape, *codec)) codec.reset();

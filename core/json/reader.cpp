@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
 
 namespace hero::core {
@@ -44,20 +45,18 @@ json parse_json(std::string_view text, const char* op, const std::string& label)
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
-    fail(op, ": ", label, " is not JSON: ", reason_of(error));
+    // which quotes what was read last, a string of any length
+    fail(op, ": ", label, " is not JSON: ", cut_text(reason_of(error), 300));
   }
 }
 
 std::string shown(const json& value) {
   constexpr size_t kMost = 80;
   if (value.is_string() && value.get_ref<const std::string&>().size() > kMost) {
-    std::string start(1, '"');
-    start.append(value.get_ref<const std::string&>(), 0, kMost);
-    return start.append("...\"");
+    return '"' + cut_text(value.get_ref<const std::string&>(), kMost) + '"';
   }
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > kMost) text.replace(kMost, text.npos, "...");
-  return text;
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return cut_text(text, kMost);
 }
 
 const json& json_member(const json& value, const char* name) {

@@ -15,9 +15,15 @@ size_t count_of(int64_t n, const char* op) {
   return static_cast<size_t>(n);
 }
 
+template <class T>
+std::vector<T> room_for(int64_t n, const char* op) {
+  const size_t count = count_of(n, op);
+  return within_memory(op, [&] { return std::vector<T>(count); });
+}
+
 template <class T, class Draw>
 std::vector<T> many(int64_t n, const char* op, const Draw& draw) {
-  std::vector<T> values(count_of(n, op));
+  auto values = room_for<T>(n, op);
   for (T& value : values) value = draw();
   return values;
 }
@@ -160,7 +166,7 @@ std::vector<int64_t> NumpyRandom::randint(int64_t low, int64_t high, int64_t n) 
 }
 
 std::vector<int64_t> NumpyRandom::permutation(int64_t n) {
-  std::vector<int64_t> order(count_of(n, "permutation"));
+  auto order = room_for<int64_t>(n, "permutation");
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
   shuffle(std::span<int64_t>(order));
   return order;

@@ -48,7 +48,10 @@ std::string Ended::text() const {
 
 ChildKeeper::ChildKeeper() : own_(children()) {
   using Folder = std::filesystem::directory_iterator;
-  const auto threads = std::distance(Folder("/proc/self/task"), Folder());
+  std::error_code wrong;
+  const Folder tasks("/proc/self/task", wrong);
+  check(!wrong, "launch: /proc/self/task cannot be read: ", wrong.message());
+  const auto threads = std::distance(tasks, Folder());
   check(threads == 1,
         "launch: restarts need a process that has no other threads yet, and this one "
         "has ",

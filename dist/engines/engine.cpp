@@ -1,6 +1,7 @@
 #include <atomic>
 
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/mpi/transport.h>
 
@@ -37,7 +38,7 @@ EngineKind parse_engine(const std::string& text) {
        {EngineKind::local, EngineKind::simulated, EngineKind::mpi, EngineKind::nccl}) {
     if (text == name(kind)) return kind;
   }
-  fail("engine: unknown name '", text, "'; use local, simulated, mpi or nccl");
+  fail("engine: unknown name '", core::cut_text(text), "'; use local, simulated, mpi or nccl");
 }
 
 void require_engine(EngineKind kind) {

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/dist/engines/call.h>
 #include <hero/dist/engines/mpi/run.h>
 #include <hero/dist/engines/mpi/transport.h>
@@ -31,7 +32,8 @@ Number parse_number(const std::string& option, const std::string& text, Number l
   Number value{};
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   check(parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size() && value >= least,
-        "launch: ", option, " needs a number of at least ", least, ": '", text, "'");
+        "launch: ", option, " needs a number of at least ", least, ": '", core::cut_text(text),
+        "'");
   return value;
 }
 

@@ -47,7 +47,9 @@ std::vector<std::string> own_command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
   check(!words.empty(), "launch: /proc/self/cmdline cannot be read");
-  words[0] = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::error_code wrong;
+  words[0] = std::filesystem::read_symlink("/proc/self/exe", wrong).string();
+  check(!wrong, "launch: /proc/self/exe cannot be read: ", wrong.message());
   return words;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
 #include <hero/dist/plan/keys.h>
 
@@ -79,9 +80,9 @@ void Keys::end() {
 }
 
 void refuse_unknown(const std::vector<std::string>& unknown, const std::string& label) {
-  std::string list;
-  for (const std::string& key : unknown) list += (list.empty() ? "'" : ", '") + key + "'";
-  check(unknown.empty(), label, ": unknown keys: ", list,
+  core::NameList list;
+  for (const std::string& key : unknown) list.add("'" + core::cut_text(key) + "'");
+  check(unknown.empty(), label, ": unknown keys: ", list.text(),
         "; docs/tutorials/21_plan.md lists those that act");
 }
 

@@ -11,6 +11,10 @@ void check_request(const PlanRequest& r) {
   check(r.ranks >= 1, "plan: ", r.ranks, " ranks; there must be at least one");
   check(r.global_batch >= 1, "plan: a global batch of ", r.global_batch,
         " sequences; there must be at least one");
+  constexpr int64_t kMostTokens = int64_t{1} << 48;  // times anything else it is still a number
+  check(r.model.block_size <= 0 || r.global_batch <= kMostTokens / r.model.block_size,
+        "plan: a global batch of ", r.global_batch, " sequences of ", r.model.block_size,
+        " tokens; there must be at most 2^48 tokens in a step");
   check(r.cluster.per_host >= 1, "plan: ", r.cluster.per_host, " devices of a host");
   check(r.ranks <= r.cluster.per_host || r.ranks % r.cluster.per_host == 0, "plan: ", r.ranks,
         " ranks are no whole number of hosts with ", r.cluster.per_host,

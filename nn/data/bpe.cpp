@@ -4,6 +4,7 @@
 #include <deque>
 
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe_model.h>
 #include <hero/nn/data/bpe_split.h>
@@ -101,7 +102,7 @@ class Encoder {
 
   void add(const BPEAddedToken& one, size_t at, bool exact) {
     if (one.special && special_ == SpecialTokens::refuse) {
-      fail("encode: the text has the special token '", one.text, "'",
+      fail("encode: the text has the special token '", core::cut_text(one.text), "'",
            exact ? " at byte " + std::to_string(at) : "",
            "; choose SpecialTokens::encode or SpecialTokens::ignore");
     }
@@ -170,7 +171,7 @@ int64_t BPETokenizer::special_token(std::string_view text) const {
   for (const BPEAddedToken& one : model_->added) {
     if (one.text == text) return one.token;
   }
-  fail("bpe: there is no special token '", text, "'");
+  fail("bpe: there is no special token '", core::cut_text(text), "'");
 }
 
 std::vector<std::string> BPETokenizer::special_tokens() const {

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/nn/data/bpe/bpe_bytes.h>
 #include <hero/nn/data/bpe_model.h>
 #include <hero/nn/data/unicode.h>
@@ -178,7 +179,8 @@ void BPEModel::finish(const std::string& label) {
             " has a special token that is not UTF-8");
       at += point.length;
     }
-    check(texts.insert(text).second, "bpe: ", label, " has the special token '", text, "' twice");
+    check(texts.insert(text).second, "bpe: ", label, " has the special token '",
+          core::cut_text(text), "' twice");
     added_at[static_cast<size_t>(one.token)] = &one;
     one.found = one.normalized && nfc ? normalized_nfc(text) : text;
     (one.normalized ? added_normalized : added_raw).insert(&one);

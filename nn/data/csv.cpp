@@ -103,11 +103,12 @@ double number(std::string_view field, const CSVOptions& options, const Where& wh
   double value = 0;
   const auto parsed = std::from_chars(begin, end, value);
   check(parsed.ec != std::errc::result_out_of_range, where(), "the number is outside float64: '",
-        text, "'");
-  check(parsed.ec == std::errc{} && parsed.ptr == end, where(), "not a number: '", text, "'");
+        core::cut_text(text), "'");
+  check(parsed.ec == std::errc{} && parsed.ptr == end, where(), "not a number: '",
+        core::cut_text(text), "'");
   check(options.dtype == kFloat64 || !std::isfinite(value) ||
             std::isfinite(static_cast<float>(value)),
-        where(), "the number is outside float32: '", text, "'; read it as float64");
+        where(), "the number is outside float32: '", core::cut_text(text), "'; read it as float64");
   return value;
 }
 
@@ -120,10 +121,10 @@ std::string listed(const std::vector<std::string>& names) {
 size_t find_column(const std::vector<std::string>& names, std::string_view name,
                    const std::string& label) {
   const auto found = std::find(names.begin(), names.end(), name);
-  check(found != names.end(), "load_csv: ", label, " has no column '", name, "', it has ",
-        listed(names));
+  check(found != names.end(), "load_csv: ", label, " has no column '", core::cut_text(name),
+        "', it has ", listed(names));
   check(std::find(found + 1, names.end(), name) == names.end(), "load_csv: ", label,
-        " has the column '", name, "' twice");
+        " has the column '", core::cut_text(name), "' twice");
   return static_cast<size_t>(found - names.begin());
 }
 

@@ -7,6 +7,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/tokenizer.h>
@@ -33,7 +34,7 @@ std::string from_json_text(const std::string& text, const std::string& path) {
     return {static_cast<char>(byte)};
   }
   check(!text.empty() && code_point_at(text, 0).length == text.size(), "char_tokenizer: ", path,
-        " has an entry that is not one character: '", text, "'");
+        " has an entry that is not one character: '", core::cut_text(text), "'");
   return text;
 }
 

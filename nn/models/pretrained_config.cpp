@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
 #include <hero/nn/models/pretrained_config.h>
 
@@ -300,14 +301,15 @@ void PretrainedConfigReader::finish(const std::vector<std::string>& ignored) {
   if (has("quantization_config")) {
     fail_key("quantization_config", "weights must be float32, float16 or bfloat16");
   }
-  std::string unknown;
+  core::NameList unknown;
   for (const auto& [key, value] : values_.items()) {
     const bool known = asked_.contains(key) ||
                        std::ranges::find(kKeysOfNoEffect, key) != std::end(kKeysOfNoEffect) ||
                        std::find(ignored.begin(), ignored.end(), key) != ignored.end();
-    if (!known) unknown += (unknown.empty() ? "" : ", ") + key;
+    if (!known) unknown.add(key);
   }
-  check(unknown.empty(), reader_, ": ", path_, " has keys that are not known here: ", unknown,
+  check(unknown.empty(), reader_, ": ", path_,
+        " has keys that are not known here: ", unknown.text(),
         "; name those in .ignore_keys that do not change what the model computes");
 }
 

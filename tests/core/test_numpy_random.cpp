@@ -116,6 +116,12 @@ TEST_CASE("NumpyRandom refuses what NumPy refuses", "[core][random]") {
   CHECK_THROWS_AS(rng.randint(3, 3), hero::Error);
   CHECK_THROWS_AS(rng.rand(-1), hero::Error);
   CHECK_THROWS_AS(rng.normal(0, -1), hero::Error);
+  for (const int64_t n : {int64_t{1} << 60, INT64_MAX}) {  // more than any vector, or any memory
+    CHECK_THROWS_WITH(rng.rand(n), Catch::Matchers::StartsWith("rand: out of memory"));
+    CHECK_THROWS_WITH(rng.randint(0, 5, n), Catch::Matchers::StartsWith("randint: out of memory"));
+    CHECK_THROWS_WITH(rng.permutation(n),
+                      Catch::Matchers::StartsWith("permutation: out of memory"));
+  }
   CHECK_THROWS_AS(rng.seed(std::span<const uint32_t>()), hero::Error);
 }
 

@@ -19,6 +19,19 @@ std::string request_text(const std::string& more) {
 
 }  // namespace
 
+TEST_CASE("plan: a global batch beyond any run, and keys beyond any list, are refused") {
+  const std::string model = R"({"model": {"layers": 2, "width": 8, "heads": 2, "vocabulary": 16,
+    "sequence": 8}, "ranks": 2, "global_batch": )";
+  const PlanRequest large = parse_plan_request(model + "4611686018427387904}", "p.json");
+  CHECK_THROWS_WITH(plan(large),
+                    ContainsSubstring("plan: a global batch of 4611686018427387904 sequences of 8 "
+                                      "tokens; there must be at most 2^48"));
+  std::string text = model + "8";
+  for (int i = 0; i < 1000; ++i) text += ", \"nothing" + std::to_string(i) + "\": 1";
+  CHECK_THROWS_WITH(parse_plan_request(text + "}", "p.json"),
+                    ContainsSubstring(" .. and 992 more; docs/tutorials/21_plan.md"));
+}
+
 TEST_CASE("a cluster is read back as it was written") {
   Cluster cluster;
   cluster.per_host = 3;

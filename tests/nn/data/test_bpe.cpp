@@ -252,6 +252,14 @@ TEST_CASE("a broken or foreign tokenizer file is refused by name", "[nn][data][b
   const std::string vocabulary = good["model"]["vocab"].dump();
   CHECK_THROWS_WITH(BPETokenizer::parse_gpt2(vocabulary, "#version: 0.2\nt h e\n", "x"),
                     ContainsSubstring("line 2 of the merges is not two tokens: 't h e'"));
+  const std::string longest(1 << 20, 't');
+  for (const std::string& line : {longest, "t " + longest}) {
+    const std::string long_error = hero::test::error_of(
+        [&] { BPETokenizer::parse_gpt2(vocabulary, "#version: 0.2\n" + line + "\n", "x"); });
+    CHECK_THAT(long_error,
+               ContainsSubstring("line 2 of the merges") && ContainsSubstring("ttt...'"));
+    CHECK(long_error.size() < 200);
+  }
 }
 
 TEST_CASE("threads may encode with one tokenizer", "[nn][data][bpe][threads]") {
