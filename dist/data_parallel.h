@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/ladder/replica.h>
+#include <hero/dist/data_parallel/replica.h>
 
 namespace hero::dist {
 

@@ -1,5 +1,5 @@
 // Data parallelism: average the gradients, by hand and by the library
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/lessons/overlap.h"
 #include "support/pictures/rows.h"
 #include "support/pictures/sharing.h"

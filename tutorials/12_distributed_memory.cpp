@@ -1,5 +1,5 @@
 // What data parallelism keeps N times, and what the three stages of ZeRO make of it
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/lessons/stages.h"
 #include "support/options/device.h"
 #include "support/pictures/sharing.h"

@@ -1,7 +1,7 @@
 // ZeRO-1: every rank keeps the optimizer's states of its own part, by hand and by the library
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/pictures/rows.h"
-#include "support/pictures/rungs.h"
+#include "support/pictures/strategies.h"
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;

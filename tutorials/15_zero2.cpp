@@ -1,7 +1,7 @@
 // ZeRO-2: gradients in parts too, reduced and freed while backward goes on
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/pictures/rows.h"
-#include "support/pictures/rungs.h"
+#include "support/pictures/strategies.h"
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;

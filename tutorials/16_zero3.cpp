@@ -1,8 +1,8 @@
 // ZeRO-3: parameters in parts too, whole only while their layer computes
 #include <list>
 
-#include "support/lessons/ladder.h"
-#include "support/pictures/rungs.h"
+#include "support/lessons/data_parallel.h"
+#include "support/pictures/strategies.h"
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;

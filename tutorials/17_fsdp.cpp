@@ -2,7 +2,7 @@
 #include <list>
 #include <map>
 
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/lessons/overlap.h"
 #include "support/lessons/timeline.h"
 #include "support/options/device.h"

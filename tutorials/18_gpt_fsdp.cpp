@@ -1,7 +1,7 @@
 // The GPT of chapter 8 on FSDP: sharded, trained, saved, and resumed on other numbers of ranks
 #include <filesystem>
 
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/lessons/language.h"
 #include "support/options/device.h"
 #include "support/options/page.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/options/device.h"
 #include "support/options/page.h"
 #include "support/pictures/homes.h"

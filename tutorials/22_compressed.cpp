@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "support/lessons/compressed.h"
-#include "support/lessons/ladder.h"
+#include "support/lessons/data_parallel.h"
 #include "support/lessons/language.h"
 #include "support/options/device.h"
 

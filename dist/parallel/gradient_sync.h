@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/ladder/add_up_scope.h>
-#include <hero/dist/ladder/replica.h>
+#include <hero/dist/data_parallel/add_up_scope.h>
+#include <hero/dist/data_parallel/replica.h>
 #include <hero/dist/parallel/stages.h>
 
 namespace hero::dist {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/ladder/owners.h>
+#include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/parallel/random_draws.h>
 #include <hero/nn/module.h>
 

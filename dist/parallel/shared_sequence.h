@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include <hero/dist/ladder/owners.h>
+#include <hero/dist/data_parallel/owners.h>
 #include <hero/nn/module.h>
 #include <hero/nn/sequence.h>
 

@@ -5,7 +5,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/engines/part_counts.h>
-#include <hero/dist/ladder/owners.h>
+#include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/parallel/stages.h>
 
 namespace hero::dist {

@@ -7,7 +7,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
-#include <hero/dist/ladder/owners.h>
+#include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/sync_batch_norm.h>
 
 namespace hero::dist {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 
 #include <hero/dist/checkpoint.h>
 

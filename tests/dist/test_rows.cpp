@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <random>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
-#include <hero/dist/ladder/divide.h>
+#include <hero/dist/data_parallel/divide.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/nccl/nccl_ranks.h"
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 
 using namespace hero;
 using namespace hero::test;

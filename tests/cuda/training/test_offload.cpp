@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "cuda/nccl/nccl_ranks.h"
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "dist/parallel/pipelines.h"
 #include "dist/parallel/stack.h"
 

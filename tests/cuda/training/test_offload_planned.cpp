@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "cuda/gpu.h"
-#include "dist/ladder/offloaded.h"
+#include "dist/data_parallel/offloaded.h"
 
 using namespace hero;
 using namespace hero::test;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/one_bit.h>

@@ -1,5 +1,5 @@
 // Local SGD: ranks that average their parameters now and then.
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
 using namespace hero;

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "dist/mpi/go_wrong.h"
 #include <unistd.h>
 

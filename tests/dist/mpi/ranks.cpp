@@ -14,7 +14,7 @@
 
 #include "dist/checkpoints.h"
 #include "dist/engines/collective_checks.h"
-#include "dist/ladder/seeded_bugs.h"
+#include "dist/data_parallel/seeded_bugs.h"
 #include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 
 namespace hero::test {
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "dist/engines/collective_checks.h"
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
 #include <hero/dist/engines/ordered_reduce.h>

@@ -8,7 +8,7 @@
 #include "dist/checkpoints.h"
 
 #include <hero/dist/checkpoint/ranges.h>
-#include <hero/dist/ladder/owners.h>
+#include <hero/dist/data_parallel/owners.h>
 
 namespace hero::test {
 

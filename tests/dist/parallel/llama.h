@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 
 namespace hero::test {
 

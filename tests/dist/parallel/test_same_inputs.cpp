@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "dist/ranks.h"
 #include "support/catch.h"
 

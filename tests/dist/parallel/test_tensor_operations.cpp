@@ -7,7 +7,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/collectives.h>
-#include <hero/dist/ladder/owners.h>
+#include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/tensor_parallel.h>
 
 using namespace hero;

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "dist/ladder/ladder.h"
+#include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 #include <nlohmann/json.hpp>

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <hero/core/error.h>
+#include <hero/core/planned_device.h>
+#include <hero/core/profile/work.h>
+#include <hero/dist/data_parallel/disk_home.h>
+
+namespace hero::dist {
+namespace {
+
+int64_t in_whole_blocks(int64_t bytes) {
+  constexpr int64_t kBlock = core::SwapFile::kBlock;
+  return (bytes + kBlock - 1) / kBlock * kBlock;
+}
+
+// A released storage like another one.
+core::Ref<core::Storage> released_like(const core::Storage& storage) {
+  const MemoryScope tag(storage.tag());
+  return core::Storage::create_released(storage.bytes(), storage.device());
+}
+
+// From one storage to the other, which had none. Where both are planned that takes time alone.
+void move_bytes(core::Storage& from, core::Storage& to) {
+  to.refill();
+  const Device device = from.device();
+  if (from.data() != nullptr) {
+    std::memcpy(to.data(), from.data(), static_cast<size_t>(from.bytes()));
+  } else if (core::WorkMeter* const meter = core::current_work_meter(); meter && from.bytes() > 0) {
+    const bool on_host = device == core::kPlannedHost;
+    meter->charge({.kind = core::WorkKind::copy,
+                   .bytes = 2 * from.bytes(),
+                   .place = on_host ? core::WorkPlace::host : core::WorkPlace::device});
+  }
+  from.release();
+}
+
+}  // namespace
+
+DiskHome::DiskHome(core::SwapFile& file, core::Ref<core::Storage> storage, DiskHomeOptions options,
+                   std::shared_ptr<DiskOrder> order, Traffic& traffic)
+    : storage_(std::move(storage)),
+      travelling_(released_like(*storage_)),
+      swapped_(file, travelling_),
+      options_(std::move(options)),
+      order_(std::move(order)),
+      traffic_(traffic),
+      version_(storage_->version() - 1) {
+  leave();
+  wait();
+  core::set_fetcher(*storage_, this);
+  order_->homes.push_back(this);
+}
+
+DiskHome::~DiskHome() {
+  core::set_fetcher(*storage_, nullptr);
+  std::erase(order_->homes, this);
+  if (order_->leaving == this) order_->leaving = nullptr;
+}
+
+void DiskHome::nest(const std::string& unit, std::shared_ptr<DiskOrder> order) {
+  wait();
+  std::erase(order_->homes, this);
+  if (order_->leaving == this) order_->leaving = nullptr;
+  order_ = std::move(order);
+  order_->homes.push_back(this);
+  options_.unit = unit;
+  options_.stays = false;
+}
+
+// Bytes that could not be written are where they were.
+void DiskHome::end_write() {
+  if (!std::exchange(writing_, false)) return;
+  try {
+    swapped_.wait();
+  } catch (const Error& error) {
+    move_bytes(*travelling_, *storage_);
+    version_ = storage_->version() - 1;
+    fail("offload: the shard of unit '", options_.unit, "' stays in memory: ", error.what());
+  }
+}
+
+void DiskHome::end_read() {
+  if (!std::exchange(reading_, false)) return;
+  try {
+    swapped_.wait();
+  } catch (const Error& error) {
+    fail("offload: the shard of unit '", options_.unit, "' is lost: ", error.what(),
+         "; resume from a checkpoint");
+  }
+}
+
+void DiskHome::begin_fetch() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!storage_->released() || reading_ || storage_->bytes() == 0) return;
+  end_write();
+  swapped_.begin_read();
+  reading_ = true;
+  traffic_.move(Transfer::from_disk, in_whole_blocks(storage_->bytes()));
+}
+
+void DiskHome::fetch() {
+  begin_fetch();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!storage_->released()) return;
+  end_read();
+  move_bytes(*travelling_, *storage_);
+}
+
+void DiskHome::leave() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (storage_->released()) return;
+  if (storage_->bytes() == 0 || version_ == storage_->version()) return storage_->release();
+  move_bytes(*storage_, *travelling_);
+  version_ = storage_->version();
+  swapped_.begin_write();
+  writing_ = true;
+  traffic_.move(Transfer::to_disk, in_whole_blocks(storage_->bytes()));
+}
+
+void DiskHome::wait() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  end_write();
+  if (!reading_) return;
+  end_read();
+  swapped_.drop();
+}
+
+// [note: units in a step] Parameters come in the order of the modules, so those of a unit come
+// together and each unit is read once and written once; but for the root's, whose parameters lie
+// before and behind all others: it stays until the end. Beside it one unit is in memory, the next
+// is on its way in and the last on its way out.
+void DiskHome::bring() {
+  const auto& homes = order_->homes;
+  for (DiskHome* const other : homes) {
+    if (other == this || other->options_.stays || other->is_away()) continue;
+    if (order_->leaving != nullptr) order_->leaving->wait();
+    other->leave();
+    order_->leaving = other;
+  }
+  fetch();
+  if (options_.stays) return;
+  const auto own = std::find(homes.begin(), homes.end(), this);
+  const auto next = std::find_if(own + 1, homes.end(), [](const DiskHome* other) {
+    return !other->options_.stays && other->options_.is_stepped();
+  });
+  if (next != homes.end()) (*next)->begin_fetch();
+}
+
+void DiskHome::put_back() {
+  order_->leaving = nullptr;
+  for (DiskHome* const each : order_->homes) each->leave();
+  for (DiskHome* const each : order_->homes) each->wait();
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,398 @@
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include <hero/autograd/graph/engine.h>
+#include <hero/dist/data_parallel/add_up_scope.h>
+#include <hero/dist/data_parallel/batch_parts.h>
+#include <hero/dist/data_parallel/replica.h>
+
+namespace hero::dist {
+namespace {
+
+nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
+  if (!dtype) return {};
+  nn::Tensors out = list;
+  for (Tensor& tensor : out) {
+    if (tensor.defined() && is_floating(tensor.dtype())) tensor = tensor.to(*dtype);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool Replica::averages() const {
+  return sync() && !gradients_stay_ && (shards() || !AddUpScope::active());
+}
+
+const char* name(Event::Kind kind) {
+  constexpr const char* names[] = {"gather", "use", "free", "reduce", "reduced"};
+  return names[static_cast<int>(kind)];
+}
+
+Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& options)
+    : Replica(nullptr, {&module}, std::move(groups), options) {}
+
+Replica::Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
+                 Groups groups, const ReplicaOptions& options)
+    : group_(std::move(group)),
+      module_(group_ ? group_.get() : modules.front()),
+      groups_(std::move(groups)),
+      options_(options),
+      owners_(GroupOwners::of(groups_.shard, groups_.replicas)),
+      schedule_(std::make_shared<UnitSchedule>(*this)) {
+  options_.units.disk_order = schedule_->disk_order();
+  module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, modules}));
+  module_states_.front()->reshard = options.reshard_after_forward;
+}
+
+void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member> members) {
+  const auto known =
+      std::find_if(module_states_.begin(), module_states_.end(), [&](const auto& state) {
+        return &module == group_.get() || state->modules.front() == &module;
+      });
+  const bool here = known != module_states_.end();
+  if (!here) {
+    module_states_.push_back(
+        std::make_unique<ModuleState>(ModuleState{this, std::vector<nn::Module*>{&module}}));
+  }
+  ModuleState& state = here ? **known : *module_states_.back();
+  units_.push_back(std::make_unique<Unit>(std::move(name), std::move(members), groups_,
+                                          options_.units, owners_));
+  state.units.push_back(units_.back().get());
+  state.reshard = options_.reshard_after_forward;
+}
+
+void Replica::install() {
+  index_parameters();
+  if (!nested_.empty()) schedule_->order_disk();
+  keep_parameters();
+  for (const auto& state : module_states_) {
+    state->passed.resize(state->modules.size());
+    for (size_t i = 0; i < state->modules.size(); ++i) hang_on(*state, i);
+  }
+}
+
+// The module's hooks keep the replica alive, not the other way round.
+void Replica::hang_on(ModuleState& hooked, size_t i) {
+  const auto self = shared_from_this();
+  ModuleState* const state = &hooked;
+  nn::Module& module = *state->modules[i];
+  const bool root = state == module_states_.front().get();
+  module.register_forward_pre_hook(
+      [self, state, i, end = root ? end_of_module() : nullptr](nn::Module& of,
+                                                               const nn::Tensors& in) {
+        self->meet(*state, i, of);
+        return self->before_forward(*state, i, in);
+      },
+      {.for_parameters = true, .prepend = true});  // others compute with whole parameters
+  module.register_forward_hook(
+      [self, state, i](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
+        return self->after_forward(*state, i, out);
+      },
+      {.always_call = true, .for_parameters = true});
+  set_batch_part_within(module, groups_);
+  // Also where there is nothing to gather: what a checkpoint within the module computes again in
+  // backward needs whole parameters, and they are shown from here on.
+  if (!shards()) return;
+  module.register_full_backward_pre_hook(
+      [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
+      {.for_parameters = true});
+  if (!(root || frees(*state))) return;
+  module.register_full_backward_hook(
+      [self, state](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
+        if (!in.empty()) self->after_backward(*state);
+      },
+      {.for_parameters = true});
+}
+
+bool Replica::frees(const ModuleState& state) {
+  return std::any_of(state.units.begin(), state.units.end(),
+                     [](const Unit* unit) { return unit->owns_storage(); });
+}
+
+// From forward to backward; what has no memory to free stays too.
+bool Replica::stays_gathered(const ModuleState& state) const {
+  return schedule_->is_outermost(state) || !state.reshard || !frees(state);
+}
+
+void Replica::index_parameters() {
+  size_t count = 0;
+  for (const auto& unit : units_) count += unit->members().size();
+  parameters_.resize(count);
+  for (const auto& state : module_states_) {
+    for (Unit* unit : state->units) {
+      for (size_t i = 0; i < unit->members().size(); ++i) {
+        parameters_.at(unit->members()[i].id) = {unit, i, state.get()};
+      }
+    }
+  }
+}
+
+void Replica::emit(Event::Kind kind, const Unit& unit) const {
+  if (events_) events_({kind, unit.name()});
+}
+
+void Replica::gather(ModuleState& state) {
+  for (Unit* unit : state.units) {
+    if (!unit->sharded()) continue;
+    declare_writes();
+    unit->unshard();
+    if (unit->moves()) emit(Event::Kind::gather, *unit);
+  }
+}
+
+void Replica::wait_unsharded(ModuleState& state) {
+  for (Unit* unit : state.units) {
+    unit->wait_unsharded();
+    if (unit->owns_storage()) emit(Event::Kind::use, *unit);
+    for (Member& member : unit->members()) watch(member);
+  }
+}
+
+void Replica::watch(Member& member) {
+  if (member.watched || !member.leaf.requires_grad()) return;
+  member.watched = true;
+  // The graph may outlive the module.
+  const auto ready = [self = weak_from_this(), id = member.id](const Tensor&) {
+    if (const auto replica = self.lock()) replica->gradient_ready(id);
+  };
+  member.full.register_leaf_hook(AveragingHook{weak_from_this(), ready});
+  if (shards()) return;
+  // Before the gradient is added to what the leaf has.
+  member.full.register_hook([self = weak_from_this()](const Tensor&) {
+    if (const auto replica = self.lock()) replica->schedule_->begin_backward();
+    return Tensor();
+  });
+}
+
+void Replica::free(ModuleState& state) {
+  if (keeps_gathered_) return;
+  state.held = false;
+  for (Unit* unit : state.units) {
+    if (unit->sharded()) continue;
+    unit->reshard();
+    if (unit->owns_storage()) emit(Event::Kind::free, *unit);
+  }
+}
+
+void Replica::reset_own(bool threw, bool keep_held) {
+  if (threw) {
+    for (const auto& unit : units_) unit->drop_gradients();
+  }
+  take_back();
+  touched_ = false;
+  next_bucket_ = 0;
+  for (const auto& state : module_states_) {
+    if (!keep_held || !state->held || stale(*state)) free(*state);
+    state->begun = state->ended = 0;
+    state->passed.assign(state->passed.size(), false);
+  }
+  for (const auto& unit : units_) unit->wait_home();
+  for (const ParameterEntry& entry : parameters_) entry.unit->members()[entry.member].ready = false;
+}
+
+void Replica::rest() {
+  if (!shards() || summoned_) return;
+  for (const auto& unit : units_) unit->rest();
+}
+
+bool Replica::recomputing() const { return schedule_->in_backward() && backward_running(); }
+
+void Replica::start_forward() {
+  for (const Replica* replica : all()) replica->check_not_summoned("forward");
+  schedule_->begin_forward();
+  if (joining_) tell_before_forward();
+  for (Replica* replica : all()) {  // ranks without data run no forward that could agree
+    const bool asks = !joining_ && replica->groups_.ranks() > 1 && !replica->shares_groups_;
+    if (asks) AveragerScope::enter(replica->shared_from_this());
+  }
+  // A rank that has no data knows no order, and one may evaluate alone.
+  if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_ &&
+      grad_enabled()) {
+    rebuild_buckets();
+  }
+}
+
+// Of several modules that are one unit a pass begins with the first whose forward begins, and the
+// unit is freed behind the last.
+nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn::Tensors& inputs) {
+  // A checkpoint runs forward again inside backward: what it needs stays until its own backward.
+  const bool again = recomputing();
+  const bool outermost = schedule_->is_outermost(state);
+  if (!again && state.passed[module]) state.passed.assign(state.passed.size(), false);
+  const bool first = std::none_of(state.passed.begin(), state.passed.end(), std::identity());
+  if (!again && outermost && first) start_forward();
+  if (!again && schedule_->in_backward()) schedule_->reset(true);  // that one threw
+  state.entered = state.entered || grad_enabled();
+  if (!again && stale(state)) free(state);
+  gather(state);
+  wait_unsharded(state);
+  see_values(state);
+  const bool begins = !again && first && &state == module_states_.front().get();
+  const bool training = modules().front()->training();
+  if (begins && grad_enabled()) check_all_known();
+  // a checkpoint around all of the module computes with the buffers that it had
+  if (begins && !backward_running()) {
+    if (joining_ && training) broadcast_buffers();
+    if (!joining_) broadcast_pending_buffers();
+    buffers_pending_ = training;
+  }
+  if (!again) schedule_->prefetch_forward(state);
+  return converted(inputs, options_.units.gathered);
+}
+
+nn::Tensors Replica::after_forward(ModuleState& state, size_t module, const nn::Tensors& outputs) {
+  note_writes(state);
+  if (recomputing()) return {};
+  state.passed[module] = true;
+  const bool last = std::all_of(state.passed.begin(), state.passed.end(), std::identity());
+  const bool outermost = schedule_->is_outermost(state);
+  const bool fails = outputs.empty();
+  const auto leave = [&](ModuleState& of) {
+    if (fails || !grad_enabled() || !of.replica->stays_gathered(of)) of.replica->free(of);
+  };
+  if (fails || last || (outermost && !grad_enabled())) leave(state);
+  if (fails || last) state.passed.assign(state.passed.size(), false);
+  if (outermost) {
+    schedule_->end_forward();
+    for (Replica* replica : schedule_->replicas()) {
+      for (const auto& other : replica->module_states_) leave(*other);  // prefetched and not used
+      for (const auto& unit : replica->units_) unit->wait_home();
+    }
+    if (fails) schedule_->reset(true);
+  }
+  if (!fails && shards() && grad_enabled() && !schedule_->in_forward()) {
+    schedule_->watch_graph(outputs);
+  }
+  if (!fails && outermost && !grad_enabled() && !joining_) {
+    for (Replica* replica : schedule_->replicas()) replica->broadcast_pending_buffers();
+  }
+  return fails || &state != module_states_.front().get()
+             ? nn::Tensors{}
+             : converted(outputs, options_.output_dtype);
+}
+
+void Replica::before_backward(ModuleState& state) {
+  schedule_->begin_backward();
+  ++state.begun;
+  if (stale(state)) free(state);
+  gather(state);
+  wait_unsharded(state);
+  schedule_->prefetch_backward(state);
+}
+
+void Replica::after_backward(ModuleState& state) {
+  ++state.ended;
+  free_if_done(state);
+}
+
+// [note: when gathered parameters are freed in backward] When all gradients of the module's
+// parameters are complete in this pass, so that the backward of each of its forwards that belongs
+// to the pass has begun, and each has come through to the module's inputs: a frozen layer may need
+// its weights after the last gradient. Where the inputs want no gradient nobody can tell; then at
+// the end of the pass, which is near. Forwards whose backward belongs to another pass do not
+// matter.
+void Replica::free_if_done(ModuleState& state) {
+  if (options_.units.stage != Stage::parameters || state.begun == 0) return;
+  if (state.ended < state.begun || !state.reshard_backward) return;
+  const auto waits = [this](const Unit* unit) { return !complete(*unit); };
+  // In the first part of a pass no gradient of a parameter comes: see autograd/graph/deferred.h.
+  if (!backward_has_rest() && std::any_of(state.units.begin(), state.units.end(), waits)) return;
+  free(state);
+}
+
+bool Replica::complete(const Unit& unit) const {
+  return std::all_of(unit.members().begin(), unit.members().end(),
+                     [](const Member& m) { return m.ready || !m.leaf.requires_grad(); });
+}
+
+void Replica::gradient_ready(size_t id) {
+  if (!backward_running()) return;
+  const ParameterEntry& entry = parameters_[id];
+  check_entered(id);
+  schedule_->begin_backward();
+  schedule_->touch();
+  touched_ = true;
+  entry.unit->members()[entry.member].ready = true;
+  if (averages() && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
+  if (!complete(*entry.unit)) return;
+  if (averages() && entry.state->sync && options_.unused != Unused::agree)
+    reduce_ready(*entry.unit);
+  free_if_done(*entry.state);
+}
+
+// Buckets are reduced in their order, so that ranks whose gradients become ready in different
+// orders agree; units of modules as they become ready, so that none waits with its gradients.
+void Replica::reduce_ready(Unit& unit) {
+  if (options_.units.stage == Stage::parameters) return reduce(unit);
+  while (next_bucket_ < units_.size() && complete(*units_[next_bucket_])) {
+    reduce(*units_[next_bucket_++]);
+  }
+}
+
+void Replica::reduce(Unit& unit) {
+  // One bucket at a time where buckets are freed; where they stay nobody needs to wait. What went
+  // home before had the time of one unit's backward.
+  schedule_->land();
+  declare_writes();
+  declare_first_values();
+  if (options_.units.stage >= Stage::gradients) schedule_->advance();
+  if (hook_) hand_to_hook(unit);
+  unit.begin_reduce(when_all_reduced(unit));
+  if (hook_) schedule_->advance_hooks();
+  emit(Event::Kind::reduce, unit);
+  schedule_->add(*this, unit);
+}
+
+AllReduce Replica::when_all_reduced(const Unit& unit) const {
+  const ModuleState& state = *parameters_[unit.members().front().id].state;
+  return all_reduce_ && state.all_reduce ? AllReduce::now : AllReduce::later;
+}
+
+// At the end of a pass. Buckets of which the pass reached none are left alone, unless something was
+// left from before, or others may have reached them.
+std::string Replica::finish_gradients() {
+  if (!averages()) return "";
+  const bool buckets = options_.units.stage != Stage::parameters;
+  if (buckets && !touched_ && !owes() && options_.unused != Unused::agree) return "";
+  if (options_.unused == Unused::agree) agree_on_unused();
+  std::string missing;
+  if (options_.unused == Unused::error) missing = unused_names();
+  if (missing.empty()) {
+    finish_units();
+  } else if (shards()) {  // what nobody can complete
+    for (const auto& unit : units_) unit->drop_gradients();
+  }
+  return missing;
+}
+
+// What stays gathered is what unshard() would have gathered for the next forward.
+void Replica::end_pass() {
+  if (averages() || touched_) unsent_ = !averages() && !gradients_stay_;
+  for (const auto& state : module_states_) {
+    state->held = !state->reshard_backward;
+    for (Unit* unit : state->units) {
+      if (state->held) unit->rest();
+    }
+  }
+  if (averages() && !joining_) broadcast_pending_buffers();
+  if (sync() && unsent_) {  // inside an AddUpScope
+    AddUpScope::owe(this, [schedule = schedule_] { schedule->average_owed(); });
+  }
+}
+
+bool Replica::owes(const ParameterEntry& entry) const {
+  const Member& member = entry.unit->members()[entry.member];
+  if (!shards()) return unsent_ && groups_.ranks() > 1 && member.leaf.grad().defined();
+  if (!entry.state->sync) return false;
+  return member.full.grad().defined() ||
+         (member.partial.defined() && all_reduce_ && entry.state->all_reduce);
+}
+
+bool Replica::owes() const {
+  return averages() && std::any_of(parameters_.begin(), parameters_.end(),
+                                   [this](const auto& entry) { return owes(entry); });
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,98 @@
+// What a replica of buckets needs beside: parameters nobody used, and buckets in the order in which
+// gradients become ready.
+#include <algorithm>
+
+#include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/replica.h>
+
+namespace hero::dist {
+
+std::string Replica::unused_names() const {
+  std::string names;
+  for (const ParameterEntry& entry : parameters_) {
+    const Member& member = entry.unit->members()[entry.member];
+    if (member.ready || !member.leaf.requires_grad() || member.full.grad().defined()) continue;
+    if (member.aside.defined() || member.leaf.grad().defined()) continue;  // of a backward before
+    names += (names.empty() ? "" : ", ") + member.name;
+  }
+  return names;
+}
+
+void Replica::agree_on_unused() {
+  const Array used = Array::empty({static_cast<int64_t>(parameters_.size())}, kBool);
+  const auto member = [&](size_t i) -> Member& {
+    return parameters_[i].unit->members()[parameters_[i].member];
+  };
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    used.data<bool>()[i] = member(i).full.grad().defined();
+  }
+  groups_.shard.all_reduce(used, {.op = ReduceOp::max, .unit = "used parameters"});
+  const MemoryScope tag(MemoryTag::gradient);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& full = member(i).full;
+    if (!used.data<bool>()[i] || full.grad().defined()) continue;
+    full.set_grad(Tensor(Array::zeros(full.shape(), full.dtype(), full.device())));
+  }
+}
+
+// What was not complete in this pass: some of its parameters were not used.
+void Replica::finish_units() {
+  const bool buckets = options_.units.stage != Stage::parameters;
+  for (size_t i = buckets ? next_bucket_ : 0; i < units_.size(); ++i) {
+    Unit& unit = *units_[i];
+    if (!parameters_[unit.members().front().id].state->sync) continue;
+    if (buckets || unit.has_gradients(when_all_reduced(unit))) reduce(unit);
+  }
+  next_bucket_ = units_.size();
+}
+
+void Replica::hand_to_hook(Unit& unit) {
+  const auto found = std::find_if(units_.begin(), units_.end(),
+                                  [&](const auto& each) { return each.get() == &unit; });
+  const auto index = static_cast<int>(found - units_.begin());
+  unit.use_hook(hook_.get(), index, found + 1 == units_.end());
+}
+
+// PyTorch's DDP does this once, too: the first backward shows the real order.
+void Replica::rebuild_buckets() {
+  rebuilt_ = true;
+  std::vector<int64_t> order;
+  const auto append = [&](size_t id) {
+    if (std::count(order.begin(), order.end(), static_cast<int64_t>(id)) > 0) return;
+    order.push_back(static_cast<int64_t>(id));
+  };
+  for (const size_t id : ready_order_) append(id);
+  for (size_t id = 0; id < parameters_.size(); ++id) append(id);  // those that were not used
+  const Array shared = Array::from(order, {static_cast<int64_t>(order.size())});
+  groups_.shard.broadcast(shared, 0, {.unit = "order of buckets"});
+  make_buckets(shared.to_vector<int64_t>());
+}
+
+// A hook's steps, and what they carry on, are of the same buckets in each step and each run.
+void Replica::set_hook(CommHook hook) {
+  same_lines(groups_.shard, "ddp: ranks registered different communication hooks", hook.name + "\n",
+             "register the same hook on every rank", "communication hook");
+  check(!hook.name.empty() && hook.run, "ddp: a communication hook needs a name and a function");
+  check(!schedule_->in_backward() && !schedule_->in_forward(),
+        "ddp: register_comm_hook() within forward or backward");
+  hook_ = std::make_unique<const CommHook>(std::move(hook));
+  std::vector<int64_t> order;
+  for (size_t id = parameters_.size(); id-- > 0;) order.push_back(static_cast<int64_t>(id));
+  if (rebuilt_) make_buckets(order);
+  rebuilt_ = true;  // as they are
+}
+
+void Replica::make_buckets(const std::vector<int64_t>& order) {
+  std::vector<Member> members;
+  for (const int64_t id : order) {
+    const ParameterEntry& entry = parameters_[static_cast<size_t>(id)];
+    members.push_back(entry.unit->members()[entry.member]);
+  }
+  units_.clear();
+  module_states_.front()->units.clear();
+  add_buckets(*this, std::move(members), options_.rebuild_first_bytes, options_.rebuild_bytes);
+  index_parameters();
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,388 @@
+// What a replica does with parameters and gradients beside a step: conversions, summoned
+// parameters, what backward needs again, gradients of a backward before.
+#include <algorithm>
+#include <cstdio>
+
+#include <hero/autograd/graph/engine.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/io/crc32c.h>
+#include <hero/dist/data_parallel/add_up_scope.h>
+#include <hero/dist/data_parallel/forward_writes.h>
+#include <hero/dist/data_parallel/replica.h>
+
+namespace hero::dist {
+
+// [note: a module that moves or ends] The module's hooks move with it and end with it: the first
+// hook of the root notes where it is, and what that hook holds says that it is no more. From then
+// on nobody may touch the slots, while backward and optimizers may still use the leaves.
+void Replica::meet(ModuleState& state, size_t i, nn::Module& module) {
+  state.modules[i] = &module;
+  if (&state != module_states_.front().get()) return;
+  if (group_) {
+    group_->set(i, module);
+  } else {
+    module_ = &module;
+  }
+}
+
+std::shared_ptr<void> Replica::end_of_module() {
+  return {static_cast<void*>(this), [self = weak_from_this()](void*) {
+            const auto replica = self.lock();
+            if (!replica) return;
+            replica->module_ = nullptr;
+            for (const auto& unit : replica->units_) {
+              for (Member& member : unit->members()) member.slots.clear();
+            }
+          }};
+}
+
+nn::Module& Replica::module() const {
+  check(module_ != nullptr,
+        "the module that was given to DDP, ZeRO or fully_shard() is not there any more; keep it as "
+        "long as their handle is used");
+  return *module_;
+}
+
+Tensor Replica::leaf_of(const nn::Slot& slot) const {
+  for (const ParameterEntry& entry : parameters_) {
+    const Member& member = entry.unit->members()[entry.member];
+    if (std::count(member.slots.begin(), member.slots.end(), &slot) > 0) return member.leaf;
+  }
+  for (const Nested& below : nested_) {
+    const Tensor leaf = below.replica->leaf_of(slot);
+    if (!is_same(leaf, slot.tensor)) return leaf;
+  }
+  return slot.tensor;  // frozen or ignored
+}
+
+void Replica::keep_parameters() {
+  const auto& alone = options_.alone;
+  for (const auto& unit : units_) {
+    for (Member& member : unit->members()) {
+      known_[member.leaf.impl()] = known_[member.full.impl()] = member.id;
+      known_slots_.insert(member.slots.begin(), member.slots.end());
+      if (!shards()) {
+        watch(member);  // from the first backward on, whether its forward is seen or not
+        continue;
+      }
+      set_keeper(member.leaf, weak_from_this());
+      set_keeper(member.full, weak_from_this());
+      if (!member.leaf.requires_grad()) continue;
+      member.leaf.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
+        const auto replica = self.lock();  // in join() a rank without data gets means, too
+        if (replica && !replica->joining_) replica->check_entered(id);
+      });
+    }
+  }
+  for (const auto& [name, slot] : module().slots()) {
+    const Tensor& tensor = slot->tensor;
+    const bool here = slot->kind == nn::Slot::Kind::parameter && tensor.defined() &&
+                      tensor.numel() > 0 && !known_slots_.contains(slot);
+    if (!here || keeper(tensor) || averager(tensor) || std::count(alone.begin(), alone.end(), name))
+      continue;
+    frozen_.push_back({name, tensor, version_of(tensor)});
+  }
+  offer_refills();
+}
+
+// [note: a forward that nobody entered] What gathers, frees and averages hangs on the hooks around
+// the modules' forward. A module with an operator() or loss() of its own that does not run them is
+// found by its gradients: under DDP those that no rank would average, else those of a shard that
+// was computed with as if it were the whole.
+void Replica::check_entered(size_t id) const {
+  const ParameterEntry& entry = parameters_[id];
+  if (entry.state->entered) return;
+  const std::string& name = entry.unit->members()[entry.member].name;
+  fail(
+      "backward: ", name, " of ", module().type_name(), " gets a gradient, but the forward of ",
+      entry.state->modules.front()->type_name(),
+      " was never entered, so that the ranks would not agree; call the module that was given to "
+      "DDP, ZeRO or fully_shard(), and compute inside run_hooked() where it has its own operator() "
+      "or loss()");
+}
+
+// A parameter that came into the module later, or was frozen when DDP or ZeRO took it, would be
+// stepped by each rank's own gradients.
+void Replica::check_all_known() const {
+  if (is_nested_ || groups_.ranks() == 1) return;
+  for (const auto& [name, slot] : module().slots()) {
+    const Tensor& tensor = slot->tensor;
+    if (slot->kind != nn::Slot::Kind::parameter || !tensor.requires_grad()) continue;
+    if (tensor.numel() == 0 || known_slots_.contains(slot) || keeper(tensor)) continue;
+    const auto& alone = options_.alone;
+    check(std::find(alone.begin(), alone.end(), name) != alone.end(), "forward: parameter '", name,
+          "' of ", module().type_name(),
+          " was frozen or not there when DDP, ZeRO or fully_shard() took the module, so that its "
+          "gradients would differ from rank to rank; give them the module whole and trainable, and "
+          "freeze parameters later, or name it among those to ignore");
+  }
+}
+
+// Ranks that hold the same values must begin with the same. Where rank 0 does not send its own, or
+// only some ranks have read a file since, they would train apart: a hash of the values goes with
+// the first sum of gradients, once. Values on a GPU are not fetched for it.
+void Replica::declare_first_values() {
+  const Communicator& same = shards() ? groups_.replicas : groups_.shard;
+  if (std::exchange(compared_values_, true) || !same.defined() || same.size() == 1) return;
+  if (same.engine_kind() == EngineKind::simulated || options_.units.offload.disk) return;
+  uint32_t hash = 0;
+  for (const ParameterEntry& entry : parameters_) {
+    const Array& values = entry.unit->members()[entry.member].leaf.array();
+    if (values.device() != kCpu) return;
+    const Array here = values.contiguous();
+    hash = core::crc32c({here.bytes(), static_cast<size_t>(here.nbytes())}, hash);
+  }
+  char text[64];
+  (void)std::snprintf(text, sizeof(text), "begin with parameters of hash %08x", hash);
+  same.declare(text);
+}
+
+// See [note: writes in forward].
+void Replica::see_values(const ModuleState& state) {
+  if (&state != module_states_.front().get()) return;
+  for (Frozen& each : frozen_) each.seen = version_of(each.tensor);
+}
+
+void Replica::note_writes(const ModuleState& state) {
+  if (groups_.ranks() == 1) return;
+  for (Unit* unit : state.units) wrote_ = unit->note_writes() || wrote_;
+  if (&state != module_states_.front().get()) return;
+  ForwardWrites writes;
+  for (Frozen& each : frozen_) writes.add(each.name, each.tensor, each.seen);
+  if (writes.empty()) return;
+  frozen_writes_ = writes.text(strategy_name(options_.units.stage), false);
+  wrote_ = true;
+}
+
+void Replica::declare_writes() {
+  if (!std::exchange(wrote_, false)) return;
+  const auto tell = [this](const std::string& writes) {
+    if (!writes.empty()) owners_->declare(writes);
+  };
+  for (const auto& unit : units_) tell(unit->take_writes());
+  tell(std::exchange(frozen_writes_, {}));
+}
+
+// [note: a second derivative] The graph of a gradient that was recorded needs parameters that were
+// freed when that gradient was there, and comes past no module that would gather them: what asks
+// for a saved value of a freed row gathers its unit. All ranks walk the same graph in the same
+// order, so they ask in the same order. The unit stays until this pass ends.
+void Replica::offer_refills() {
+  refills_.clear();
+  for (const auto& each : module_states_) {
+    ModuleState* state = each.get();
+    for (const Unit* unit : state->units) {
+      if (!unit->owns_storage()) continue;
+      refills_.push_back(
+          std::make_unique<Refill>(unit->storage(), [self = weak_from_this(), state] {
+            if (const auto replica = self.lock()) replica->fetch_again(*state);
+          }));
+    }
+  }
+}
+
+void Replica::fetch_again(ModuleState& state) {
+  if (!backward_running()) return;
+  schedule_->begin_backward();
+  gather(state);
+  wait_unsharded(state);
+}
+
+// [note: gradients of a backward before] A leaf's gradient may be there when backward begins: the
+// mean that another backward of this step left. It is put aside and added to the new mean, as
+// shards do it, and not averaged once more; so all rungs have the same bits. Gradients that were
+// added up under no_sync() are no mean and stay.
+void Replica::put_aside() {
+  const bool alone = groups_.ranks() == 1 && options_.units.divide_by == 0.0;
+  if (alone || (unsent_ && !shards())) return;
+  const bool adds = std::any_of(parameters_.begin(), parameters_.end(), [](const auto& entry) {
+    return entry.unit->members()[entry.member].leaf.grad().defined();
+  });
+  // A rank that has left out zero_grad() would step apart from the others.
+  if (adds) owners_->declare("backward adds to the gradients of one before");
+  if (shards()) return;
+  for (const ParameterEntry& entry : parameters_) {
+    Member& member = entry.unit->members()[entry.member];
+    member.aside = member.full.grad();
+    member.full.set_grad({});
+  }
+}
+
+// What got no gradient in this pass has the one that it had.
+void Replica::take_back() {
+  if (shards()) return;
+  for (const ParameterEntry& entry : parameters_) {
+    Member& member = entry.unit->members()[entry.member];
+    if (!member.aside.defined()) continue;
+    const Tensor grad = member.full.grad();
+    if (grad.defined()) {
+      core::map_into<core::kernels::Add>(member.aside.array(), member.aside.array(), grad.array());
+    }
+    member.full.set_grad(std::exchange(member.aside, {}));
+  }
+}
+
+void Replica::clear_gradient(const Tensor& leaf, bool set_to_none) {
+  const auto found = known_.find(leaf.impl());
+  if (found == known_.end() || !shards()) return;
+  const ParameterEntry& entry = parameters_[found->second];
+  Member& member = entry.unit->members()[entry.member];
+  member.full.set_grad({});
+  member.partial = {};
+  if (is_same(leaf, member.leaf) || !member.leaf.grad().defined()) return;
+  if (set_to_none) {
+    member.leaf.set_grad({});
+  } else {
+    const NoGrad no_grad;
+    member.leaf.grad().zero_();
+  }
+}
+
+void Replica::check_averaged(const Tensor& leaf, const char* op) const {
+  if (schedule_->in_backward() && !backward_running()) schedule_->reset(true);  // that one threw
+  const auto found = known_.find(leaf.impl());
+  if (found == known_.end() || !sync() || gradients_stay_ || AddUpScope::active()) return;
+  const ParameterEntry& entry = parameters_[found->second];
+  if (!owes(entry)) return;
+  const std::string& name = entry.unit->members()[entry.member].name;
+  fail(op, ": '", name, "'", module_ ? " of " + module().type_name() : "",
+       " still owes the ranks a gradient that was added up while averaging was off (no_sync() or "
+       "set_requires_gradient_sync(false)); run a backward pass with averaging on before, or do "
+       "this within no_sync() if it shall ",
+       op[0] == 'z' ? "be dropped" : "not count");
+}
+
+void Replica::declare_gradients(const char* op) const {
+  if (!averages() || groups_.ranks() == 1) return;
+  const auto count =
+      std::count_if(parameters_.begin(), parameters_.end(), [](const ParameterEntry& entry) {
+        return entry.unit->members()[entry.member].leaf.grad().defined();
+      });
+  const auto all = static_cast<std::ptrdiff_t>(parameters_.size());
+  if (count == all) return;  // as is usual
+  owners_->declare(std::string(op) + " by gradients of " + std::to_string(count) + " of " +
+                   std::to_string(all) + " parameters");
+}
+
+Tensor Replica::optimizer_leaf(const Tensor& tensor) const {
+  const Member* member = member_of(tensor);
+  return member != nullptr ? member->leaf : tensor;
+}
+
+const Member* Replica::member_of(const Tensor& tensor) const {
+  for (const ParameterEntry& entry : parameters_) {
+    const Member& member = entry.unit->members()[entry.member];
+    if (is_same(tensor, member.leaf) || is_same(tensor, member.full) ||
+        is_same(tensor, member.shown)) {
+      return &member;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<std::vector<HeldPart>> Replica::parts_of(const Tensor& leaf) const {
+  const Member* member = member_of(leaf);
+  if (member == nullptr || member->former) return {};
+  return parameters_[member->id].unit->parts_of(*member);
+}
+
+bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const {
+  return std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
+    const Member* member = member_of(leaf);
+    return member != nullptr && &unit == parameters_[member->id].unit;
+  });
+}
+
+std::string Replica::describe_averager() const {
+  const std::string rung = shards() ? "ZeRO or fully_shard()" : "DDP";
+  return rung + (module_ == nullptr ? "" : " of " + module().type_name());
+}
+
+std::vector<int> Replica::averaging_ranks() const {
+  const std::span<const int> ranks =
+      groups_.all.defined() ? groups_.all.world_ranks() : groups_.shard.world_ranks();
+  return {ranks.begin(), ranks.end()};
+}
+
+double Replica::average_loss(double loss, const char* op) {
+  check(averages() || groups_.ranks() == 1, op, ": the gradients of ", describe_averager(),
+        " are not averaged now, as within no_sync(), so that ranks would step apart; step outside "
+        "of it");
+  const Array mean = Array::full({1}, loss, kFloat64);
+  groups_.shard.all_reduce(
+      mean, {.op = ReduceOp::mean, .divide_by = options_.units.divide_by, .unit = op});
+  return mean.item<double>();
+}
+
+int64_t Replica::largest(int64_t number, const char* op) {
+  const Array x = Array::full({1}, number, kInt64);
+  const Communicator& ranks = groups_.all.defined() ? groups_.all : groups_.shard;
+  ranks.all_reduce(x, {.op = ReduceOp::max, .unit = op});
+  return x.item<int64_t>();
+}
+
+std::string Replica::describe(const Tensor& leaf) const {
+  const Member* member = member_of(leaf);
+  if (member == nullptr || module_ == nullptr) return "a shard";
+  return member->name + " of " + module().type_name() + " is sharded over " +
+         std::to_string(groups_.shard.size()) + " ranks (here: " + describe_part(member->leaf) +
+         ")";
+}
+
+void Replica::check_convertible(const std::vector<Tensor>& leaves,
+                                std::optional<Device> device) const {
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "to: ", module().type_name(),
+        " is sharded and inside forward or backward; convert it between two steps");
+  check(!summoned_, "to: the parameters of ", module().type_name(),
+        " are shown whole by summon_full_parameters(), which must end before");
+  for (const auto& unit : units_) {
+    if (!has_one_of(*unit, leaves)) continue;
+    for (const Member& member : unit->members()) {
+      const bool given = std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
+        return is_same(leaf, member.leaf) || is_same(leaf, member.full);
+      });
+      check(given, "to: ", member.name, " of ", module().type_name(), " is in unit '", unit->name(),
+            "' together with what is to be converted, and a unit has one dtype and device; convert "
+            "the module that was sharded, or give the part a unit of its own");
+    }
+    if (!device) continue;
+    check(!unit->has_home() || *device == unit->device(), "to: the shards of ",
+          module().type_name(), " are offloaded from ", unit->device(),
+          ", where they are computed with, and cannot go to ", *device,
+          "; move the module before it is sharded");
+    const bool meta = unit->device().type == DeviceType::meta;
+    check(meta == (device->type == DeviceType::meta), "to: the shards of ", module().type_name(),
+          " cannot go to ", *device);
+  }
+}
+
+void Replica::convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
+                      std::optional<Device> device) {
+  reset();
+  for (const auto& unit : units_) {
+    if (!has_one_of(*unit, leaves)) continue;
+    const Tensor& leaf = unit->members().front().leaf;
+    unit->convert(dtype.value_or(leaf.dtype()), device.value_or(unit->device()));
+  }
+  offer_refills();
+}
+
+void Replica::show(const std::vector<Array>& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    units_[i]->show(rows[i]);
+    for (const Member& member : units_[i]->members()) set_keeper(member.shown, weak_from_this());
+  }
+  summoned_ = true;
+}
+
+void Replica::check_not_summoned(const char* what) const {
+  check(!summoned_, what, ": the whole parameters of ", module().type_name(),
+        " are summoned; end the scope of summon_full_parameters() first");
+}
+
+void Replica::hide() {
+  for (const auto& unit : units_) unit->show_shards();
+  summoned_ = false;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,174 @@
+// What a program says of parts of a sharded module, by their paths; replicas within a replica.
+#include <algorithm>
+
+#include <hero/core/error.h>
+#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/replica.h>
+
+namespace hero::dist {
+namespace {
+
+bool is_at_or_below(const std::string& path, const std::string& top) {
+  return path == top || is_below(path, top);
+}
+
+}  // namespace
+
+std::vector<ModuleState*> Replica::states_below(const char* what, const std::string& path) const {
+  const auto modules = module().named_modules();
+  check(std::any_of(modules.begin(), modules.end(),
+                    [&](const auto& named) { return named.first == path; }),
+        what, ": there is no module '", path, "' in ", module().type_name(),
+        "; named_modules() lists the paths");
+  check(
+      options_.units.stage == Stage::parameters, what, ": '", path,
+      "': only units of fully_shard() and ZeRO-3 belong to a path; the buckets of DDP, ZeRO-1 and "
+      "ZeRO-2 hold parameters of many modules");
+  std::vector<ModuleState*> found;
+  for (const auto& [at, module] : modules) {
+    if (!is_at_or_below(at, path)) continue;
+    for (Replica* replica : schedule_->replicas()) {
+      if (replica->options_.units.stage != Stage::parameters) continue;
+      for (const auto& state : replica->module_states_) {
+        const auto& of = state->modules;
+        const bool there = std::find(of.begin(), of.end(), module) != of.end();
+        const bool known = std::find(found.begin(), found.end(), state.get()) != found.end();
+        if (there && !known && !state->units.empty()) found.push_back(state.get());
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<ModuleState*> Replica::states_at(const char* what, const std::string& path) const {
+  std::vector<ModuleState*> found = states_below(what, path);
+  const auto modules = module().named_modules();
+  std::erase_if(found, [&](const ModuleState* state) {
+    return std::none_of(modules.begin(), modules.end(), [&](const auto& named) {
+      return named.first == path &&
+             std::count(state->modules.begin(), state->modules.end(), named.second) > 0;
+    });
+  });
+  check(!found.empty(), what, ": no unit is gathered at '", path,
+        "'; units() lists those that there are");
+  return found;
+}
+
+std::vector<ModuleState*> Replica::states_at(const char* what,
+                                             const std::vector<std::string>& paths) const {
+  std::vector<ModuleState*> all;
+  for (const std::string& path : paths) {
+    for (ModuleState* state : states_at(what, path)) {
+      if (!schedule_->is_outermost(*state)) all.push_back(state);  // it is gathered all the time
+    }
+  }
+  return all;
+}
+
+void Replica::set_forward_prefetch(const std::string& path,
+                                   const std::vector<std::string>& modules) {
+  const auto states = states_at("set_modules_to_forward_prefetch", path);
+  const auto ahead = states_at("set_modules_to_forward_prefetch", modules);
+  for (ModuleState* state : states) state->forward_prefetch = ahead;
+}
+
+void Replica::set_backward_prefetch(const std::string& path,
+                                    const std::vector<std::string>& modules) {
+  const auto states = states_at("set_modules_to_backward_prefetch", path);
+  const auto ahead = states_at("set_modules_to_backward_prefetch", modules);
+  for (ModuleState* state : states) state->backward_prefetch = ahead;
+}
+
+void Replica::set_states(const char* what, const std::string& path,
+                         const std::function<void(ModuleState&)>& set) {
+  const auto states = states_below(what, path);
+  for (ModuleState* state : states) set(*state);
+  check(!states.empty(), what, ": no unit lies at or below '", path,
+        "'; its parameters belong to the unit of a module above it");
+}
+
+void Replica::set_sync_only(const std::vector<nn::Module*>& modules) {
+  check(options_.units.stage == Stage::parameters,
+        "pipeline: the buckets of DDP, ZeRO-1 and ZeRO-2 hold parameters of several chunks, whose "
+        "gradients are complete at different times; use fully_shard() or ZeRO-3, or one chunk");
+  for (const auto& state : module_states_) state->sync = false;
+  for (nn::Module* top : modules) {
+    for (const nn::Module* below : top->modules()) {
+      for (const auto& state : module_states_) {
+        const auto& of = state->modules;
+        state->sync = state->sync || std::find(of.begin(), of.end(), below) != of.end();
+      }
+    }
+  }
+}
+
+void Replica::set_sync(bool on, const std::string& path) {
+  set_states("set_requires_gradient_sync", path, [on](ModuleState& state) { state.sync = on; });
+}
+
+void Replica::set_all_reduce(bool on, const std::string& path) {
+  set_states("set_requires_all_reduce", path, [on](ModuleState& state) { state.all_reduce = on; });
+}
+
+void Replica::set_reshard(bool on, const std::string& path) {
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "set_reshard_after_forward: '", path,
+        "': inside forward and backward units stay as they are");
+  set_states("set_reshard_after_forward", path, [on](ModuleState& state) { state.reshard = on; });
+}
+
+void Replica::set_reshard_after_backward(bool on, const std::string& path) {
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "set_reshard_after_backward: '",
+        path, "': inside forward and backward units stay as they are");
+  set_states("set_reshard_after_backward", path,
+             [on](ModuleState& state) { state.reshard_backward = on; });
+}
+
+bool Replica::reshards_after_forward() const {
+  return std::any_of(module_states_.begin(), module_states_.end(),
+                     [](const auto& state) { return state->reshard; });
+}
+
+// [note: gathered beforehand] What unshard() began the next forward finds, unless the shards were
+// written since: then it gathers anew, on every rank, since a step writes the shards of all.
+void Replica::unshard(const std::string& path) {
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "unshard: '", path,
+        "': inside forward and backward units are gathered by themselves");
+  for (ModuleState* state : states_below("unshard", path)) {
+    if (stale(*state)) state->replica->free(*state);
+    state->replica->gather(*state);
+    state->held = true;
+  }
+}
+
+void Replica::reshard(const std::string& path) {
+  check(!schedule_->in_forward() && !schedule_->in_backward(), "reshard: '", path,
+        "': inside forward and backward units are freed by themselves");
+  for (ModuleState* state : states_below("reshard", path)) state->replica->free(*state);
+}
+
+bool Replica::stale(const ModuleState& state) {
+  return std::any_of(state.units.begin(), state.units.end(),
+                     [](const Unit* unit) { return unit->stale(); });
+}
+
+void Replica::nest(Nested below) {
+  Replica& replica = *below.replica;
+  replica.is_nested_ = true;
+  replica.shares_groups_ = replica.owners_ == owners_;
+  for (Replica* each : replica.all()) {
+    for (const auto& unit : each->units_) unit->nest(below.paths, schedule_->disk_order());
+  }
+  schedule_->take_in(*std::shared_ptr<UnitSchedule>(replica.schedule_));
+  nested_.push_back(std::move(below));
+}
+
+std::vector<Replica*> Replica::all() {
+  std::vector<Replica*> list = {this};
+  for (const Nested& each : nested_) {
+    const std::vector<Replica*> below = each.replica->all();
+    list.insert(list.end(), below.begin(), below.end());
+  }
+  return list;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <hero/autograd/graph/engine.h>
+#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/unit_schedule.h>
+
+namespace hero::dist {
+
+void UnitSchedule::take_in(UnitSchedule& below) {
+  for (Replica* replica : std::exchange(below.replicas_, {})) {
+    replicas_.push_back(replica);
+    replica->schedule_ = shared_from_this();
+  }
+}
+
+void UnitSchedule::order_disk() {
+  if (disk_order_->homes.empty()) return;
+  std::vector<DiskHome*> homes;
+  for (const auto& [name, slot] : replicas_.front()->module().slots()) {
+    for (const Replica* replica : replicas_) {
+      for (const auto& unit : replica->units_) {
+        const auto& members = unit->members();
+        const bool has = std::any_of(members.begin(), members.end(), [&, of = slot](const auto& m) {
+          return std::count(m.slots.begin(), m.slots.end(), of) > 0;
+        });
+        DiskHome* const home = unit->disk_home();
+        if (has && home && std::count(homes.begin(), homes.end(), home) == 0) homes.push_back(home);
+      }
+    }
+  }
+  disk_order_->homes = std::move(homes);
+}
+
+void UnitSchedule::remove(const Replica& replica) {
+  std::erase(replicas_, &replica);
+  const auto is_its = [&](const ModuleState* state) { return state->replica == &replica; };
+  // An order with a hole is none that anybody could follow.
+  for (auto* order : {&order_, &former_order_}) {
+    if (std::any_of(order->begin(), order->end(), is_its)) order->clear();
+  }
+  for (auto* under_way : {&reducing_, &landing_}) {
+    std::erase_if(*under_way, [&](const Reduction& each) { return each.replica == &replica; });
+  }
+  for (const Replica* other : replicas_) {
+    for (const auto& state : other->module_states_) {
+      for (auto* list : {&state->forward_prefetch, &state->backward_prefetch}) {
+        if (*list) std::erase_if(**list, is_its);
+      }
+    }
+  }
+}
+
+bool UnitSchedule::is_outermost(const ModuleState& state) const {
+  return !state.replica->is_nested() && &state == state.replica->module_states_.front().get();
+}
+
+void UnitSchedule::begin_forward() {
+  reset(true);
+  former_order_ = std::move(order_);
+  order_.clear();
+  in_forward_ = true;
+}
+
+// The first `depth` of these are gathered now, in the order in which they will be used, and what
+// comes behind them is read from its file. The outermost module's units stay gathered, so nobody
+// needs to gather them again.
+void UnitSchedule::gather_ahead(const std::vector<ModuleState*>& states, int depth) {
+  for (size_t i = 0; i < states.size() && i <= static_cast<size_t>(depth); ++i) {
+    if (is_outermost(*states[i])) return;
+    if (i < static_cast<size_t>(depth)) {
+      states[i]->replica->gather(*states[i]);
+    } else {
+      for (const Unit* unit : states[i]->units) unit->read_ahead();
+    }
+  }
+}
+
+// In forward the pass before tells what comes next, as long as this one is like it.
+void UnitSchedule::prefetch_forward(ModuleState& state) {
+  if (!in_forward_) return;
+  order_.push_back(&state);
+  if (state.forward_prefetch) {
+    return gather_ahead(*state.forward_prefetch, static_cast<int>(state.forward_prefetch->size()));
+  }
+  const int depth = state.replica->options().prefetch;
+  const auto at = static_cast<std::ptrdiff_t>(order_.size());
+  if (depth == 0 || order_.size() >= former_order_.size()) return;
+  if (former_order_[order_.size() - 1] != &state) return;
+  gather_ahead({former_order_.begin() + at, former_order_.end()}, depth);
+}
+
+// Backward comes to the modules in the reverse order of this forward.
+void UnitSchedule::prefetch_backward(ModuleState& state) {
+  if (state.backward_prefetch) {
+    return gather_ahead(*state.backward_prefetch,
+                        static_cast<int>(state.backward_prefetch->size()));
+  }
+  const int depth = state.replica->options().prefetch;
+  if (depth == 0) return;
+  auto from = order_.rbegin();
+  if (!is_outermost(state)) {
+    from = std::find(order_.rbegin(), order_.rend(), &state);
+    if (from == order_.rend()) return;
+    ++from;
+  }
+  gather_ahead({from, order_.rend()}, depth);
+}
+
+// [note: a graph that is dropped] From its forward to its backward the outermost module shows whole
+// parameters, and so does whatever is not freed in between: a loss may be made of them. A forward
+// without a backward ends when its graph does: then the modules show the shards again, which
+// optimizers hold, and what is gathered stays until the next forward frees it. A hook of each
+// output holds one of these, so that it lives as long as a node of these outputs. Another thread
+// may drop the graph, but not touch the modules.
+class UnitSchedule::Graph {
+ public:
+  explicit Graph(const std::shared_ptr<UnitSchedule>& schedule) : schedule_(schedule) {
+    ++schedule->graphs_;
+  }
+  ~Graph() {
+    const auto schedule = schedule_.lock();
+    if (!schedule || --schedule->graphs_ > 0) return;
+    if (std::this_thread::get_id() != thread_) return;
+    if (schedule->in_forward_ || schedule->in_backward_) return;
+    schedule->rest();
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+ private:
+  std::weak_ptr<UnitSchedule> schedule_;
+  std::thread::id thread_ = std::this_thread::get_id();
+};
+
+void UnitSchedule::watch_graph(const nn::Tensors& outputs) {
+  std::shared_ptr<Graph> graph;
+  for (const Tensor& output : outputs) {
+    if (!output.defined() || !output.requires_grad() || output.is_leaf()) continue;
+    if (!graph) graph = std::make_shared<Graph>(shared_from_this());
+    output.register_hook([graph](const Tensor&) { return Tensor(); });
+  }
+  if (!graph) rest();  // no backward will come
+}
+
+void UnitSchedule::begin_backward() {
+  if (in_backward_) return;
+  in_backward_ = true;
+  for (Replica* replica : replicas_) {
+    if (replica->averages()) replica->put_aside();
+  }
+  on_backward_end([self = weak_from_this()] {
+    if (const auto schedule = self.lock()) schedule->end_backward();
+  });
+}
+
+void UnitSchedule::land() {
+  for (const Reduction& each : std::exchange(landing_, {})) {
+    each.unit->land();
+    each.replica->emit(Event::Kind::reduced, *each.unit);
+  }
+}
+
+// What goes on over the replicas has no bucket any more, and is waited for when the next unit is
+// reduced.
+void UnitSchedule::advance() {
+  std::vector<Reduction> begun;
+  for (const Reduction& each : std::exchange(reducing_, {})) {
+    each.unit->begin_all_reduce() ? begun.push_back(each) : end_reduction(each);
+  }
+  reducing_ = std::move(begun);
+}
+
+void UnitSchedule::advance_hooks() {
+  for (const Reduction& each : reducing_) each.unit->advance_hook();
+}
+
+void UnitSchedule::end_reductions() {
+  for (const Reduction& each : std::exchange(reducing_, {})) end_reduction(each);
+  land();
+}
+
+void UnitSchedule::end_reduction(const Reduction& reduction) {
+  if (!reduction.unit->end_reduce()) return;
+  if (reduction.unit->is_landing()) return landing_.push_back(reduction);
+  reduction.replica->emit(Event::Kind::reduced, *reduction.unit);
+}
+
+// [note: what is owed] A pass that averages leaves nothing behind: what was added up in passes
+// before, under no_sync() or the switches of gradient sync, is averaged with it, also in units that
+// this pass did not reach.
+void UnitSchedule::end_backward() {
+  if (!in_backward_) return;  // reset meanwhile
+  if (!touched_) {            // grad(), which leaves parameters alone
+    in_backward_ = false;
+    return reset(false);
+  }
+  std::string missing;
+  for (Replica* replica : replicas_) {
+    const std::string names = replica->finish_gradients();
+    missing += (missing.empty() || names.empty() ? "" : ", ") + names;
+  }
+  end_reductions();
+  in_backward_ = false;
+  for (Replica* replica : replicas_) replica->end_pass();
+  reset(true);
+  check(missing.empty(),
+        "backward: parameters without a gradient, which the other ranks wait for: ", missing,
+        "; use them in forward, freeze them, or set find_unused_parameters (in a file "
+        "\"ignore_unused_parameters\": true)");
+}
+
+void UnitSchedule::average_owed() {
+  const bool owed = std::any_of(replicas_.begin(), replicas_.end(),
+                                [](const Replica* replica) { return replica->owes(); });
+  if (!owed || in_backward_) return;
+  in_backward_ = touched_ = true;
+  end_backward();
+}
+
+void UnitSchedule::reset(bool keep_held) {
+  const bool threw = in_backward_;
+  reducing_.clear();
+  landing_.clear();
+  in_backward_ = false;
+  touched_ = false;
+  in_forward_ = false;
+  for (Replica* replica : replicas_) replica->reset_own(threw, keep_held);
+}
+
+void UnitSchedule::rest() {
+  for (Replica* replica : replicas_) replica->rest();
+}
+
+}  // namespace hero::dist
