@@ -57,12 +57,12 @@ function(hero_mpi_tests)
   if(CMAKE_CROSSCOMPILING)
     set(native ${PROJECT_SOURCE_DIR}/build/release/tests/hero_mpi_ranks)
   endif()
-  foreach(case IN ITEMS hashes ladder20 checks staging ways groups messages bugs failures launch resume resume100)
+  foreach(case IN ITEMS hashes strategies20 checks staging ways groups messages bugs failures launch resume resume100)
     set(name "dist: processes under mpirun, ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case} ${ranks}
                                   "${HERO_MPIEXEC}" ${native})
     set(label dist)
-    if(case MATCHES "^(ladder20|resume100)$") # the full forms of what `hashes` and `resume` do
+    if(case MATCHES "^(strategies20|resume100)$") # the full forms of what `hashes` and `resume` do
       set(label stress)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600 SKIP_RETURN_CODE 77)

@@ -20,10 +20,10 @@ foreach(name IN ITEMS llama_lora policy_gradient unet)
   add_dependencies(hero_tutorials example_${name})
 endforeach()
 if(HERO_TESTS AND NOT CMAKE_CROSSCOMPILING)
-  add_test(NAME "tutorial: the example trains to the same bits on every rung, and resumes"
+  add_test(NAME "tutorial: the example trains to the same bits under every strategy, and resumes"
            COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_train $<TARGET_FILE:example_train>
                    "${HERO_MPIEXEC}")
-  set_tests_properties("tutorial: the example trains to the same bits on every rung, and resumes"
+  set_tests_properties("tutorial: the example trains to the same bits under every strategy, and resumes"
                        PROPERTIES LABELS tutorial TIMEOUT 3600)
 endif()
 

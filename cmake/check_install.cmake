@@ -29,7 +29,7 @@ run("configuring the first program" ${CMAKE_COMMAND} -G Ninja -S ${first} -B ${f
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
 run("building the first program" ${CMAKE_COMMAND} --build ${first}/build)
 run("the first program" ${CMAKE_COMMAND} -E chdir ${first} ${first}/build/train --steps 2 --ranks 2
-    --rung fsdp)
+    --strategy fsdp)
 if(NOT EXISTS ${first}/runs/first/model.safetensors)
   message(FATAL_ERROR "the first program has saved no model")
 endif()

@@ -36,9 +36,9 @@ struct AverageOptions {
 /// collective, between two steps; throws an Error on every rank if their sizes differ. With DDP
 /// within a host and this between hosts in every k-th step, the slow link carries 1 / k of the
 /// bytes: local SGD, Lin et al., arXiv 1808.07217. The states of an optimizer are not averaged.
-/// Parameters may be shards, on any rung, if the ranks of the group hold the same ones. Buffers can
-/// be averaged in the same way if they are of floating dtype.
-/// \snippet test_examples_ranks.cpp average_parameters
+/// Parameters may be shards, under any strategy, if the ranks of the group hold the same ones.
+/// Buffers can be averaged in the same way if they are of floating dtype. \snippet
+/// test_examples_ranks.cpp average_parameters
 void average_parameters(const std::vector<Tensor>& parameters, const Communicator& group,
                         const AverageOptions& options = {});
 

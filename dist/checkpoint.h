@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoints of runs on several ranks: each rank saves its own shards, and any number of ranks, on
-// any rung of the ladder, can resume from them.
+// any strategy, can resume from them.
 //
 //   dist::Checkpointer checkpoint("runs/gpt", world, {.keep = 2});
 //   checkpoint.track("model", model);      // before or after fully_shard(), DDP, ZeRO
@@ -170,8 +170,8 @@ struct FullOptions {
   core::Metadata metadata = {};  ///< free text for every file
 };
 
-/// Writes whole parameters and saved buffers under their own names, whatever the rung is. It is a
-/// collective, with the same path on every rank. A path that ends in ".safetensors" is one file;
+/// Writes whole parameters and saved buffers under their own names, whatever the strategy is. It is
+/// a collective, with the same path on every rank. A path that ends in ".safetensors" is one file;
 /// any other path is a folder, which gets "model.safetensors" or, if that would be larger than
 /// max_shard_bytes, "model-00001-of-00003.safetensors", ... and at last
 /// "model.safetensors.index.json". Rank 0 gathers and writes one parameter at a time. Throws an

@@ -60,7 +60,7 @@ struct Config {
 
   double gradient_clipping = 0.0;  ///< largest norm of all gradients together; 0: no clipping
 
-  /// The rung of the ladder.
+  /// The strategies.
   struct Zero {
     int stage = 0;                ///< 0: DDP; 1 to 3: the stages of ZeRO
     int64_t bucket_elements = 0;  ///< stages 1 and 2: elements in a bucket; 0: 25 MiB
@@ -84,7 +84,7 @@ struct Config {
     std::string parameters_folder = {};
     bool operator==(const Zero&) const = default;
   };
-  /// The rung of the ladder.
+  /// The strategies.
   Zero zero = {};
 
   int tensor = 1;  ///< ranks that compute each layer together, in tensor parallelism

@@ -1,7 +1,7 @@
 #pragma once
 // DataParallel: a module that several ranks train, each on its own part of the batch. DDP, the
-// stages of ZeRO and FSDP are the rungs of a ladder, of which each shards one thing more. A program
-// changes one line to move from one rung to the next.
+// stages of ZeRO and FSDP are strategies, of which each shards one thing more. A program
+// changes one line to move from one strategy to the next.
 //
 //   dist::DDP ddp(model, world);                     // every rank holds everything
 //   dist::ZeRO zero(model, world, {.stage = 1});     // optimizer states are sharded
@@ -9,7 +9,7 @@
 //   dist::ZeRO zero(model, world, {.stage = 3});     // and parameters
 //   dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});  // unit by unit
 //
-//   optim::AdamW adamw(model.parameters(), {.lr = 3e-4});  // before or after, on every rung
+//   optim::AdamW adamw(model.parameters(), {.lr = 3e-4});  // before or after, under every strategy
 //   ...
 //   cross_entropy(model(tokens), targets).backward();      // gradients are averaged over the ranks
 //   optim::clip_grad_norm(model.parameters(), 1.0);
@@ -78,11 +78,11 @@ class NoSync {
 };
 
 /// The common base of DDP, ZeRO and FSDP. It is a handle, which you may drop, since the module
-/// itself keeps what belongs to the rung. Between two steps the parameters() of a sharded module
-/// are its shards: leaves with one dimension, perhaps empty, that partition() describes. They are
-/// the same tensors that the module had before, so an optimizer that was made then keeps working.
-/// In forward and backward the module sees whole parameters. After an Error in forward or backward,
-/// which all ranks get, everything is as between two steps.
+/// itself keeps what belongs to the strategy. Between two steps the parameters() of a sharded
+/// module are its shards: leaves with one dimension, perhaps empty, that partition() describes.
+/// They are the same tensors that the module had before, so an optimizer that was made then keeps
+/// working. In forward and backward the module sees whole parameters. After an Error in forward or
+/// backward, which all ranks get, everything is as between two steps.
 class DataParallel {
  public:
   DataParallel(const DataParallel&) = default;  // what is moved from stays whole
@@ -112,8 +112,8 @@ class DataParallel {
   /// precision, and the next backward pass with the setting on averages them over the replicas: 2 n
   /// / G (H - 1) / H bytes for each step instead of each micro-batch. The bits are those of the
   /// groups' sums, added up in the order of the passes and then over the replicas in Order::tree.
-  /// An Error in backward drops the sums that are waiting. On every other rung it changes nothing,
-  /// as in PyTorch, because shards have no replicas there.
+  /// An Error in backward drops the sums that are waiting. On every other strategy it changes
+  /// nothing, as in PyTorch, because shards have no replicas there.
   void set_requires_all_reduce(bool on) const {
     for (Replica* each : replica_->all()) each->set_all_reduce(on);
   }
@@ -186,7 +186,7 @@ class DataParallel {
   }
 
  protected:
-  /// For the rungs, which make the replica.
+  /// For the strategies, which make the replica.
   explicit DataParallel(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {}
   std::shared_ptr<Replica> replica_;
 

@@ -27,7 +27,7 @@ struct DDPOptions {
 /// 2006.15704. \snippet test_examples_ranks.cpp DDP
 class DDP : public DataParallel {
  public:
-  /// Puts the module on this rung. A collective; the module must be the same on all ranks.
+  /// Puts the module on this strategy. A collective; the module must be the same on all ranks.
   DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options = {});
 
   /// From the next backward pass on, averages gradients by this hook instead of one all_reduce for

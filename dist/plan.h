@@ -20,7 +20,7 @@
 namespace hero::dist {
 
 /// How replicas of the model share the work of data parallelism.
-enum class PlanRung : uint8_t {
+enum class PlanSharding : uint8_t {
   ddp,    ///< each replica has everything; with one replica: no data parallelism
   zero1,  ///< optimizer states are divided
   zero2,  ///< and gradients
@@ -28,9 +28,9 @@ enum class PlanRung : uint8_t {
   hybrid  ///< like fsdp within a host, replicated among hosts
 };
 /// "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid".
-const char* name(PlanRung rung);
+const char* name(PlanSharding sharding);
 
-/// Where what a rung divides is kept while nothing is computed with it, see Offload.
+/// Where what a sharding divides is kept while nothing is computed with it, see Offload.
 enum class PlanOffload : uint8_t {
   none,  ///< on the device
   host,  ///< in host memory: optimizer states and gradients, and parameters for fsdp and hybrid
@@ -43,14 +43,14 @@ struct Strategy {
   int tensor = 1;     ///< ranks that compute each layer together
   int pipe = 1;       ///< stages of a pipeline
   int replicate = 1;  ///< replicas whose states are not divided among each other
-  int shard = 1;      ///< ranks among which the rung divides; 1 for DDP
-  PlanRung rung = PlanRung::ddp;
+  int shard = 1;      ///< ranks among which the sharding divides; 1 for DDP
+  PlanSharding sharding = PlanSharding::ddp;
   int64_t micro_batch = 1;                      ///< sequences that a rank computes at a time
   int64_t micro_batches = 1;                    ///< micro-batches in a step
   Schedule schedule = Schedule::one_f_one_b();  ///< the pipeline's schedule
   bool reshard = true;      ///< fsdp and hybrid: free blocks between forward and backward
   bool checkpoint = false;  ///< checkpoint the activations of blocks
-  PlanOffload offload = PlanOffload::none;  ///< on all rungs but DDP, also with one replica
+  PlanOffload offload = PlanOffload::none;  ///< under all strategies but DDP, also with one replica
 
   int data() const { return replicate * shard; }
   int ranks() const { return tensor * pipe * data(); }
@@ -124,15 +124,15 @@ struct Plan {
 /// host's ranks; pipe divides the blocks; what is left is data parallel and divides the batch.
 /// Micro-batches are powers of two that divide a replica's batch. Interleaved schedules are tried
 /// where the stages divide the micro-batches, and replicas, if any, are on FSDP or a hybrid. If
-/// the cluster says how much memory its hosts have, each rung that divides something is tried with
-/// offload, too, and if it says what their disks have, also with that. An Error for a request that
-/// makes no sense.
+/// the cluster says how much memory its hosts have, each sharding that divides something is tried
+/// with offload, too, and if it says what their disks have, also with that. An Error for a request
+/// that makes no sense.
 std::vector<Strategy> strategies(const PlanRequest& request);
 
 /// Bytes that the fullest rank holds at least. Of a stage's parameters P (12 C^2 a block and the
 /// small ones, what tensor ranks cut divided by t) a rank holds, by Table 1 of the ZeRO paper
 /// (Rajbhandari et al., arXiv 1910.02054), 2 P + 2 P + 12 P with each term divided by `shard` from
-/// its rung on; in float32 4 P + 4 P + 8 P. When it has taken the forwards of the micro-batches
+/// its sharding on; in float32 4 P + 4 P + 8 P. When it has taken the forwards of the micro-batches
 /// that wait at a time it holds parameters, optimizer states and activations: of micro-batches of b
 /// sequences of s positions each block keeps s b C (8 + 26 / t) bytes in 16 bits, where Korthikanti
 /// et al. (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps

@@ -35,8 +35,8 @@ struct TrainerOptions {
   bool weigh_by_targets = true;
 };
 
-/// Trains a module as a Config says: on the rung that it names, with its optimizer. All ranks make
-/// a trainer with the same module and Config and make the same calls. The module and the
+/// Trains a module as a Config says: on the strategy that it names, with its optimizer. All ranks
+/// make a trainer with the same module and Config and make the same calls. The module and the
 /// communicator must outlive it.
 ///
 /// Loss and gradients have the bits of the same program written out: backward() divides the loss by

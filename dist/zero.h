@@ -34,7 +34,7 @@ struct ZeROOptions {
 /// \snippet test_examples_ranks.cpp ZeRO
 class ZeRO : public DataParallel {
  public:
-  /// Puts the module on this rung. A collective; the module must be the same on all ranks.
+  /// Puts the module on this strategy. A collective; the module must be the same on all ranks.
   ZeRO(nn::Module& module, const Communicator& comm, const ZeROOptions& options = {});
 };
 

@@ -28,7 +28,7 @@ std::vector<double> target_weights(const std::vector<double>& targets);
 /// where p is the largest power of two below n. backward() alone adds each gradient to the sum of
 /// all earlier ones, which rounds differently from four gradients on. With an accumulator, one
 /// process that computes the micro-batches of N ranks ends with the same bits as these ranks; the
-/// tests and tutorials of the ladder compare the two.
+/// tests and tutorials of the strategies compare the two.
 ///
 ///     optim::Accumulator gradients(model.parameters());
 ///     for (const Batch& part : parts) {

@@ -63,14 +63,14 @@ int main(int argc, char** argv) {
     report.print({psi, psi, 2 * 4 * (cut.end - cut.begin)}, sent, bits, alone);
     Report library(world, "dist::ZeRO, stage 1");
     // [snippet: library]
-    const tutorial::Rung rung = [](auto& net, auto& communicator) {
+    const tutorial::Strategy strategy = [](auto& net, auto& communicator) {
       return hero::dist::ZeRO(net, communicator, {.stage = 1, .bucket_bytes = 1 << 18});
     };
     // [end]
-    const auto [library_bits, units] = tutorial::train(rung, world, library);
+    const auto [library_bits, units] = tutorial::train(strategy, world, library);
     const auto formula = tutorial::formula_of(1, world, units);
     library.print(formula.held, formula.sent, library_bits, alone);
     draw_row_of(world, cut, options.out);
-    tutorial::draw_rungs(1, world, options.out, "14_zero1_memory");
+    tutorial::draw_strategies(1, world, options.out, "14_zero1_memory");
   });
 }

@@ -77,17 +77,17 @@ int main(int argc, char** argv) {
     report.print({4 * count, part, 2 * part}, sent, bits, alone);
     Report library(world, "dist::ZeRO, stage 2");
     // [snippet: library]
-    const tutorial::Rung rung = [](auto& net, auto& communicator) {
+    const tutorial::Strategy strategy = [](auto& net, auto& communicator) {
       return hero::dist::ZeRO(net, communicator, {.stage = 2, .bucket_bytes = 1 << 18});
     };
     // [end]
-    const auto [library_bits, units] = tutorial::train(rung, world, library);
+    const auto [library_bits, units] = tutorial::train(strategy, world, library);
     const auto formula = tutorial::formula_of(2, world, units);
     library.print(formula.held, formula.sent, library_bits, alone);
     if (world.rank() == 0) {
       tutorial::draw_units("The library's units, each in a row, and the part of each rank", units,
                            world.size(), options.out, "15_zero2_units");
     }
-    tutorial::draw_rungs(2, world, options.out, "15_zero2_memory");
+    tutorial::draw_strategies(2, world, options.out, "15_zero2_memory");
   });
 }

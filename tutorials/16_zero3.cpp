@@ -101,7 +101,7 @@ uint64_t by_hand(const Communicator& world, Report& report) {
 }
 
 // Every layer is cut by itself; its parameters are gathered twice.
-tutorial::RungFormula formula_by_hand(const Communicator& world) {
+tutorial::StrategyFormula formula_by_hand(const Communicator& world) {
   Network net = tutorial::make_network();
   int64_t part = 0, sent = 0;
   for (nn::Module* layer : net.children()) {
@@ -175,14 +175,14 @@ int main(int argc, char** argv) {
     report.print(expected.held, expected.sent, bits, alone);
     Report library(world, "dist::ZeRO, stage 3");
     // [snippet: library]
-    const tutorial::Rung rung = [](auto& net, auto& communicator) {
+    const tutorial::Strategy strategy = [](auto& net, auto& communicator) {
       return hero::dist::ZeRO(net, communicator, {.stage = 3});
     };
     // [end]
-    const auto [library_bits, rows] = tutorial::train(rung, world, library);
+    const auto [library_bits, rows] = tutorial::train(strategy, world, library);
     const auto formula = tutorial::formula_of(3, world, rows);
     library.print(formula.held, formula.sent, library_bits, alone);
-    tutorial::draw_rungs(3, world, options.out, "16_zero3_memory");
+    tutorial::draw_strategies(3, world, options.out, "16_zero3_memory");
     draw_moments(world, options.out);
   });
 }

@@ -80,7 +80,7 @@ __device__ void store_gradient(const NormBack<E>& back, const RowPack<E>& g_pack
   }
   if (back.g_sum != nullptr) {
     // Rounded before it is joined, as where sum and norm are two operations: between units of FSDP
-    // they must be, and all rungs have the same bits.
+    // they must be, and all strategies have the same bits.
 #pragma unroll
     for (int j = 0; j < kRowPack<E>; ++j) {
       result.value[j] = convert<E>(convert<A>(result.value[j]) + convert<A>(g_sum.value[j]));

@@ -1,4 +1,4 @@
-// Whole models in safetensors files, as Python reads and writes them, whatever the rung.
+// Whole models in safetensors files, as Python reads and writes them, whatever the strategy.
 #include <algorithm>
 #include <array>
 #include <cstdio>

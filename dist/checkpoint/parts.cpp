@@ -44,7 +44,7 @@ std::vector<Piece> told_pieces(const Held& value, std::vector<Piece> held) {
   for (const Piece& piece : held) ranges.push_back(&piece.range);
   const std::string fault = cover_fault(value.range.whole, ranges);
   check(fault.empty(), "checkpoint: the parts of '", value.name(), "' ", fault,
-        "; all ranks must be on one rung and between two steps");
+        "; all ranks must be under one strategy and between two steps");
   return held;
 }
 
@@ -240,7 +240,7 @@ void divide_work(const Communicator& world, std::vector<Held>& values, const cha
     }
   });
   same_lines(world, "checkpoint: ranks hold different parts", lines,
-             "build the same module on every rank, on one rung, and save between two steps");
+             "build the same module on every rank, under one strategy, and save between two steps");
   take_told_pieces(world, unknown, told);
 }
 

@@ -13,8 +13,8 @@ namespace hero::dist {
 
 class OneBitLink {
  public:
-  /// An Error, which begins with `what`, where the rung is not DDP, or a parameter is none of its
-  /// module, float64, or on another device than the first.
+  /// An Error, which begins with `what`, where the strategy is not DDP, or a parameter is none of
+  /// its module, float64, or on another device than the first.
   OneBitLink(const char* what, std::shared_ptr<Replica> replica,
              const std::vector<Tensor>& parameters, int64_t bucket_elements);
   ~OneBitLink();

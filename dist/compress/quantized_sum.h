@@ -1,6 +1,6 @@
 #pragma once
 // QuantizedSum: the sum over ranks of each rank's part of an array, in bytes of a codec; for the
-// ladder.
+// data-parallel strategies.
 #include <hero/dist/comm_hook.h>
 
 namespace hero::dist {

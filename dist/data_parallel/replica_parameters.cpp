@@ -190,8 +190,8 @@ void Replica::fetch_again(ModuleState& state) {
 
 // [note: gradients of a backward before] A leaf's gradient may be there when backward begins: the
 // mean that another backward of this step left. It is put aside and added to the new mean, as
-// shards do it, and not averaged once more; so all rungs have the same bits. Gradients that were
-// added up under no_sync() are no mean and stay.
+// shards do it, and not averaged once more; so all strategies have the same bits. Gradients that
+// were added up under no_sync() are no mean and stay.
 void Replica::put_aside() {
   const bool alone = groups_.ranks() == 1 && options_.units.divide_by == 0.0;
   if (alone || (unsent_ && !shards())) return;
@@ -294,8 +294,8 @@ bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) co
 }
 
 std::string Replica::describe_averager() const {
-  const std::string rung = shards() ? "ZeRO or fully_shard()" : "DDP";
-  return rung + (module_ == nullptr ? "" : " of " + module().type_name());
+  const std::string strategy = shards() ? "ZeRO or fully_shard()" : "DDP";
+  return strategy + (module_ == nullptr ? "" : " of " + module().type_name());
 }
 
 std::vector<int> Replica::averaging_ranks() const {

@@ -1,12 +1,12 @@
-// The rungs of the ladder, one behind the other: what each says of the stage, the units and what is
+// The strategies, one behind the other: what each says of the stage, the units and what is
 // freed when. See replica.cpp for what follows from it.
 #include <algorithm>
 #include <cmath>
 
 #include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/data_parallel/divide.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
-#include <hero/dist/data_parallel/divide.h>
 #include <hero/dist/zero.h>
 
 namespace hero::dist {
@@ -50,10 +50,10 @@ std::string line_of(const std::string& name, const nn::Slot& slot, const Names& 
 
 // Options by which ranks that differ would make the same calls, and take the bytes of each other
 // for what they are not: two codecs, say, whose rows are equally long.
-std::string options_text(const char* rung, const Offload& offload, const Quantize& quantize = {},
-                         const std::optional<DType>& output = {}) {
+std::string options_text(const char* strategy, const Offload& offload,
+                         const Quantize& quantize = {}, const std::optional<DType>& output = {}) {
   const auto codec = [](const std::optional<core::Codec>& of) { return of ? name(*of) : "none"; };
-  return std::string("option rung ") + rung + "\noption offload.disk " +
+  return std::string("option strategy ") + strategy + "\noption offload.disk " +
          (offload.disk != nullptr ? "a file" : "none") + "\noption quantize.weights " +
          codec(quantize.weights) + "\noption quantize.gradients " + codec(quantize.gradients) +
          "\noption mixed_precision.output " + (output ? hero::name(*output) : "none") + "\n";

@@ -38,7 +38,7 @@ double blocks_of(const PlanRequest& r, const Strategy& s) {
 
 double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; }
 
-// Parameters of a rank of a stage, before the rung divides them.
+// Parameters of a rank of a stage, before the sharding divides them.
 double parameters(const PlanRequest& r, const Strategy& s, int stage) {
   const Sizes size(r.model);
   const double t = s.tensor;
@@ -68,13 +68,13 @@ double activations(const PlanRequest& r, const Strategy& s, int stage) {
 double stage_bytes(const PlanRequest& r, const Strategy& s, int stage) {
   const double count = parameters(r, s, stage), wide = bytes_of(r);
   const bool leaves = s.offload != PlanOffload::none;
-  const auto divided = [&](PlanRung from, double bytes) {
-    if (leaves && s.rung >= from) return 0.0;
-    return count * bytes / (s.rung >= from ? s.shard : 1);
+  const auto divided = [&](PlanSharding from, double bytes) {
+    if (leaves && s.sharding >= from) return 0.0;
+    return count * bytes / (s.sharding >= from ? s.shard : 1);
   };
-  const double steady =
-      divided(PlanRung::fsdp, wide) + divided(PlanRung::zero1, r.dtype == kFloat32 ? 8.0 : 12.0);
-  const double gradients = leaves ? 0.0 : divided(PlanRung::zero2, wide);
+  const double steady = divided(PlanSharding::fsdp, wide) +
+                        divided(PlanSharding::zero1, r.dtype == kFloat32 ? 8.0 : 12.0);
+  const double gradients = leaves ? 0.0 : divided(PlanSharding::zero2, wide);
   double forward = activations(r, s, stage);
   // From the second micro-batch on they meet gradients.
   if (s.pipe == 1 && s.micro_batches > 1) forward += gradients;
@@ -129,7 +129,7 @@ struct PerParameter {
 PerParameter per_parameter(const PlanRequest& r, const Strategy& s) {
   if (s.offload != PlanOffload::disk) return {16.0, 0.0};
   const double states = r.dtype == kFloat32 ? 8.0 : 12.0;
-  return {16.0, states + (s.rung >= PlanRung::fsdp ? bytes_of(r) : 0.0)};
+  return {16.0, states + (s.sharding >= PlanSharding::fsdp ? bytes_of(r) : 0.0)};
 }
 
 // Gradients are read, parameters written, two moments and, of halves, masters are both; what lies
@@ -161,19 +161,19 @@ double data_seconds(const PlanRequest& r, const Strategy& s) {
                                      : r.cluster.inside.bytes_per_second;
   };
   const auto part = [](int n) { return static_cast<double>(n - 1) / n; };
-  switch (s.rung) {
-    case PlanRung::ddp:
-    case PlanRung::zero1:
+  switch (s.sharding) {
+    case PlanSharding::ddp:
+    case PlanSharding::zero1:
       return 2 * bytes * part(s.data()) / port(s.tensor * s.data());
-    case PlanRung::zero2:
+    case PlanSharding::zero2:
       return (1 + m) * bytes * part(s.data()) / port(s.tensor * s.data());
-    case PlanRung::fsdp:
+    case PlanSharding::fsdp:
       return gathers_and_sums(s) * bytes * part(s.data()) / port(s.tensor * s.data());
-    case PlanRung::hybrid:
+    case PlanSharding::hybrid:
       return std::max(gathers_and_sums(s) * bytes * part(s.shard) / port(s.tensor * s.shard),
                       2 * bytes / s.shard * part(s.replicate) / port(s.tensor * s.data()));
   }
-  fail("plan: no rung ", static_cast<int>(s.rung));
+  fail("plan: no sharding ", static_cast<int>(s.sharding));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace hero::dist {
 namespace {
 
 Mesh mesh_of(const Strategy& s, const Communicator& world) {
-  if (s.rung == PlanRung::hybrid) {
+  if (s.sharding == PlanSharding::hybrid) {
     return Mesh(
         world,
         {{"pipe", s.pipe}, {"replicate", s.replicate}, {"shard", s.shard}, {"tensor", s.tensor}});
@@ -46,28 +46,28 @@ std::vector<size_t> first_links(const PlanRequest& request, const Strategy& s) {
   return first;
 }
 
-std::optional<DataParallel> put_on_rung(const Strategy& s, nn::GPT& model, const Mesh& mesh,
-                                        core::SwapFile& file) {
+std::optional<DataParallel> apply_sharding(const Strategy& s, nn::GPT& model, const Mesh& mesh,
+                                           core::SwapFile& file) {
   const bool leaves = s.offload != PlanOffload::none;
   core::SwapFile* const disk = s.offload == PlanOffload::disk ? &file : nullptr;
   const FSDPOptions by_block{.unit = each<nn::Block>(),
                              .reshard_after_forward = s.reshard,
                              .device = kMeta,
                              .offload = {.optimizer = leaves, .parameters = leaves, .disk = disk}};
-  switch (s.rung) {
-    case PlanRung::ddp:
+  switch (s.sharding) {
+    case PlanSharding::ddp:
       if (s.data() == 1) return {};
       return DDP(model, mesh["data"]);
-    case PlanRung::zero1:
+    case PlanSharding::zero1:
       return ZeRO(model, mesh["data"], {.stage = 1, .offload = {.optimizer = leaves}});
-    case PlanRung::zero2:
+    case PlanSharding::zero2:
       return ZeRO(model, mesh["data"], {.stage = 2, .offload = {.optimizer = leaves}});
-    case PlanRung::fsdp:
+    case PlanSharding::fsdp:
       return fully_shard(model, mesh["data"], by_block);
-    case PlanRung::hybrid:
+    case PlanSharding::hybrid:
       return fully_shard(model, mesh.sub({"replicate", "shard"}), by_block);
   }
-  fail("plan: no rung ", static_cast<int>(s.rung));
+  fail("plan: no sharding ", static_cast<int>(s.sharding));
 }
 
 // Everything of a rank between two steps.
@@ -79,7 +79,7 @@ class Runner {
         mesh_(mesh_of(s, world)),
         model_(model_of(request, s)) {
     if (s.tensor > 1) tensor_parallel(model_, mesh_["tensor"]);
-    if (s.pipe == 1 && s.rung < PlanRung::fsdp) model_.materialize(kMeta);
+    if (s.pipe == 1 && s.sharding < PlanSharding::fsdp) model_.materialize(kMeta);
     if (s.pipe > 1) {
       pipe_.emplace(model_, mesh_["pipe"],
                     PipelineOptions{.schedule = s.schedule,
@@ -87,7 +87,7 @@ class Runner {
                                     .first_links = first_links(request, s),
                                     .device = kMeta});
     }
-    parallel_ = put_on_rung(s, model_, mesh_, file_);
+    parallel_ = apply_sharding(s, model_, mesh_, file_);
     const Shape shape = {s.micro_batch * (s.pipe > 1 ? s.micro_batches : 1),
                          request.model.block_size};
     tokens_ = Tensor(Array::empty(shape, kInt64, kMeta));
@@ -132,7 +132,8 @@ class Runner {
 
   // Where gradients are whole anyhow they are averaged once, with the last micro-batch.
   void accumulate(int64_t m) {
-    const bool once = strategy_.rung == PlanRung::ddp || strategy_.rung == PlanRung::zero1;
+    const bool once =
+        strategy_.sharding == PlanSharding::ddp || strategy_.sharding == PlanSharding::zero1;
     for (int64_t i = 0; i < m; ++i) {
       if (parallel_ && once) parallel_->set_requires_gradient_sync(i + 1 == m);
       const Tensor loss = model_.loss(tokens_, tokens_);

@@ -42,9 +42,9 @@ void read_dtype(Keys& keys, DType& dtype) {
 
 // What Plan's program does: in a pipeline gradients are averaged once.
 nlohmann::ordered_json zero_of(const PlanRequest& request, const Strategy& s) {
-  const int stage = s.rung == PlanRung::hybrid ? 3 : static_cast<int>(s.rung);
+  const int stage = s.sharding == PlanSharding::hybrid ? 3 : static_cast<int>(s.sharding);
   nlohmann::ordered_json zero = {{"stage", stage}};
-  if (s.rung == PlanRung::hybrid) zero["mics_shard_size"] = s.shard;
+  if (s.sharding == PlanSharding::hybrid) zero["mics_shard_size"] = s.shard;
   if (stage == 3 && !s.reshard) zero["reshard"] = false;
   if (s.offload != PlanOffload::none) {
     nlohmann::ordered_json place = {{"device", "cpu"}};

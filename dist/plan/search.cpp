@@ -117,7 +117,7 @@ class Search {
     while (s.offload != PlanOffload::none) {
       s.offload = s.offload == PlanOffload::disk ? PlanOffload::host : PlanOffload::none;
       if (s.offload == PlanOffload::none && s.data() == 1) {
-        s.rung = PlanRung::ddp;
+        s.sharding = PlanSharding::ddp;
         s.reshard = true;
       }
       if (texts.contains(s.text())) return true;

@@ -19,7 +19,7 @@ namespace {
 // [note: units between passes] Where units are freed after a pass it depends on the one before
 // which of them are gathered when it begins; and units are gathered ahead in the order of the last
 // forward pass, if that was of the same chunk.
-bool frees_units(const Strategy& s) { return s.rung >= PlanRung::fsdp && s.reshard; }
+bool frees_units(const Strategy& s) { return s.sharding >= PlanSharding::fsdp && s.reshard; }
 
 Strategy with_micro_batches(Strategy s, int64_t micro_batches) {
   s.micro_batches = micro_batches;

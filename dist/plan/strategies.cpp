@@ -36,9 +36,9 @@ std::vector<Schedule> schedules_of(const PlanRequest& r, const Strategy& s) {
   if (s.pipe == 1) return {Schedule::one_f_one_b()};
   std::vector<Schedule> all = {Schedule::one_f_one_b(), Schedule::zero_bubble()};
   for (const int chunks : {2, 4}) {
-    // Buckets of the lower rungs would hold parameters of several chunks.
+    // Buckets of the lower shardings would hold parameters of several chunks.
     const bool buckets = s.data() > 1 || s.offload != PlanOffload::none;
-    if (buckets && s.rung < PlanRung::fsdp) break;
+    if (buckets && s.sharding < PlanSharding::fsdp) break;
     if (s.micro_batches % s.pipe == 0 && r.model.n_layer % (int64_t{s.pipe} * chunks) == 0) {
       all.push_back(Schedule::interleaved(chunks));
     }
@@ -46,33 +46,34 @@ std::vector<Schedule> schedules_of(const PlanRequest& r, const Strategy& s) {
   return all;
 }
 
-// The rungs that divide something among so many replicas, with how they do.
-std::vector<Strategy> rungs_of(const PlanRequest& r, Strategy s, int data) {
-  const auto with = [&](PlanRung rung, int shard, bool reshard) {
+// The shardings that divide something among so many replicas, with how they do.
+std::vector<Strategy> shardings_of(const PlanRequest& r, Strategy s, int data) {
+  const auto with = [&](PlanSharding sharding, int shard, bool reshard) {
     Strategy one = s;
-    one.rung = rung;
+    one.sharding = sharding;
     one.shard = shard;
     one.replicate = data / shard;
     one.reshard = reshard;
     return one;
   };
   std::vector<Strategy> all;
-  all.push_back(with(PlanRung::zero1, data, true));
-  all.push_back(with(PlanRung::zero2, data, true));
-  for (const bool reshard : {true, false}) all.push_back(with(PlanRung::fsdp, data, reshard));
+  all.push_back(with(PlanSharding::zero1, data, true));
+  all.push_back(with(PlanSharding::zero2, data, true));
+  for (const bool reshard : {true, false}) all.push_back(with(PlanSharding::fsdp, data, reshard));
   const int host = std::max(1, r.cluster.per_host / s.tensor);  // replicas of a host
   if (host > 1 && host < data && data % host == 0) {
-    for (const bool reshard : {true, false}) all.push_back(with(PlanRung::hybrid, host, reshard));
+    for (const bool reshard : {true, false})
+      all.push_back(with(PlanSharding::hybrid, host, reshard));
   }
   return all;
 }
 
 // All of one number of replicas: DDP, and what divides something where there is something to divide
 // or its part may leave the device.
-std::vector<Strategy> placed_rungs_of(const PlanRequest& r, const Strategy& s, int data) {
+std::vector<Strategy> placed_shardings_of(const PlanRequest& r, const Strategy& s, int data) {
   std::vector<Strategy> all = {s};
   all.front().replicate = data;
-  const std::vector<Strategy> dividing = rungs_of(r, s, data);
+  const std::vector<Strategy> dividing = shardings_of(r, s, data);
   if (data > 1) all.insert(all.end(), dividing.begin(), dividing.end());
   if (r.cluster.host_memory == 0 || r.cluster.device == DeviceType::cpu) return all;
   for (const PlanOffload place : {PlanOffload::host, PlanOffload::disk}) {
@@ -85,12 +86,12 @@ std::vector<Strategy> placed_rungs_of(const PlanRequest& r, const Strategy& s, i
   return all;
 }
 
-// The strategies of a rung: micro-batches, schedules, checkpointing.
-void add_passes(const PlanRequest& r, const Strategy& rung, std::vector<Strategy>& all) {
-  const int64_t rows = r.global_batch / rung.data();
+// The strategies of a sharding: micro-batches, schedules, checkpointing.
+void add_passes(const PlanRequest& r, const Strategy& sharding, std::vector<Strategy>& all) {
+  const int64_t rows = r.global_batch / sharding.data();
   for (int64_t b = 1; b <= std::min(rows, r.max_micro_batch); b *= 2) {
     if (rows % b != 0) break;
-    Strategy s = rung;
+    Strategy s = sharding;
     s.micro_batch = b;
     s.micro_batches = rows / b;
     if (s.micro_batches < s.pipe) break;  // some stages would never work at the same time
@@ -106,23 +107,24 @@ void add_passes(const PlanRequest& r, const Strategy& rung, std::vector<Strategy
 
 }  // namespace
 
-const char* name(PlanRung rung) {
+const char* name(PlanSharding sharding) {
   constexpr const char* kNames[] = {"DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid"};
-  return kNames[static_cast<size_t>(rung)];
+  return kNames[static_cast<size_t>(sharding)];
 }
 
 std::string Strategy::text() const {
   std::string s = "t " + std::to_string(tensor) + " p " + std::to_string(pipe) + " x ";
-  if (data() == 1 && rung == PlanRung::ddp) {
+  if (data() == 1 && sharding == PlanSharding::ddp) {
     s += "1";
   } else {
-    s += name(rung);
-    s += " " + (rung == PlanRung::hybrid ? std::to_string(replicate) + " x " + std::to_string(shard)
-                                         : std::to_string(data()));
+    s += name(sharding);
+    s += " " + (sharding == PlanSharding::hybrid
+                    ? std::to_string(replicate) + " x " + std::to_string(shard)
+                    : std::to_string(data()));
   }
   s += ", " + std::to_string(micro_batches) + " x " + std::to_string(micro_batch);
   if (pipe > 1) s += ", " + schedule.name();
-  if (rung >= PlanRung::fsdp && !reshard) s += ", kept";
+  if (sharding >= PlanSharding::fsdp && !reshard) s += ", kept";
   if (checkpoint) s += ", checkpoint";
   if (offload == PlanOffload::host) s += ", offload";
   if (offload == PlanOffload::disk) s += ", offload to disk";
@@ -142,7 +144,7 @@ std::vector<Strategy> strategies(const PlanRequest& r) {
       Strategy s;
       s.tensor = t;
       s.pipe = p;
-      for (const Strategy& rung : placed_rungs_of(r, s, data)) add_passes(r, rung, all);
+      for (const Strategy& sharding : placed_shardings_of(r, s, data)) add_passes(r, sharding, all);
     }
   }
   check(!all.empty(), "plan: no number of replicas divides the global batch of ", r.global_batch,

@@ -48,7 +48,7 @@ std::unique_ptr<optim::Optimizer> made_optimizer(core::SwapFile* file, const Par
 
 // With DeepSpeed's values where they are not those of the optimizer's options.
 std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves,
-                                               core::SwapFile* file, const DataParallel& rung) {
+                                               core::SwapFile* file, const DataParallel& strategy) {
   if (type == "Adam" || type == "AdamW") {
     return made_optimizer<optim::AdamW>(file, leaves, optim::AdamWOptions{.weight_decay = 0.0});
   }
@@ -62,10 +62,10 @@ std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Pa
   }
   if (type == "Adagrad") return made_optimizer<optim::Adagrad>(file, leaves);
   if (type == "RMSprop") return made_optimizer<optim::RMSprop>(file, leaves);
-  if (type == "OneBitAdam") return std::make_unique<OneBitAdam>(rung, leaves);
+  if (type == "OneBitAdam") return std::make_unique<OneBitAdam>(strategy, leaves);
   if (type == "OneBitLamb")
-    return std::make_unique<OneBitLAMB>(rung, leaves, OneBitLAMBOptions{.eps = 1e-8});
-  if (type == "ZeroOneAdam") return std::make_unique<ZeroOneAdam>(rung, leaves);
+    return std::make_unique<OneBitLAMB>(strategy, leaves, OneBitLAMBOptions{.eps = 1e-8});
+  if (type == "ZeroOneAdam") return std::make_unique<ZeroOneAdam>(strategy, leaves);
   fail("trainer: optimizer '", type,
        "'; there are Adam, AdamW, SGD, Lamb, Lion, Adagrad, RMSprop, OneBitAdam, OneBitLamb and "
        "ZeroOneAdam");
@@ -119,8 +119,9 @@ bool is_in_bits(const std::string& type) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const Parameters& parameters,
-                                                 const DataParallel& rung, core::SwapFile* file) {
-  auto optimizer = first_values(method.type, parameters, file, rung);
+                                                 const DataParallel& strategy,
+                                                 core::SwapFile* file) {
+  auto optimizer = first_values(method.type, parameters, file, strategy);
   for (const auto& [name, value] : method.options) optimizer->set_option(name, value);
   return optimizer;
 }

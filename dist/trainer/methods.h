@@ -14,10 +14,10 @@ namespace hero::dist {
 
 /// Of parameters of 16 bits it steps float32 copies: optim::MasterWeights. With a file the states
 /// lie there: optim::Paged. An Error for a type that is not known or not paged, and where an option
-/// is out of range. `rung` holds the parameters.
+/// is out of range. `strategy` holds the parameters.
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const std::vector<Tensor>& parameters,
-                                                 const DataParallel& rung,
+                                                 const DataParallel& strategy,
                                                  core::SwapFile* file = nullptr);
 /// Why the config's optimizer cannot step what the rest of it describes, and what can; "" where it
 /// can.

@@ -1,4 +1,4 @@
-// "zero_optimization": which rung, and where its shards lie.
+// "zero_optimization": which strategy, and where its shards lie.
 #include <limits>
 
 #include <hero/core/json/reader.h>

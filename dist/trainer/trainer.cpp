@@ -88,26 +88,26 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
   }
   const Quantize quantize = quantize_of(zero);
   if (zero.replicas_of == 0 && (zero.stage < 3 || !options.unit)) {
-    ZeROOptions rung = {.stage = zero.stage,
-                        .reshard_after_forward = zero.reshard,
-                        .prefetch = zero.prefetch,
-                        .find_unused_parameters = zero.find_unused_parameters,
-                        .order = config.order,
-                        .offload = offload,
-                        .quantize = quantize};
-    if (bucket > 0) rung.bucket_bytes = bucket;
-    return ZeRO(model, mesh["data"], rung);
-  }
-  const FSDPOptions rung = {.unit = options.unit ? options.unit : each_with_parameters(),
+    ZeROOptions strategy = {.stage = zero.stage,
                             .reshard_after_forward = zero.reshard,
                             .prefetch = zero.prefetch,
-                            .sync_module_states = true,
-                            .device = options.device,
+                            .find_unused_parameters = zero.find_unused_parameters,
                             .order = config.order,
                             .offload = offload,
                             .quantize = quantize};
-  if (zero.replicas_of > 0) return fully_shard(model, mesh.sub({"replicate", "shard"}), rung);
-  return fully_shard(model, mesh["data"], rung);
+    if (bucket > 0) strategy.bucket_bytes = bucket;
+    return ZeRO(model, mesh["data"], strategy);
+  }
+  const FSDPOptions strategy = {.unit = options.unit ? options.unit : each_with_parameters(),
+                                .reshard_after_forward = zero.reshard,
+                                .prefetch = zero.prefetch,
+                                .sync_module_states = true,
+                                .device = options.device,
+                                .order = config.order,
+                                .offload = offload,
+                                .quantize = quantize};
+  if (zero.replicas_of > 0) return fully_shard(model, mesh.sub({"replicate", "shard"}), strategy);
+  return fully_shard(model, mesh["data"], strategy);
 }
 
 nn::Chain& chain_of(nn::Module& model, const char* what) {

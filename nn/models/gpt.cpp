@@ -147,7 +147,8 @@ Tensor FeedForward::forward(const Tensor& x) {
   return dropout(apart ? c_proj(gelu(c_fc(x), gelu_)) : fused(x), dropout_, training());
 }
 
-// Both layers and what is between them, one node on every rung: its bits are not those of three.
+// Both layers and what is between them, one node under every strategy: its bits are not those of
+// three.
 Tensor FeedForward::fused(const Tensor& x) {
   return c_fc.run_fused(x, [this](const Tensor& in) {
     return c_proj.run_fused(in, [this](const Tensor& rows) {

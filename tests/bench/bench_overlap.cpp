@@ -1,6 +1,6 @@
-// How much of its communication a rung hides behind its computing: training steps of a GPT on two
-// ranks, first on a link as fast as memory, then on one whose rate makes a step's communication as
-// long as its backward pass. What the second takes longer was not hidden.
+// How much of its communication a strategy hides behind its computing: training steps of a GPT on
+// two ranks, first on a link as fast as memory, then on one whose rate makes a step's communication
+// as long as its backward pass. What the second takes longer was not hidden.
 //   bench_overlap [STEPS]
 //   bench_overlap --figures FOLDER [STEPS]
 // draws one step of each on that link instead, as the ranks' profilers saw it:
@@ -32,7 +32,7 @@ constexpr nn::GPTConfig kModel = {
     .vocab_size = 256, .block_size = 64, .n_layer = 12, .n_head = 4, .n_embd = 128};
 constexpr int64_t kBatch = 8;
 
-using Rung = std::function<void(nn::Module&, const Communicator&)>;
+using Strategy = std::function<void(nn::Module&, const Communicator&)>;
 
 struct Times {
   double step = 0.0, backward = 0.0;  // medians, seconds
@@ -48,10 +48,10 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Times train(Communicator& world, const Rung& rung, int steps) {
+Times train(Communicator& world, const Strategy& strategy, int steps) {
   constexpr int kWarm = 2;
   nn::GPT model(kModel);
-  rung(model, world);
+  strategy(model, world);
   optim::AdamW adamw(model.parameters(), {.lr = 3e-4});
   const Tensor tokens = randint(0, kModel.vocab_size, {kBatch, kModel.block_size});
   const Tensor targets = randint(0, kModel.vocab_size, {kBatch * kModel.block_size});
@@ -73,22 +73,22 @@ Times train(Communicator& world, const Rung& rung, int steps) {
   return {median(step_times), median(backward_times), bytes};
 }
 
-Times measure(const Rung& rung, int steps, double rate) {
+Times measure(const Strategy& strategy, int steps, double rate) {
   Times times;
   run_ranks(2,
             [&](Communicator& world) {
-              const Times mine = train(world, rung, steps);
+              const Times mine = train(world, strategy, steps);
               if (world.rank() == 0) times = mine;
             },
             {.link_bytes_per_second = rate});
   return times;
 }
 
-void report(const char* name, const Rung& rung, int steps) {
-  const Times before = measure(rung, steps, 0.0);
+void report(const char* name, const Strategy& strategy, int steps) {
+  const Times before = measure(strategy, steps, 0.0);
   const double rate = before.bytes / before.backward;
-  const Times slow = measure(rung, steps, rate);
-  const Times after = measure(rung, steps, 0.0);  // what else the machine does meets both
+  const Times slow = measure(strategy, steps, rate);
+  const Times after = measure(strategy, steps, 0.0);  // what else the machine does meets both
   const double free = 0.5 * (before.step + after.step);
   const double hidden = 1.0 - (slow.step - free) / before.backward;
   std::printf("%-28s %8.2f %9.2f %9.2f %10.2f %8.0f %%\n", name, 1e-6 * rate, 1e3 * before.backward,
@@ -98,7 +98,7 @@ void report(const char* name, const Rung& rung, int steps) {
 
 struct Setting {
   const char* name;
-  Rung rung;
+  Strategy strategy;
 };
 
 Setting ddp(const char* name, int64_t bucket, int64_t first) {
@@ -210,7 +210,7 @@ tutorial::StepLanes watch(const Setting& setting, int steps, double rate) {
   run_ranks(2,
             [&](Communicator& world) {
               const Profiler profiler({.work = false});
-              train(world, setting.rung, steps);
+              train(world, setting.strategy, steps);
               ranks[static_cast<size_t>(world.rank())] = profiler.profile();
             },
             {.link_bytes_per_second = rate});
@@ -224,7 +224,7 @@ tutorial::StepLanes watch(const Setting& setting, int steps, double rate) {
 // The settings one below the other, all on the link that suits the last one.
 void draw(const std::vector<Setting>& settings, const char* what, const std::string& folder,
           const std::string& name, int steps) {
-  const Times free = measure(settings.back().rung, steps, 0.0);
+  const Times free = measure(settings.back().strategy, steps, 0.0);
   const double rate = free.bytes / free.backward;
   char title[160];
   std::snprintf(title, sizeof title, "A step of %s, measured on a link of %.0f MB/s", what,
@@ -253,9 +253,9 @@ int main(int argc, char** argv) {
   }
   const Setting blocks = block_by_block("FSDP, block by block");
   const int steps = argc > 1 ? std::atoi(argv[1]) : 15;
-  std::printf("%-28s %8s %9s %9s %10s %10s\n", "rung, times in ms", "MB/s", "backward", "step",
+  std::printf("%-28s %8s %9s %9s %10s %10s\n", "strategy, times in ms", "MB/s", "backward", "step",
               "on a link", "hidden");
   for (const Setting* setting : {&buckets, &one_bucket, &prefetch, &blocks, &no_prefetch}) {
-    report(setting->name, setting->rung, steps);
+    report(setting->name, setting->strategy, steps);
   }
 }

@@ -18,7 +18,7 @@ ends_well() { [ "$code" -eq 0 ] || wrong "exit code $code"; }
 left() { ps -e -o stat=,comm= | grep -v '^Z' | grep -E " (mpirun|mpiexec|orterun|orted|ssh|hero_mpi_ranks|11_ddp|18_gpt_fsdp)$"; }
 none_left() { [ -z "$(left)" ]; }
 
-case_hashes() { # of every collective, and of every rung after three steps
+case_hashes() { # of every collective, and of every strategy after three steps
   local hosts ranks rank
   begin 3
   for hosts in 2 3; do

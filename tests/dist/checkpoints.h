@@ -1,5 +1,5 @@
 #pragma once
-// Training that stops at a checkpoint on one rung and goes on from it on another.
+// Training that stops at a checkpoint under one strategy and goes on from it on another.
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,10 +12,10 @@ namespace hero::test {
 
 /// Where a run takes place. A single process takes as many micro-batches a step as it says ranks.
 struct Stand {
-  Rung rung = Rung::single;
+  Strategy strategy = Strategy::single;
   int ranks = 1;
 };
-inline std::string name(const Stand& s) { return name(s.rung) + std::to_string(s.ranks); }
+inline std::string name(const Stand& s) { return name(s.strategy) + std::to_string(s.ranks); }
 
 struct Job {
   Subject subject = Subject::mlp;
@@ -32,7 +32,7 @@ struct Runner {
 
   Runner(const dist::Communicator& w, const Stand& s, const Job& j)
       : world(w), stand(s), job(j), model(make_subject(j.subject)) {
-    if (stand.rung != Rung::single) climb(stand.rung, job.subject, *model, world);
+    if (stand.strategy != Strategy::single) climb(stand.strategy, job.subject, *model, world);
     optimizer = make_method(job.method, model->parameters());
   }
   dist::Checkpointer checkpointer(const std::string& run) {
@@ -42,7 +42,7 @@ struct Runner {
     return checkpoint;
   }
   void step(int number) {
-    if (stand.rung != Rung::single) {
+    if (stand.strategy != Strategy::single) {
       subject_loss(job.subject, *model, number, world.rank()).backward();
     } else {
       optim::Accumulator gradients(model->parameters());
@@ -64,7 +64,7 @@ struct Runner {
 
 /// Calls body with every rank's runner.
 inline void on_ranks(const Stand& stand, const Job& job, const std::function<void(Runner&)>& body) {
-  if (stand.rung == Rung::single) {
+  if (stand.strategy == Strategy::single) {
     const dist::Communicator alone;
     Runner runner(alone, stand, job);
     return body(runner);

@@ -96,7 +96,7 @@ TEST_CASE("groups of ranks, meshes, pipelines and trainers that were moved from 
     pipe = std::move(other_pipe);
     expect(!pipe.parameters().empty(), "what is moved into can be used again");
 
-    LadderMLP model;
+    SmallMLP model;
     dist::Trainer trainer(model, world, dist::Config::parse(R"({"train_batch_size": 4,
                              "optimizer": {"type": "AdamW", "params": {"lr": 0.01}}})"));
     dist::Trainer other_trainer = taken(trainer);
@@ -124,8 +124,9 @@ TEST_CASE("groups of ranks, meshes, pipelines and trainers that were moved from 
   });
 }
 
-TEST_CASE("handles of the rungs, hooks and shared sequences stay whole when they are moved from",
-          "[moved]") {
+TEST_CASE(
+    "handles of the strategies, hooks and shared sequences stay whole when they are moved from",
+    "[moved]") {
   dist::run_ranks(2, [](dist::Communicator& world) {
     const auto stays = [&](auto&& parallel) {
       const auto other = taken(parallel);
@@ -136,7 +137,7 @@ TEST_CASE("handles of the rungs, hooks and shared sequences stay whole when they
       { const auto none = parallel.no_sync(); }
       parallel.full_state_dict();
     };
-    LadderMLP a, b, c, d;
+    SmallMLP a, b, c, d;
     stays(dist::DDP(a, world));
     stays(dist::ZeRO(b, world, {.stage = 2}));
     stays(dist::fully_shard(c, world));
@@ -184,7 +185,7 @@ TEST_CASE("a future that was moved from has nothing to do, and a step of no func
 
 TEST_CASE("a checkpointer of ranks that was moved from writes nothing anywhere", "[moved]") {
   const TempDir dir;
-  LadderMLP model;
+  SmallMLP model;
   optim::AdamW adamw(model.parameters());
   dist::Checkpointer checkpoint(dir / "run", {});
   dist::Checkpointer other = taken(checkpoint);

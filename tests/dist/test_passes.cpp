@@ -30,10 +30,10 @@ class Gathered {
 
 // Two steps of m micro-batches: all forwards and then all backwards, the last first, or each
 // backward after its forward in the same order of backwards.
-void train_passes(Rung rung, Subject subject, int m, bool apart, Whole& whole) {
+void train_passes(Strategy strategy, Subject subject, int m, bool apart, Whole& whole) {
   dist::run_ranks(3, [&](dist::Communicator& world) {
     const auto model = make_subject(subject);
-    climb(rung, subject, *model, world);
+    climb(strategy, subject, *model, world);
     const auto adamw = make_method(Method::adamw, model->parameters());
     const auto loss = [&](int step, int i) {
       return subject_loss(subject, *model, m * step + i, world.rank());
@@ -54,12 +54,12 @@ void train_passes(Rung rung, Subject subject, int m, bool apart, Whole& whole) {
 
 TEST_CASE("forwards before their backwards give the bits of each backward after its forward") {
   for (const Subject subject : {Subject::mlp, Subject::odd, Subject::gpt}) {
-    for (const Rung rung : kSharding) {
+    for (const Strategy strategy : kSharding) {
       for (int m = 2; m <= 4; ++m) {
-        CAPTURE(name(rung), m);
+        CAPTURE(name(strategy), m);
         Whole expected, got;
-        train_passes(rung, subject, m, false, expected);
-        train_passes(rung, subject, m, true, got);
+        train_passes(strategy, subject, m, false, expected);
+        train_passes(strategy, subject, m, true, got);
         CHECK(expected.size() >= 4);
         CHECK(expected.difference(got) == "");
       }
@@ -71,7 +71,7 @@ TEST_CASE("of m forwards and m backwards each keeps two units and the root gathe
   for (int m = 1; m <= 4; ++m) {
     dist::run_ranks(2, [m](dist::Communicator& world) {
       manual_seed(7);
-      nn::GPTConfig config = ladder_gpt();
+      nn::GPTConfig config = tiny_gpt();
       config.n_layer = 5;
       nn::GPT model(config);
       const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
@@ -111,7 +111,7 @@ TEST_CASE("one backward of two forwards' losses keeps what both need") {
   add_state(expected, *alone, *method);
   dist::run_ranks(2, [&](dist::Communicator& world) {
     const auto model = make_subject(Subject::odd);
-    climb(Rung::fsdp, Subject::odd, *model, world);
+    climb(Strategy::fsdp, Subject::odd, *model, world);
     const auto sgd = make_method(Method::sgd, model->parameters());
     for (int step = 0; step < 2; ++step) {
       both(*model, step, world.rank()).backward();

@@ -22,9 +22,9 @@ bool aligned(const nn::Linear& layer) {
 }
 
 /// Parameters of 91, 13, 143, 11, 55, 5 and 1 elements.
-struct OddSizes : LadderMLP {
+struct OddSizes : SmallMLP {
   Tensor& scale = parameter("scale", Shape{}, nn::init::ones());
-  Tensor forward(const Tensor& x) override { return LadderMLP::forward(x) * scale; }
+  Tensor forward(const Tensor& x) override { return SmallMLP::forward(x) * scale; }
 };
 
 }  // namespace

@@ -137,7 +137,7 @@ void add_gradients(nn::GPT& model, const DataParallel& parallel, const dist::Com
 }
 // [end]
 
-TEST_CASE("weighed micro-batches have the gradients of the whole batch under every rung",
+TEST_CASE("weighed micro-batches have the gradients of the whole batch under every strategy",
           "[threads]") {
   const Whole whole = in_one_process();
   // Micro-batches of one process, as the ranks' would be.

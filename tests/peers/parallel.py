@@ -2,7 +2,7 @@
 
     parallel.py HERO_PROGRAM MPIEXEC [--rounds R] [--steps N] [--json FILE] [MODEL...]
 
-Rungs: DDP, fully_shard, tensor parallelism, and a pipeline of eight micro-batches: 1F1B, and Hero's
+Strategies: DDP, fully_shard, tensor parallelism, and a pipeline of eight micro-batches: 1F1B, and Hero's
 zero bubble, also beside PyTorch's 1F1B.
 Sides: one rank of two threads, two ranks of one thread each as threads, as processes under mpirun
 ("" as MPIEXEC: left out), and PyTorch's processes joined by Gloo. All take the same tokens a step.
@@ -19,8 +19,8 @@ from speed import TORCH_ENVIRONMENT
 
 TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "parallel_torch.py")]
 MODELS = ["gpt_128", "gpt_384"]
-RUNGS = ["ddp", "fsdp", "tensor", "pipeline"]
-PEERS = {"zero_bubble": "pipeline"}  # of rungs that PyTorch is not asked for
+STRATEGIES = ["ddp", "fsdp", "tensor", "pipeline"]
+PEERS = {"zero_bubble": "pipeline"}  # of strategies that PyTorch is not asked for
 
 
 def said_by(command, environment):
@@ -32,18 +32,18 @@ def said_by(command, environment):
 
 
 def sides_of(options, model):
-    """(side, rung) to its command and environment."""
+    """(side, strategy) to its command and environment."""
     hero, steps = options.hero, str(options.steps)
     one, two = {"HERO_NUM_THREADS": "1"}, {"HERO_NUM_THREADS": "2"}
     sides = {("1 rank, 2 threads", "none"): ([hero, "step", "none", model, steps], two)}
-    for rung in [*RUNGS, *PEERS]:
-        sides["threads", rung] = [hero, "step", rung, model, steps, "--ranks", "2"], two
+    for strategy in [*STRATEGIES, *PEERS]:
+        sides["threads", strategy] = [hero, "step", strategy, model, steps, "--ranks", "2"], two
         if options.mpiexec:
             start = [options.mpiexec, *mpi_flags(options.mpiexec), "-n", "2"]
-            sides["mpi", rung] = [*start, hero, "step", rung, model, steps], one
+            sides["mpi", strategy] = [*start, hero, "step", strategy, model, steps], one
     sides["PyTorch, 2 threads", "none"] = [*TORCH, "none", model, steps, "1", "2"], TORCH_ENVIRONMENT
-    for rung in RUNGS:
-        sides["PyTorch", rung] = [*TORCH, rung, model, steps, "2", "1"], TORCH_ENVIRONMENT
+    for strategy in STRATEGIES:
+        sides["PyTorch", strategy] = [*TORCH, strategy, model, steps, "2", "1"], TORCH_ENVIRONMENT
     return sides
 
 
@@ -63,12 +63,12 @@ def main():
         for _ in range(options.rounds):
             for key, (command, environment) in sides.items():
                 best[key] = min(best[key], said_by(command, environment)["ms"])
-        print(f"{model}: ms per step of two ranks, and how many times as fast as PyTorch on the same rung")
-        for (side, rung), ms in best.items():
-            peer = best["PyTorch" if rung != "none" else "PyTorch, 2 threads", PEERS.get(rung, rung)]
-            print(f"{side:20} {rung:11} {ms:10.2f} {peer / ms:8.2f}", flush=True)
+        print(f"{model}: ms per step of two ranks, and how many times as fast as PyTorch under the same strategy")
+        for (side, strategy), ms in best.items():
+            peer = best["PyTorch" if strategy != "none" else "PyTorch, 2 threads", PEERS.get(strategy, strategy)]
+            print(f"{side:20} {strategy:11} {ms:10.2f} {peer / ms:8.2f}", flush=True)
             if sink:
-                sink.write(json.dumps({"model": model, "side": side, "rung": rung, "ms": ms}) + "\n")
+                sink.write(json.dumps({"model": model, "side": side, "strategy": strategy, "ms": ms}) + "\n")
         shares = sorted(said_by([options.hero, "overhead", model, str(options.steps)],
                                 {"HERO_NUM_THREADS": "1"})["share"] for _ in range(options.rounds))
         print(f"fully_shard on one rank costs {100 * shares[len(shares) // 2]:.1f} % of the step "

@@ -1,7 +1,7 @@
-// A whole training program: Fashion-MNIST, a small network, any rung of the ladder on any number of
+// A whole training program: Fashion-MNIST, a small network, any strategy on any number of
 // ranks that divides four, checkpoints and resuming. docs/first_program.md explains it.
 //
-//   ./train --rung fsdp --ranks 2 --steps 1250 --run runs/first
+//   ./train --strategy fsdp --ranks 2 --steps 1250 --run runs/first
 // [snippet: program]
 #include <cstdlib>
 #include <map>
@@ -24,12 +24,12 @@ struct MLP : nn::Module {
   Tensor forward(const Tensor& x) override { return out(relu(hidden(x.flatten(1)))); }
 };
 
-void put_on_rung(const std::string& rung, nn::Module& model, dist::Communicator& world) {
-  const bool zero = rung.starts_with("zero") && rung.size() == 5;
-  check(rung == "ddp" || rung == "fsdp" || zero, "train: no rung ", rung);
-  if (rung == "ddp") dist::DDP(model, world);
-  if (rung == "fsdp") dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
-  if (zero) dist::ZeRO(model, world, {.stage = rung.back() - '0'});
+void apply_strategy(const std::string& strategy, nn::Module& model, dist::Communicator& world) {
+  const bool zero = strategy.starts_with("zero") && strategy.size() == 5;
+  check(strategy == "ddp" || strategy == "fsdp" || zero, "train: no strategy ", strategy);
+  if (strategy == "ddp") dist::DDP(model, world);
+  if (strategy == "fsdp") dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
+  if (zero) dist::ZeRO(model, world, {.stage = strategy.back() - '0'});
 }
 
 double accuracy(nn::Module& model) {  // on a sharded model this is a call of all ranks
@@ -41,9 +41,9 @@ double accuracy(nn::Module& model) {  // on a sharded model this is a call of al
 
 void train(dist::Communicator& world, int argc, char** argv) {
   std::map<std::string, std::string> options = {
-      {"--rung", "ddp"}, {"--steps", "1250"}, {"--run", "runs/first"}};
+      {"--strategy", "ddp"}, {"--steps", "1250"}, {"--run", "runs/first"}};
   for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
-  check(options.size() == 3 && argc % 2 == 1, "train: options are --rung, --steps and --run");
+  check(options.size() == 3 && argc % 2 == 1, "train: options are --strategy, --steps and --run");
   const int64_t steps = std::atoll(options.at("--steps").c_str());
   check(steps > 0 && std::to_string(steps) == options.at("--steps"), "train: --steps ",
         options.at("--steps"), " is no whole number above 0");
@@ -51,7 +51,7 @@ void train(dist::Communicator& world, int argc, char** argv) {
   check(parts % ranks == 0, "train: ", ranks, " ranks; use 1, 2 or 4");
   manual_seed(1);
   MLP model;
-  put_on_rung(options.at("--rung"), model, world);
+  apply_strategy(options.at("--strategy"), model, world);
   optim::AdamW adamw(model.parameters(), {.lr = 1e-3});
   const FashionMNIST images({.train = true});
   DistributedSampler turns(images, {.num_replicas = ranks, .rank = world.rank(), .turn = 24});

@@ -1,5 +1,5 @@
-// What rungs ask of NCCL: its own gathers and reductions, one call a unit or bucket, for any sizes
-// and any number of ranks, since parts are equal.
+// What strategies ask of NCCL: its own gathers and reductions, one call a unit or bucket, for any
+// sizes and any number of ranks, since parts are equal.
 #include "cuda/gpu.h"
 
 #ifdef HERO_TEST_CUSIM

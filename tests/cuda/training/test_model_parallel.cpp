@@ -94,12 +94,12 @@ TEST_CASE("on one GPU ranks that share a sequence have the same bits on any numb
     train_context(kind, {.device = kGpu, .steps = 2}, expected, losses);
     CHECK(expected.size() > 4);
     for (const int ranks : {2, 4}) {
-      for (const Rung rung : {Rung::ddp, Rung::fsdp}) {
-        CAPTURE(static_cast<int>(kind), ranks, name(rung));
+      for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp}) {
+        CAPTURE(static_cast<int>(kind), ranks, name(strategy));
         Whole got;
         std::vector<double> found;
-        train_context(kind, {.context = ranks, .rung = rung, .device = kGpu, .steps = 2}, got,
-                      found);
+        train_context(kind, {.context = ranks, .strategy = strategy, .device = kGpu, .steps = 2},
+                      got, found);
         CHECK(found == losses);
         CHECK(expected.difference(got) == "");
       }

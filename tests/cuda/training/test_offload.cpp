@@ -17,17 +17,18 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Rung kOffloaded[] = {Rung::zero1, Rung::zero2,     Rung::zero3,
-                               Rung::fsdp,  Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kOffloaded[] = {Strategy::zero1, Strategy::zero2,     Strategy::zero3,
+                                   Strategy::fsdp,  Strategy::fsdp_kept, Strategy::hybrid};
 
-// Three steps of every rung with a home on the host or in a file, and of the same rung without.
+// Three steps of every strategy with a home on the host or in a file, and of the same strategy
+// without.
 void check_homes(Climb c, const dist::RunOptions& options = {}, core::SwapFile* disk = nullptr) {
   c.steps = 3;
   c.device = kGpu;
-  for (const Rung rung : kOffloaded) {
-    if (rung == Rung::hybrid && c.ranks % 2 != 0) continue;
-    CAPTURE(name(rung), c.ranks, c.dtype);
-    c.rung = rung;
+  for (const Strategy strategy : kOffloaded) {
+    if (strategy == Strategy::hybrid && c.ranks % 2 != 0) continue;
+    CAPTURE(name(strategy), c.ranks, c.dtype);
+    c.strategy = strategy;
     Whole without, with;
     c.offload = {};
     dist::run_ranks(
@@ -60,20 +61,20 @@ struct [[maybe_unused]] LateDevices {};
 
 }  // namespace
 
-TEST_CASE("offloaded rungs end with the bits of those that are not: MLP, GPT, AdamW") {
+TEST_CASE("offloaded strategies end with the bits of those that are not: MLP, GPT, AdamW") {
   HERO_NEEDS_GPU();
   for (const int ranks : {1, 2, 4}) check_homes(of(Subject::mlp, Method::adamw, ranks));
   check_homes(of(Subject::gpt_loss, Method::adamw, 2));
 }
 
-TEST_CASE("offloaded rungs end with the bits of those that are not: SGD, LAMB with clipping") {
+TEST_CASE("offloaded strategies end with the bits of those that are not: SGD, LAMB with clipping") {
   HERO_NEEDS_GPU();
   check_homes(of(Subject::odd, Method::sgd, 3, 0.5));
   check_homes(of(Subject::odd, Method::lamb, 2, 0.5));
   check_homes(of(Subject::mlp, Method::lamb, 4, 0.5));
 }
 
-TEST_CASE("offloaded rungs end with the bits of those that are not: bfloat16 with masters") {
+TEST_CASE("offloaded strategies end with the bits of those that are not: bfloat16 with masters") {
   HERO_NEEDS_GPU();
   for (const int ranks : {1, 2, 4}) {
     check_homes(of_halves(Subject::mlp, ranks));
@@ -81,7 +82,7 @@ TEST_CASE("offloaded rungs end with the bits of those that are not: bfloat16 wit
   check_homes(of_halves(Subject::gpt_untied, 2));
 }
 
-TEST_CASE("offloaded rungs wait for all copies that they need") {
+TEST_CASE("offloaded strategies wait for all copies that they need") {
   HERO_NEEDS_GPU();
   const LateDevices devices;
   for (const int ranks : {1, 2, 4}) {
@@ -91,7 +92,8 @@ TEST_CASE("offloaded rungs wait for all copies that they need") {
   }
 }
 
-TEST_CASE("rungs that compute on a GPU and lie on disk end with the bits of those that do not") {
+TEST_CASE(
+    "strategies that compute on a GPU and lie on disk end with the bits of those that do not") {
   HERO_NEEDS_GPU();
   core::SwapFile disk(std::filesystem::temp_directory_path().string(), {.bytes = int64_t{1} << 20});
   for (const int ranks : {1, 2, 4}) {
@@ -141,7 +143,7 @@ TEST_CASE("offloaded stages end with the bits and the norms of those that are no
   }
 }
 
-TEST_CASE("nccl: offloaded rungs end with the bits of those that are not") {
+TEST_CASE("nccl: offloaded strategies end with the bits of those that are not") {
   HERO_NEEDS_NCCL();
   for (const int ranks : nccl_worlds()) {
     check_homes(of(Subject::mlp, Method::adamw, ranks, 0.5), kNccl);
@@ -311,8 +313,8 @@ TEST_CASE("gradients of several backwards add up at home, and those of a failed 
   CHECK(hashes[2] == hashes[3]);
 }
 
-TEST_CASE("offload that a rung does not have is refused") {
-  LadderMLP model;
+TEST_CASE("offload that a strategy does not have is refused") {
+  SmallMLP model;
   CHECK_THROWS_WITH(dist::run_ranks(1,
                                     [&](dist::Communicator& world) {
                                       dist::ZeRO(model, world,

@@ -13,12 +13,13 @@ namespace {
 
 void check_planned(OffloadedRun run) {
   run.folder = std::filesystem::temp_directory_path().string();
-  for (const Rung rung : kOffloadedRungs) {
-    if (rung == Rung::hybrid && (run.climb.ranks % 2 != 0 || run.stages > 1)) continue;
-    if (rung < Rung::zero3 && run.schedule.chunks() > 1) continue;  // buckets of several chunks
-    run.climb.rung = rung;
-    CAPTURE(name(rung), run.climb.ranks, run.stages, run.schedule.name(), run.on_disk, run.paged,
-            run.activations);
+  for (const Strategy strategy : kOffloadedStrategies) {
+    if (strategy == Strategy::hybrid && (run.climb.ranks % 2 != 0 || run.stages > 1)) continue;
+    if (strategy < Strategy::zero3 && run.schedule.chunks() > 1)
+      continue;  // buckets of several chunks
+    run.climb.strategy = strategy;
+    CAPTURE(name(strategy), run.climb.ranks, run.stages, run.schedule.name(), run.on_disk,
+            run.paged, run.activations);
     CHECK(offloaded_difference(run, kGpu) == "");
   }
 }

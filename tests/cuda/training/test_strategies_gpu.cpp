@@ -1,4 +1,4 @@
-// The ladder of distributed training with all ranks on one GPU.
+// The strategies of distributed training with all ranks on one GPU.
 #include <map>
 #include <mutex>
 #include <string>
@@ -12,26 +12,27 @@ using namespace hero_test;
 
 namespace {
 
-constexpr Rung kRungs[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
-                           Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kStrategies[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
+                                    Strategy::zero3, Strategy::fsdp,  Strategy::fsdp_kept,
+                                    Strategy::hybrid};
 
 // Two steps on a GPU.
 Climb two_steps(Subject subject, Method method, int ranks, double clip = 0.0,
                 DType dtype = kFloat32) {
-  Climb c{Rung::single, subject, method, ranks, 2, clip, kGpu};
+  Climb c{Strategy::single, subject, method, ranks, 2, clip, kGpu};
   c.dtype = dtype;
   return c;
 }
 
-void check_rungs(const Climb& single, const dist::RunOptions& options = {}) {
+void check_strategies(const Climb& single, const dist::RunOptions& options = {}) {
   Whole alone;
   train(single, alone, nullptr);
   REQUIRE(alone.size() >= 4);
-  for (const Rung rung : kRungs) {
-    if (rung == Rung::hybrid && single.ranks % 2 != 0) continue;
-    CAPTURE(name(rung), single.ranks);
+  for (const Strategy strategy : kStrategies) {
+    if (strategy == Strategy::hybrid && single.ranks % 2 != 0) continue;
+    CAPTURE(name(strategy), single.ranks);
     Climb c = single;
-    c.rung = rung;
+    c.strategy = strategy;
     Whole got;
     dist::run_ranks(
         c.ranks, [&](dist::Communicator& world) { train(c, got, &world); }, options);
@@ -41,16 +42,16 @@ void check_rungs(const Climb& single, const dist::RunOptions& options = {}) {
 }
 
 // The most bytes of each kind that a rank held.
-std::map<std::string, int64_t> peaks(Rung rung, int ranks, Device device) {
+std::map<std::string, int64_t> peaks(Strategy strategy, int ranks, Device device) {
   std::map<std::string, int64_t> result;
   std::mutex mutex;
   dist::run_ranks(ranks, [&](dist::Communicator& world) {
     Whole whole;
-    const Climb c{rung, Subject::mlp, Method::adamw, ranks, 2, 0.0, device};
+    const Climb c{strategy, Subject::mlp, Method::adamw, ranks, 2, 0.0, device};
     auto model = make_subject(c.subject);
     model->to(device);
     current_ledger().reset_peak();
-    climb(c.rung, c.subject, *model, world);
+    climb(c.strategy, c.subject, *model, world);
     auto optimizer = make_method(c.method, model->parameters());
     train(c.subject, *model, *optimizer, world, c.steps, 0.0);
     const std::lock_guard<std::mutex> lock(mutex);
@@ -65,62 +66,65 @@ std::map<std::string, int64_t> peaks(Rung rung, int ranks, Device device) {
 
 }  // namespace
 
-TEST_CASE("on one GPU every rung ends with the bits of one process there: MLP, AdamW") {
+TEST_CASE("on one GPU every strategy ends with the bits of one process there: MLP, AdamW") {
   HERO_NEEDS_GPU();
-  for (const int ranks : {2, 3, 4}) check_rungs(two_steps(Subject::mlp, Method::adamw, ranks));
+  for (const int ranks : {2, 3, 4}) check_strategies(two_steps(Subject::mlp, Method::adamw, ranks));
 }
 
-TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT, AdamW") {
+TEST_CASE("on one GPU every strategy ends with the bits of one process there: GPT, AdamW") {
   HERO_NEEDS_GPU();
-  for (const int ranks : {2, 3, 4}) check_rungs(two_steps(Subject::gpt, Method::adamw, ranks));
+  for (const int ranks : {2, 3, 4}) check_strategies(two_steps(Subject::gpt, Method::adamw, ranks));
 }
 
-// In the products' epilogues gelu is taken of sums that are not yet rounded: a rung that computed
-// it apart would show.
-TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT with gelu by tanh") {
+// In the products' epilogues gelu is taken of sums that are not yet rounded: a strategy that
+// computed it apart would show.
+TEST_CASE(
+    "on one GPU every strategy ends with the bits of one process there: GPT with gelu by tanh") {
   HERO_NEEDS_GPU();
-  check_rungs(two_steps(Subject::gpt_tanh, Method::adamw, 3));
+  check_strategies(two_steps(Subject::gpt_tanh, Method::adamw, 3));
   // Of halves one process rounds its sum of gradients after each micro-batch, ranks round it once.
-  check_rungs(two_steps(Subject::gpt_tanh, Method::adamw, 2, 0.0, kBFloat16));
-  check_rungs(two_steps(Subject::gpt_tanh, Method::sgd, 2, 0.0, kFloat16));
+  check_strategies(two_steps(Subject::gpt_tanh, Method::adamw, 2, 0.0, kBFloat16));
+  check_strategies(two_steps(Subject::gpt_tanh, Method::sgd, 2, 0.0, kFloat16));
 }
 
-TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT::loss, encoders") {
+TEST_CASE(
+    "on one GPU every strategy ends with the bits of one process there: GPT::loss, encoders") {
   HERO_NEEDS_GPU();
   for (const Subject subject : {Subject::gpt_untied, Subject::encoder}) {
-    check_rungs(two_steps(subject, Method::adamw, 2));
-    check_rungs(two_steps(subject, Method::adamw, 2, 0.0, kBFloat16));
+    check_strategies(two_steps(subject, Method::adamw, 2));
+    check_strategies(two_steps(subject, Method::adamw, 2, 0.0, kBFloat16));
   }
 }
 
-TEST_CASE("on one GPU norms of shards are those of the whole: LAMB with clipping on every rung") {
+TEST_CASE(
+    "on one GPU norms of shards are those of the whole: LAMB with clipping under every strategy") {
   HERO_NEEDS_GPU();
-  check_rungs(two_steps(Subject::odd, Method::lamb, 3, 0.5));
-  check_rungs(two_steps(Subject::mlp, Method::lamb, 4, 0.5));
+  check_strategies(two_steps(Subject::odd, Method::lamb, 3, 0.5));
+  check_strategies(two_steps(Subject::mlp, Method::lamb, 4, 0.5));
 }
 
 TEST_CASE("nccl: norms of shards are those of the whole: LAMB with clipping") {
   HERO_NEEDS_GPUS(3);
-  for (const Rung rung : {Rung::zero1, Rung::zero3, Rung::fsdp}) {
-    CAPTURE(name(rung));
-    const Climb c{rung, Subject::odd, Method::lamb, 3, 2, 0.5, kGpu, dist::EngineKind::nccl};
+  for (const Strategy strategy : {Strategy::zero1, Strategy::zero3, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
+    const Climb c{strategy, Subject::odd, Method::lamb, 3, 2, 0.5, kGpu, dist::EngineKind::nccl};
     CHECK(climb_difference(c) == "");
   }
 }
 
-TEST_CASE("nccl: every rung ends with the bits of one process, on as many GPUs as there are") {
+TEST_CASE("nccl: every strategy ends with the bits of one process, on as many GPUs as there are") {
   HERO_NEEDS_NCCL();
   for (const int ranks : nccl_worlds())
-    check_rungs(two_steps(Subject::mlp, Method::adamw, ranks), kNccl);
+    check_strategies(two_steps(Subject::mlp, Method::adamw, ranks), kNccl);
 }
 
-TEST_CASE("on one GPU a rank of each rung holds at most what it holds on the CPU") {
+TEST_CASE("on one GPU a rank of each strategy holds at most what it holds on the CPU") {
   HERO_NEEDS_GPU();
-  for (const Rung rung : kRungs) {
-    CAPTURE(name(rung));
-    const auto on_gpu = peaks(rung, 4, kGpu);
+  for (const Strategy strategy : kStrategies) {
+    CAPTURE(name(strategy));
+    const auto on_gpu = peaks(strategy, 4, kGpu);
     CHECK(on_gpu.size() == 16);
-    for (const auto& [what, bytes] : peaks(rung, 4, kCpu)) {
+    for (const auto& [what, bytes] : peaks(strategy, 4, kCpu)) {
       INFO("rank and kind: " << what);
       CHECK(on_gpu.at(what) == bytes);
     }

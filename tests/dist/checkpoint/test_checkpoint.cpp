@@ -1,4 +1,4 @@
-// Checkpoints saved on one rung and number of ranks, and loaded on others.
+// Checkpoints saved under one strategy and number of ranks, and loaded on others.
 #include <map>
 #include <memory>
 #include <vector>
@@ -14,8 +14,9 @@ using hero_test::TempDir;
 
 namespace {
 
-constexpr Rung kRungs[] = {Rung::single, Rung::ddp,  Rung::zero1, Rung::zero2,
-                           Rung::zero3,  Rung::fsdp, Rung::hybrid};
+constexpr Strategy kStrategies[] = {Strategy::single, Strategy::ddp,   Strategy::zero1,
+                                    Strategy::zero2,  Strategy::zero3, Strategy::fsdp,
+                                    Strategy::hybrid};
 
 // The checkpoints of one job, each made once, and what one process makes of them.
 class Checkpoints {
@@ -55,7 +56,7 @@ class Checkpoints {
     auto& whole = saved_by(source).at_end[micro_batches];
     if (whole) return *whole;
     whole = std::make_unique<Whole>();
-    const Stand single = {Rung::single, micro_batches};
+    const Stand single = {Strategy::single, micro_batches};
     if (micro_batches == source.ranks) {
       on_ranks(single, job_, [&](Runner& runner) {
         for (int i = 0; i < kStepsBefore + kStepsAfter; ++i) runner.step(i);
@@ -76,9 +77,9 @@ class Checkpoints {
 
 std::vector<Stand> all_stands() {
   std::vector<Stand> stands;
-  for (const Rung rung : kRungs) {
+  for (const Strategy strategy : kStrategies) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
-      if (rung != Rung::hybrid || ranks % 2 == 0) stands.push_back({rung, ranks});
+      if (strategy != Strategy::hybrid || ranks % 2 == 0) stands.push_back({strategy, ranks});
     }
   }
   return stands;
@@ -89,7 +90,7 @@ void check_all_pairs(Job job) {
   const std::vector<Stand> stands = all_stands();
   for (const Stand& source : stands) {
     CAPTURE(name(source));
-    CHECK(checkpoints.source_difference({Rung::single, source.ranks}, source) == "");
+    CHECK(checkpoints.source_difference({Strategy::single, source.ranks}, source) == "");
     for (const Stand& target : stands) {
       CAPTURE(name(target));
       CHECK(checkpoints.difference(source, target) == "");
@@ -99,9 +100,11 @@ void check_all_pairs(Job job) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint of any rung goes on on another, on other numbers of ranks, bit for bit") {
-  const Stand stands[] = {{Rung::single, 1}, {Rung::ddp, 3},  {Rung::zero1, 2}, {Rung::zero2, 3},
-                          {Rung::zero3, 2},  {Rung::fsdp, 3}, {Rung::hybrid, 4}};
+TEST_CASE(
+    "a checkpoint of any strategy goes on on another, on other numbers of ranks, bit for bit") {
+  const Stand stands[] = {{Strategy::single, 1}, {Strategy::ddp, 3},   {Strategy::zero1, 2},
+                          {Strategy::zero2, 3},  {Strategy::zero3, 2}, {Strategy::fsdp, 3},
+                          {Strategy::hybrid, 4}};
   for (const Job job : {Job{Subject::mlp, Method::sgd}, Job{Subject::odd, Method::adamw},
                         Job{Subject::odd, Method::adafactor}}) {
     Checkpoints checkpoints(job);
@@ -116,25 +119,26 @@ TEST_CASE("a checkpoint of any rung goes on on another, on other numbers of rank
   }
 }
 
-TEST_CASE("all pairs of rungs and sizes: MLP, SGD with momentum", "[.][stress]") {
+TEST_CASE("all pairs of strategies and sizes: MLP, SGD with momentum", "[.][stress]") {
   check_all_pairs({Subject::mlp, Method::sgd});
 }
 
-TEST_CASE("all pairs of rungs and sizes: frozen, tied, scalar, tiny, AdamW", "[.][stress]") {
+TEST_CASE("all pairs of strategies and sizes: frozen, tied, scalar, tiny, AdamW", "[.][stress]") {
   check_all_pairs({Subject::odd, Method::adamw});
 }
 
-TEST_CASE("all pairs of rungs and sizes: GPT, LAMB", "[.][stress]") {
+TEST_CASE("all pairs of strategies and sizes: GPT, LAMB", "[.][stress]") {
   check_all_pairs({Subject::gpt, Method::lamb});
 }
 
-TEST_CASE("all pairs of rungs and sizes: frozen, tied, scalar, tiny, Adafactor", "[.][stress]") {
+TEST_CASE("all pairs of strategies and sizes: frozen, tied, scalar, tiny, Adafactor",
+          "[.][stress]") {
   check_all_pairs({Subject::odd, Method::adafactor});
 }
 
 TEST_CASE("ranks save their own parts, replicas nothing") {
   const TempDir dir;
-  on_ranks({Rung::hybrid, 4}, {Subject::mlp, Method::adamw}, [&](Runner& runner) {
+  on_ranks({Strategy::hybrid, 4}, {Subject::mlp, Method::adamw}, [&](Runner& runner) {
     runner.step(0);
     runner.checkpointer(dir / "run").save(1);
   });
@@ -171,8 +175,8 @@ TEST_CASE("an optimizer with its parameters in another order loads the states of
   const TempDir dir;
   const Job job = {Subject::mlp, Method::adamw};
   Whole saved, loaded;
-  train_and_save({Rung::fsdp, 3}, job, dir / "run", saved);
-  on_ranks({Rung::zero1, 2}, job, [&](Runner& runner) {
+  train_and_save({Strategy::fsdp, 3}, job, dir / "run", saved);
+  on_ranks({Strategy::zero1, 2}, job, [&](Runner& runner) {
     std::vector<Tensor> reversed = runner.model->parameters();
     std::reverse(reversed.begin(), reversed.end());
     runner.optimizer = make_method(job.method, reversed);
@@ -184,6 +188,6 @@ TEST_CASE("an optimizer with its parameters in another order loads the states of
     again.save(kStepsBefore);
   });
   Whole at_end;
-  load_and_train({Rung::single, 1}, job, dir / "again", loaded, at_end);
+  load_and_train({Strategy::single, 1}, job, dir / "again", loaded, at_end);
   CHECK(saved.difference(loaded) == "");
 }

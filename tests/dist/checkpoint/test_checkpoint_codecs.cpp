@@ -1,5 +1,5 @@
 // Checkpoints whose arrays are kept in codecs where asked: what comes back, on any number of ranks
-// and any rung, what it takes, and what is refused.
+// and any strategy, what it takes, and what is refused.
 #include <filesystem>
 
 #include "dist/checkpoints.h"
@@ -32,8 +32,8 @@ struct Training {
   Wide model = made();
   std::unique_ptr<optim::AdamW> adamw = nullptr;
 
-  Training(const dist::Communicator& of, Rung rung) : world(of) {
-    climb(rung, Subject::mlp, model, world);
+  Training(const dist::Communicator& of, Strategy strategy) : world(of) {
+    climb(strategy, Subject::mlp, model, world);
     adamw = std::make_unique<optim::AdamW>(model.parameters(), optim::AdamWOptions{.lr = 0.01});
   }
   static Wide made() {
@@ -95,12 +95,12 @@ int64_t bytes_of(const std::string& folder, const std::string& object) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: states in codecs are loaded on any number of ranks and any rung") {
+TEST_CASE("checkpoint: states in codecs are loaded on any number of ranks and any strategy") {
   const TempDir dir;
   const std::string run = dir / "run", exact = dir / "exact";
   Whole expected;
   dist::run_ranks(3, [&](dist::Communicator& world) {
-    Training training(world, Rung::fsdp);
+    Training training(world, Strategy::fsdp);
     for (int i = 0; i < 4; ++i) training.step(i);
     training.checkpointer(exact).save(4);
     dist::Checkpointer checkpoint = training.checkpointer(run);
@@ -116,15 +116,16 @@ TEST_CASE("checkpoint: states in codecs are loaded on any number of ranks and an
   CHECK(bytes_of(run + folder, "model") == bytes_of(exact + folder, "model"));
   // 29952 bytes of states become 7.7 thousand, and three files' metadata 2.4 thousand more
   CHECK(bytes_of(run + folder, "optimizer") < bytes_of(exact + folder, "optimizer") - 19000);
-  for (const auto& [rung, ranks] : std::vector<std::pair<Rung, int>>{{Rung::fsdp, 3},
-                                                                     {Rung::fsdp, 2},
-                                                                     {Rung::ddp, 2},
-                                                                     {Rung::zero1, 4},
-                                                                     {Rung::zero3, 5},
-                                                                     {Rung::hybrid, 4}}) {
-    CAPTURE(name(rung), ranks);
+  for (const auto& [strategy, ranks] :
+       std::vector<std::pair<Strategy, int>>{{Strategy::fsdp, 3},
+                                             {Strategy::fsdp, 2},
+                                             {Strategy::ddp, 2},
+                                             {Strategy::zero1, 4},
+                                             {Strategy::zero3, 5},
+                                             {Strategy::hybrid, 4}}) {
+    CAPTURE(name(strategy), ranks);
     Whole loaded;
-    dist::run_ranks(ranks, [&, on = rung](dist::Communicator& world) {
+    dist::run_ranks(ranks, [&, on = strategy](dist::Communicator& world) {
       Training training(world, on);
       training.step(9);                                               // states that must go
       expect(training.checkpointer(run).resume() == 4, "of step 4");  // without an Encoding
@@ -141,7 +142,7 @@ TEST_CASE(
   const auto train = [&](const std::string& run, bool encodes, int from, int to,
                          std::vector<double>& losses) {
     dist::run_ranks(2, [&](dist::Communicator& world) {
-      Training training(world, Rung::fsdp);
+      Training training(world, Strategy::fsdp);
       dist::Checkpointer checkpoint = training.checkpointer(run);
       if (encodes) checkpoint.encode("optimizer", kStates);
       if (from > 0) checkpoint.resume();
@@ -167,7 +168,7 @@ TEST_CASE(
 TEST_CASE("checkpoint: what cannot be kept in a codec is one line, on every rank") {
   const TempDir dir;
   dist::run_ranks(2, [&](dist::Communicator& world) {
-    Training training(world, Rung::ddp);
+    Training training(world, Strategy::ddp);
     int64_t epoch = 0;
     dist::Checkpointer checkpoint = training.checkpointer(dir / "run");
     checkpoint.track("epoch", epoch);
@@ -188,21 +189,21 @@ TEST_CASE("checkpoint: what cannot be kept in a codec is one line, on every rank
 TEST_CASE("checkpoint: the files of a module in a codec, and whole modules from them") {
   const TempDir dir;
   dist::run_ranks(2, [&](dist::Communicator& world) {
-    Training training(world, Rung::zero3);
+    Training training(world, Strategy::zero3);
     dist::Checkpointer checkpoint = training.checkpointer(dir / "run");
     checkpoint.encode("model", {.all = Codec::int8});
     checkpoint.save(1);
   });
   Whole expected, got;
   dist::run_ranks(2, [&](dist::Communicator& world) {
-    Training training(world, Rung::zero3);
+    Training training(world, Strategy::zero3);
     for (const auto& [name, leaf] : training.model.named_parameters()) {
       expected.add(name, whole_shape(leaf).numel(), partition(leaf)->first,
                    through(Codec::int8, leaf.array()));
     }
   });
   dist::run_ranks(3, [&](dist::Communicator& world) {
-    Training training(world, Rung::ddp);
+    Training training(world, Strategy::ddp);
     dist::load_full(dir / "run/checkpoints/step-00000001", world, training.model);
     for (const auto& [name, leaf] : training.model.named_parameters()) {
       got.add(name, leaf.numel(), 0, leaf.array());

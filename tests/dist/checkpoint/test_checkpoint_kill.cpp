@@ -34,10 +34,10 @@ struct Reporter {
   void load_state_dict(const nn::StateDict&) const {}
 };
 
-void train(dist::Communicator& world, const std::string& run, Rung rung) {
+void train(dist::Communicator& world, const std::string& run, Strategy strategy) {
   const nn::SaveOptions how{.async = run.ends_with(kBackground)};
   manual_seed(3);
-  Runner runner(world, {rung, kRanks}, {Subject::mlp, Method::adamw});
+  Runner runner(world, {strategy, kRanks}, {Subject::mlp, Method::adamw});
   optim::Schedule schedule(*runner.optimizer, optim::CosineAnnealingLR{.t_max = kSteps});
   const Reporter reporter;
   double norm = 0;
@@ -74,24 +74,25 @@ std::string result(const std::string& run) {
   return "";
 }
 
-std::string argument(const std::string& run, Rung rung) {
-  return std::to_string(static_cast<int>(rung)) + run;
+std::string argument(const std::string& run, Strategy strategy) {
+  return std::to_string(static_cast<int>(strategy)) + run;
 }
 
-void finish(const std::string& run, Rung rung) {
-  Child child(kProgram, argument(run, rung));
+void finish(const std::string& run, Strategy strategy) {
+  Child child(kProgram, argument(run, strategy));
   while (child.arrives()) child.go_on();
   REQUIRE(child.wait() == 0);
 }
 
-// Every life is killed at a random moment and is on another rung than the one before; the last may
-// end.
+// Every life is killed at a random moment and is under another strategy than the one before; the
+// last may end.
 void check_lives(int lives, const char* name = "killed", uint64_t seed = 2026) {
   const TempDir dir;
-  finish(dir / "undisturbed", Rung::ddp);
+  finish(dir / "undisturbed", Strategy::ddp);
   const std::string expected = result(dir / "undisturbed");
   REQUIRE(expected.size() > 1000);
-  constexpr Rung kRungs[] = {Rung::fsdp, Rung::zero2, Rung::ddp, Rung::zero3, Rung::zero1};
+  constexpr Strategy kStrategies[] = {Strategy::fsdp, Strategy::zero2, Strategy::ddp,
+                                      Strategy::zero3, Strategy::zero1};
   Generator random(seed);
   // ten lives are shorter than a whole run; where there are more, a run that has ended begins anew
   std::vector<int64_t> reports(static_cast<size_t>(lives)), microseconds(reports.size());
@@ -100,13 +101,13 @@ void check_lives(int lives, const char* name = "killed", uint64_t seed = 2026) {
   int runs = 0;
   const auto run = [&] { return dir / (std::to_string(runs) + name); };
   for (size_t life = 0; life < reports.size(); ++life) {
-    const Rung rung = kRungs[life % std::size(kRungs)];
+    const Strategy strategy = kStrategies[life % std::size(kStrategies)];
     if (life > 0 && life % 10 == 0) {
-      finish(run(), rung);
+      finish(run(), strategy);
       CHECK((result(run()) == expected));
       ++runs;
     }
-    Child child(kProgram, argument(run(), rung));
+    Child child(kProgram, argument(run(), strategy));
     for (int64_t i = 0; i < reports[life]; ++i) {
       REQUIRE(child.arrives());
       child.go_on();
@@ -115,7 +116,7 @@ void check_lives(int lives, const char* name = "killed", uint64_t seed = 2026) {
     child.signal(SIGKILL);
     REQUIRE(child.wait() == 1000 + SIGKILL);
   }
-  finish(run(), Rung::fsdp);
+  finish(run(), Strategy::fsdp);
   CHECK((result(run()) == expected));
 }
 
@@ -125,7 +126,7 @@ TEST_CASE(kProgram, "[.child]") {
   REQUIRE(Child::argument() != nullptr);
   const std::string text = Child::argument();
   dist::run_ranks(kRanks, [&](dist::Communicator& world) {
-    train(world, text.substr(1), static_cast<Rung>(text[0] - '0'));
+    train(world, text.substr(1), static_cast<Strategy>(text[0] - '0'));
   });
   std::exit(0);
 }

@@ -60,9 +60,9 @@ TEST_CASE("the page's program begins on three ranks and goes on on two, then one
   on(3, 5, nn::Resume::no);
   on(2, 10, nn::Resume::newest);
   on(1, 15, nn::Resume::newest);
-  nn::GPT model(test::ladder_gpt());
+  nn::GPT model(test::tiny_gpt());
   dist::load_full(run + "/checkpoints/step-00000015", {}, model);
-  nn::GPT exported(test::ladder_gpt());
+  nn::GPT exported(test::tiny_gpt());
   exported.load(run + "/gpt.safetensors");
   test::Whole a, b;
   test::add_state(a, model, optim::SGD(model.parameters(), {.lr = 0.1}));

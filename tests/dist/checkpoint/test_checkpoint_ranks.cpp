@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Stand kSource = {Rung::fsdp, 3}, kTarget = {Rung::zero2, 2};
+constexpr Stand kSource = {Strategy::fsdp, 3}, kTarget = {Strategy::zero2, 2};
 constexpr Job kJob = {Subject::mlp, Method::sgd};
 
 void save_steps(const std::string& run, const std::vector<int64_t>& steps, int keep = 0) {
@@ -185,7 +185,7 @@ TEST_CASE("keep = 0 removes no checkpoint, abandoned ones neither") {
 
 TEST_CASE(
     "ranks that disagree about what to save are an error on all, before anything is written") {
-  using Save = std::function<void(dist::Checkpointer&, LadderMLP&, optim::SGD&, int rank)>;
+  using Save = std::function<void(dist::Checkpointer&, SmallMLP&, optim::SGD&, int rank)>;
   int64_t number = 3;
   double real = 1.5;
   const std::vector<std::pair<const char*, Save>> ways = {
@@ -228,7 +228,7 @@ TEST_CASE(
     CAPTURE(what);
     const TempDir dir;
     const auto errors = errors_of(3, [&, save = save](dist::Communicator& world) {
-      LadderMLP model;
+      SmallMLP model;
       dist::fully_shard(model, world);
       optim::SGD sgd(model.parameters(), {.lr = 0.1});
       dist::Checkpointer checkpoint(dir / "run", world);

@@ -48,22 +48,23 @@ TEST_CASE("shards become the one file that a single process writes, byte for byt
   const TempDir dir;
   for (const Job& job : {kGpt, kOdd}) {
     Whole single, sharded;
-    train({Rung::single, 3}, job, single,
+    train({Strategy::single, 3}, job, single,
           [&](Runner& runner) { runner.model->save(dir / "single.safetensors"); });
-    for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero3, Rung::fsdp}) {
-      CAPTURE(name(rung));
-      const std::string path = dir / (std::string(name(rung)) + ".safetensors");
-      train({rung, 3}, job, sharded,
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp}) {
+      CAPTURE(name(strategy));
+      const std::string path = dir / (std::string(name(strategy)) + ".safetensors");
+      train({strategy, 3}, job, sharded,
             [&](Runner& runner) { dist::save_full(path, runner.world, *runner.model); });
       CHECK(slurp(path) == slurp(dir / "single.safetensors"));
     }
   }
 }
 
-TEST_CASE("a whole file, an indexed set and a checkpoint's parts load on any rung") {
+TEST_CASE("a whole file, an indexed set and a checkpoint's parts load under any strategy") {
   const TempDir dir;
   Whole saved;
-  train({Rung::fsdp, 3}, kGpt, saved, [&](Runner& runner) {
+  train({Strategy::fsdp, 3}, kGpt, saved, [&](Runner& runner) {
     dist::save_full(dir / "one.safetensors", runner.world, *runner.model);
     dist::save_full(dir / "set", runner.world, *runner.model, {.max_shard_bytes = 2000});
     dist::save_full(dir / "small", runner.world, *runner.model);
@@ -73,8 +74,8 @@ TEST_CASE("a whole file, an indexed set and a checkpoint's parts load on any run
   CHECK_THAT(index, ContainsSubstring("\"total_size\"") && ContainsSubstring("-of-00") &&
                         ContainsSubstring("wte.weight"));
   CHECK(std::filesystem::exists(dir / "small/model.safetensors"));
-  for (const Stand& target : {Stand{Rung::single, 1}, Stand{Rung::ddp, 2}, Stand{Rung::zero3, 4},
-                              Stand{Rung::hybrid, 4}}) {
+  for (const Stand& target : {Stand{Strategy::single, 1}, Stand{Strategy::ddp, 2},
+                              Stand{Strategy::zero3, 4}, Stand{Strategy::hybrid, 4}}) {
     for (const char* path : {"one.safetensors", "set", "set/model.safetensors.index.json", "small",
                              "run/checkpoints/step-00000002"}) {
       CAPTURE(name(target), path);
@@ -98,7 +99,7 @@ TEST_CASE("names with a wrapper's prefix load, other dtypes are converted, misfi
   core::save_safetensors(dir / "other.safetensors", other);
   Whole whole;
   add_state(whole, *model, *make_method(Method::sgd, model->parameters()));
-  const Stand target = {Rung::fsdp, 3};
+  const Stand target = {Strategy::fsdp, 3};
   CHECK(difference_after(whole, target, {}, [&](Runner& runner) {
           const auto result =
               dist::load_full(dir / "wrapped.safetensors", runner.world, *runner.model);
@@ -115,7 +116,7 @@ TEST_CASE("names with a wrapper's prefix load, other dtypes are converted, misfi
 
 TEST_CASE("a set with a missing file, and a folder that holds another set, are refused") {
   const TempDir dir;
-  const Stand stand = {Rung::fsdp, 2};
+  const Stand stand = {Strategy::fsdp, 2};
   on_ranks(stand, kGpt, [&](Runner& runner) {
     dist::save_full(dir / "set", runner.world, *runner.model, {.max_shard_bytes = 2000});
   });
@@ -174,17 +175,18 @@ nn::GPTConfig small_gpt(bool tied) {
           .tie_weights = tied};
 }
 
-dist::DataParallel on_rung(Rung rung, nn::Module& model, dist::Communicator& world) {
-  if (rung == Rung::ddp) return dist::DDP(model, world);
-  if (rung == Rung::fsdp) return dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
-  return dist::ZeRO(model, world, {.stage = rung == Rung::zero1 ? 1 : 3});
+dist::DataParallel under_strategy(Strategy strategy, nn::Module& model, dist::Communicator& world) {
+  if (strategy == Strategy::ddp) return dist::DDP(model, world);
+  if (strategy == Strategy::fsdp)
+    return dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
+  return dist::ZeRO(model, world, {.stage = strategy == Strategy::zero1 ? 1 : 3});
 }
 
-constexpr Rung kKinds[] = {Rung::ddp, Rung::zero1, Rung::zero3, Rung::fsdp};
+constexpr Strategy kKinds[] = {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp};
 
 }  // namespace
 
-TEST_CASE("files with two values for one tensor are refused on every rung") {
+TEST_CASE("files with two values for one tensor are refused under every strategy") {
   const TempDir dir;
   nn::GPT gpt(small_gpt(true));
   nn::StateDict dict;
@@ -195,12 +197,12 @@ TEST_CASE("files with two values for one tensor are refused on every rung") {
     dict.push_back({name, values});
   }
   core::save_safetensors(dir / "model.safetensors", dict);
-  for (const Rung rung : kKinds) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kKinds) {
+    CAPTURE(name(strategy));
     const std::string error = refused_with([&] {
       dist::run_ranks(3, [&](dist::Communicator& world) {
         nn::GPT model(small_gpt(true));
-        const auto parallel = on_rung(rung, model, world);
+        const auto parallel = under_strategy(strategy, model, world);
         dist::load_full(dir / "model.safetensors", world, model);
       });
     });
@@ -211,9 +213,9 @@ TEST_CASE("files with two values for one tensor are refused on every rung") {
 
 TEST_CASE("a sharded model whose adapters are merged has no state until they are taken out") {
   const TempDir dir;
-  for (const Rung rung : kKinds) {
+  for (const Strategy strategy : kKinds) {
     for (const bool before : {false, true}) {  // merged before it is sharded, or shown whole after
-      CAPTURE(name(rung), before);
+      CAPTURE(name(strategy), before);
       dist::run_ranks(2, [&](dist::Communicator& world) {
         manual_seed(3);
         nn::GPT model(small_gpt(true));
@@ -229,9 +231,9 @@ TEST_CASE("a sharded model whose adapters are merged has no state until they are
                "a tie is refused");
         dynamic_cast<nn::Linear&>(model.get_submodule("lm_head")).remove_adapter();
         if (before) nn::merge_lora(model);
-        const auto parallel = on_rung(rung, model, world);
+        const auto parallel = under_strategy(strategy, model, world);
         dist::Checkpointer checkpoint(
-            dir / (std::string(name(rung)) + (before ? "-before" : "-after")), world);
+            dir / (std::string(name(strategy)) + (before ? "-before" : "-after")), world);
         checkpoint.track("model", model);
         if (!before) {
           const Tensor x = arange(Scalar(6)).unsqueeze(0);
@@ -250,7 +252,7 @@ TEST_CASE("a sharded model whose adapters are merged has no state until they are
         };
         // a rank that is refused alone would leave the others waiting: all are, before they meet
         refuses("full_state_dict", [&] { (void)parallel.full_state_dict(); });
-        if (rung != Rung::ddp) return;
+        if (strategy != Strategy::ddp) return;
         refuses("state_dict", [&] { (void)model.state_dict(); });
       });
       const auto with_merged = [&](const auto& act) {
@@ -259,7 +261,7 @@ TEST_CASE("a sharded model whose adapters are merged has no state until they are
             nn::GPT model(small_gpt(true));
             nn::add_lora(model, {.rank = 2, .targets = {"c_attn"}});
             if (before) nn::merge_lora(model);
-            const auto parallel = on_rung(rung, model, world);
+            const auto parallel = under_strategy(strategy, model, world);
             if (!before) {
               const auto whole = parallel.summon_full_parameters();
               nn::merge_lora(model);
@@ -293,13 +295,13 @@ TEST_CASE("a sharded model whose adapters are merged has no state until they are
 
 TEST_CASE("no checkpoint is saved of averages, or while whole parameters are summoned") {
   const TempDir dir;
-  for (const Rung rung : kKinds) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kKinds) {
+    CAPTURE(name(strategy));
     const auto trained = [&](const auto& act) {
       return refused_with([&] {
         dist::run_ranks(2, [&](dist::Communicator& world) {
           nn::GPT model(small_gpt(true));
-          const auto parallel = on_rung(rung, model, world);
+          const auto parallel = under_strategy(strategy, model, world);
           optim::EMA ema(model.parameters(), {.decay = 0.5});
           ema.step();
           dist::Checkpointer checkpoint(dir / "run", world);
@@ -329,7 +331,7 @@ TEST_CASE("no checkpoint is saved of averages, or while whole parameters are sum
           dist::load_full(dir / "average.safetensors", world, model);
         }),
         ContainsSubstring("is an average of optim::EMA now"));
-    if (rung == Rung::ddp) continue;  // which has whole parameters
+    if (strategy == Strategy::ddp) continue;  // which has whole parameters
     const auto summoned = ContainsSubstring("are summoned; end the scope");
     CHECK_THAT(trained([&](auto&, auto&, const Parallel& parallel, auto&, auto& checkpoint) {
                  const auto whole = parallel.summon_full_parameters();

@@ -29,13 +29,13 @@ struct ManyLayers : nn::Module {
 };
 
 // Bytes that all ranks send to save a module with AdamW's states.
-int64_t bytes_of_save(Rung rung, int ranks, int layers) {
+int64_t bytes_of_save(Strategy strategy, int ranks, int layers) {
   const TempDir dir;
   int64_t sent = 0;
   std::mutex mutex;
   dist::run_ranks(ranks, [&](dist::Communicator& world) {
     ManyLayers model(layers);
-    climb(rung, Subject::mlp, model, world);
+    climb(strategy, Subject::mlp, model, world);
     optim::AdamW adamw(model.parameters());
     for (const Tensor& p : model.parameters()) p.set_grad(Tensor(Array::ones(p.shape())));
     adamw.step();
@@ -50,13 +50,13 @@ int64_t bytes_of_save(Rung rung, int ranks, int layers) {
   return sent;
 }
 
-// Saves a LadderMLP that each rank puts on its rung; what each rank is told.
+// Saves a SmallMLP that each rank puts under its strategy; what each rank is told.
 template <class Shard>
 std::vector<std::string> errors_of_save(int ranks, bool full, const Shard& shard) {
   const TempDir dir;
   const std::string run = dir / "run";
   auto errors = errors_of(ranks, [&](dist::Communicator& world) {
-    LadderMLP model;
+    SmallMLP model;
     shard(model, world);
     if (full) return dist::save_full(dir / "model.safetensors", world, model);
     dist::Checkpointer checkpoint(run, world);
@@ -70,10 +70,12 @@ std::vector<std::string> errors_of_save(int ranks, bool full, const Shard& shard
 }  // namespace
 
 TEST_CASE("what ranks send to save does not grow with the number of values", "[agreement]") {
-  for (const Rung rung : {Rung::ddp, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero2, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
     for (const int ranks : {2, 4}) {
-      CAPTURE(name(rung), ranks);
-      const int64_t few = bytes_of_save(rung, ranks, 2), many = bytes_of_save(rung, ranks, 50);
+      CAPTURE(name(strategy), ranks);
+      const int64_t few = bytes_of_save(strategy, ranks, 2),
+                    many = bytes_of_save(strategy, ranks, 50);
       // the sizes of two files a rank are written with more digits
       CHECK(many - few <= 2 * 4 * ranks * (ranks - 1));
       CHECK(few > 0);
@@ -205,7 +207,7 @@ TEST_CASE("optimizers with other states are an error on all ranks, and nothing i
   const TempDir dir;
   const std::string run = dir / "run";
   const auto errors = errors_of(3, [&](dist::Communicator& world) {
-    LadderMLP model;
+    SmallMLP model;
     dist::fully_shard(model, world);
     const auto optimizer =
         make_method(world.rank() == 1 ? Method::sgd : Method::adamw, model.parameters());
@@ -231,7 +233,7 @@ TEST_CASE("a rank with another rate, or whose states are of fewer steps, is name
       const TempDir dir;
       const std::string run = dir / "run";
       const auto errors = errors_of(3, [&](dist::Communicator& world) {
-        LadderMLP model;
+        SmallMLP model;
         dist::DDP(model, world);
         const bool odd = world.rank() == 1;
         optim::AdamW adamw(model.parameters(), {.lr = 0.5});
@@ -273,7 +275,7 @@ TEST_CASE("ranks that call different functions of a checkpointer are told which"
       CAPTURE(some, other);
       const std::string run = dir / std::to_string(runs++);
       const auto errors = errors_of(3, [&](dist::Communicator& world) {
-        LadderMLP model;
+        SmallMLP model;
         dist::fully_shard(model, world);
         dist::Checkpointer checkpoint(run, world);
         checkpoint.track("model", model);
@@ -315,15 +317,15 @@ TEST_CASE("each replica of a hybrid can save alone, and a part of one cannot", "
 }
 
 TEST_CASE("the pieces that every rank computes are what the ranks hold", "[agreement]") {
-  for (const auto& [rung, ranks] : {std::pair(Rung::zero1, 3),
-                                    {Rung::zero3, 5},
-                                    {Rung::fsdp, 8},
-                                    {Rung::hybrid, 6},
-                                    {Rung::fsdp, 40}}) {
-    CAPTURE(name(rung), ranks);
+  for (const auto& [strategy, ranks] : {std::pair(Strategy::zero1, 3),
+                                        {Strategy::zero3, 5},
+                                        {Strategy::fsdp, 8},
+                                        {Strategy::hybrid, 6},
+                                        {Strategy::fsdp, 40}}) {
+    CAPTURE(name(strategy), ranks);
     std::map<std::string, std::map<std::string, int>> held, computed;  // lowest rank of each range
     std::mutex mutex;
-    dist::run_ranks(ranks, [&, r = rung](dist::Communicator& world) {
+    dist::run_ranks(ranks, [&, r = strategy](dist::Communicator& world) {
       const auto model = make_subject(Subject::odd);
       climb(r, Subject::odd, *model, world);
       std::vector<dist::Held> values = dist::held_by(*model);
@@ -350,7 +352,7 @@ TEST_CASE("ranks that name different files or folders are told so before anythin
   const TempDir dir;
   const auto refused = [&](const std::string& what, const auto& save) {
     for (const std::string& error : errors_of(3, [&](dist::Communicator& world) {
-           LadderMLP model;
+           SmallMLP model;
            dist::fully_shard(model, world);
            save(world, model, dir / (world.rank() == 1 ? "later" : "run"));
          })) {

@@ -48,17 +48,18 @@ nn::StateDict train_hosts_alone() {
 
 }  // namespace
 
-TEST_CASE("parameters averaged every second step have the bits of one process on every rung",
+TEST_CASE("parameters averaged every second step have the bits of one process under every strategy",
           "[dist][threads]") {
   const nn::StateDict expected = train_hosts_alone();
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
     Whole got, want;
     for (const auto& entry : expected) want.add(entry.name, entry.array.numel(), 0, entry.array);
     run_ranks(kHosts * kOnHost, [&](Communicator& world) {
       const Mesh mesh(world, {{"hosts", kHosts}, {"host", kOnHost}});
       const auto model = make_subject(Subject::mlp);
-      climb(rung, Subject::mlp, *model, mesh["host"]);
+      climb(strategy, Subject::mlp, *model, mesh["host"]);
       const auto adamw = make_method(Method::adamw, model->parameters());
       const AverageOptions options = {.bucket_bytes = 300};
       int step = 0;

@@ -198,13 +198,13 @@ TEST_CASE("one_bit: a number that overflows on its way is an error that names it
 }
 
 TEST_CASE("one_bit: wrong pairings say what works") {
-  for (const Rung rung : kSharding) {
+  for (const Strategy strategy : kSharding) {
     const std::vector<std::string> errors = errors_of(2, [&](Communicator& world) {
       const auto model = make_subject(Subject::mlp);
-      if (rung == Rung::fsdp || rung == Rung::fsdp_kept) {
+      if (strategy == Strategy::fsdp || strategy == Strategy::fsdp_kept) {
         OneBitAdam(fully_shard(*model, world), model->parameters());
       } else {
-        const int stage = rung == Rung::zero1 ? 1 : rung == Rung::zero2 ? 2 : 3;
+        const int stage = strategy == Strategy::zero1 ? 1 : strategy == Strategy::zero2 ? 2 : 3;
         OneBitAdam(ZeRO(*model, world, {.stage = stage}), model->parameters());
       }
     });

@@ -1,6 +1,6 @@
 #pragma once
-// What a rank of an offloaded rung holds, by tag and memory, and moves: for tests that compare real
-// ranks with simulated ones.
+// What a rank of an offloaded strategy holds, by tag and memory, and moves: for tests that compare
+// real ranks with simulated ones.
 #include <array>
 #include <memory>
 #include <optional>
@@ -17,8 +17,9 @@
 
 namespace hero::test {
 
-inline constexpr Rung kOffloadedRungs[] = {Rung::zero1, Rung::zero2,     Rung::zero3,
-                                           Rung::fsdp,  Rung::fsdp_kept, Rung::hybrid};
+inline constexpr Strategy kOffloadedStrategies[] = {Strategy::zero1,     Strategy::zero2,
+                                                    Strategy::zero3,     Strategy::fsdp,
+                                                    Strategy::fsdp_kept, Strategy::hybrid};
 
 /// Of one rank, over steps.
 struct Held {
@@ -105,7 +106,7 @@ Held held_over(const OffloadedRun& run, const core::SwapFile& file, const dist::
   return held;
 }
 
-/// As held_by(), where the ranks are stages of a pipeline beside the rung.
+/// As held_by(), where the ranks are stages of a pipeline beside the strategy.
 inline Held held_by_stage(const OffloadedRun& run, const dist::Communicator& world,
                           core::SwapFile& file, const std::optional<OffloadOptions>& activations) {
   const Climb& c = run.climb;
@@ -115,7 +116,7 @@ inline Held held_by_stage(const OffloadedRun& run, const dist::Communicator& wor
                       {.schedule = run.schedule, .micro_batches = 4, .device = run.device});
   dist::Offload offload = c.offload;
   if (run.on_disk) offload.disk = &file;
-  climb(c.rung, Subject::gpt, model.module(), mesh["data"], c.order, c.group, offload);
+  climb(c.strategy, Subject::gpt, model.module(), mesh["data"], c.order, c.group, offload);
   const auto optimizer = make_offloaded(run, file, pipe.parameters());
   std::vector<std::pair<Tensor, Tensor>> batches;
   for (int step = 0; step < c.steps; ++step) {
@@ -147,7 +148,7 @@ inline Held held_by(const OffloadedRun& run, const dist::Communicator& world) {
   scope.reset();
   model->to(c.dtype);
   if (!simulated) model->to(run.device);
-  climb(c.rung, c.subject, *model, world, c.order, c.group, c.offload);
+  climb(c.strategy, c.subject, *model, world, c.order, c.group, c.offload);
   const auto optimizer = make_offloaded(run, file, model->parameters());
   return held_over(run, file, world, [&] {
     train(c.subject, *model, *optimizer, world, c.steps, c.clip, run.device);

@@ -1,5 +1,5 @@
 #pragma once
-// Training the same small models on every rung of the ladder, and what comes out of it.
+// Training the same small models under every strategy, and what comes out of it.
 #include <bit>
 #include <map>
 #include <memory>
@@ -18,7 +18,7 @@
 namespace hero::test {
 
 /// Sizes that no number of ranks divides.
-struct LadderMLP : nn::Module {
+struct SmallMLP : nn::Module {
   nn::Linear& fc1 = add<nn::Linear>("fc1", 7, 13);
   nn::Linear& fc2 = add<nn::Linear>("fc2", 13, 11);
   nn::Linear& fc3 = add<nn::Linear>("fc3", 11, 5);
@@ -27,7 +27,7 @@ struct LadderMLP : nn::Module {
 
 /// A frozen layer between trainable ones, tied weights, a scalar, a parameter smaller than most
 /// numbers of ranks, and a layer that runs twice.
-struct LadderOdd : nn::Module {
+struct OddModel : nn::Module {
   nn::Linear& in = add<nn::Linear>("in", 7, 6);
   nn::Linear& frozen = add<nn::Linear>("frozen", 6, 6);
   nn::Linear& twice = add<nn::Linear>("twice", 6, 6);
@@ -35,7 +35,7 @@ struct LadderOdd : nn::Module {
   nn::Linear& out = add<nn::Linear>("out", 6, 5);
   Tensor& scale = parameter("scale", Shape{}, nn::init::ones());
   Tensor& pair = parameter("pair", Shape{2}, nn::init::normal());
-  LadderOdd() {
+  OddModel() {
     frozen.requires_grad_(false);
     tied.weight = twice.weight;
   }
@@ -49,7 +49,7 @@ struct LadderOdd : nn::Module {
 };
 
 /// Both kinds of encoder layers over the batch as a sequence.
-struct LadderEncoder : nn::Module {
+struct SmallEncoder : nn::Module {
   nn::Linear& in = add<nn::Linear>("in", 7, 8);
   nn::TransformerEncoderLayer& last = add<nn::TransformerEncoderLayer>(
       "last", 8, 2, nn::TransformerEncoderLayerOptions{.dim_feedforward = 16, .dropout = 0.0});
@@ -65,7 +65,7 @@ struct LadderEncoder : nn::Module {
   }
 };
 
-inline nn::GPTConfig ladder_gpt() {
+inline nn::GPTConfig tiny_gpt() {
   return {.vocab_size = 19, .block_size = 6, .n_layer = 2, .n_head = 2, .n_embd = 8};
 }
 
@@ -77,13 +77,13 @@ enum class Subject { mlp, odd, gpt, gpt_loss, gpt_untied, gpt_tanh, encoder };
 inline std::unique_ptr<nn::Module> make_subject(
     Subject subject, const std::optional<OffloadOptions>& activations = {}) {
   manual_seed(7);
-  nn::GPTConfig config = ladder_gpt();
+  nn::GPTConfig config = tiny_gpt();
   config.offload = activations;
   switch (subject) {
     case Subject::mlp:
-      return std::make_unique<LadderMLP>();
+      return std::make_unique<SmallMLP>();
     case Subject::odd:
-      return std::make_unique<LadderOdd>();
+      return std::make_unique<OddModel>();
     case Subject::gpt:
     case Subject::gpt_loss:
       return std::make_unique<nn::GPT>(config);
@@ -95,7 +95,7 @@ inline std::unique_ptr<nn::Module> make_subject(
       config.gelu = Gelu::tanh;
       return std::make_unique<nn::GPT>(config);
     case Subject::encoder:
-      return std::make_unique<LadderEncoder>();
+      return std::make_unique<SmallEncoder>();
   }
   return nullptr;
 }
@@ -128,14 +128,14 @@ inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int ran
   return cross_entropy(model(x), labels({batch}, 5, 31));
 }
 
-enum class Rung { single, ddp, zero1, zero2, zero3, fsdp, fsdp_kept, hybrid };
-inline constexpr const char* kRungNames[] = {"single", "ddp",  "zero1",     "zero2",
-                                             "zero3",  "fsdp", "fsdp_kept", "hybrid"};
-inline const char* name(Rung rung) { return kRungNames[static_cast<int>(rung)]; }
+enum class Strategy { single, ddp, zero1, zero2, zero3, fsdp, fsdp_kept, hybrid };
+inline constexpr const char* kStrategyNames[] = {"single", "ddp",  "zero1",     "zero2",
+                                                 "zero3",  "fsdp", "fsdp_kept", "hybrid"};
+inline const char* name(Strategy strategy) { return kStrategyNames[static_cast<int>(strategy)]; }
 
-/// The rungs on which parameters are shards between two steps.
-inline constexpr Rung kSharding[] = {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
-                                     Rung::fsdp_kept};
+/// The strategies on which parameters are shards between two steps.
+inline constexpr Strategy kSharding[] = {Strategy::zero1, Strategy::zero2, Strategy::zero3,
+                                         Strategy::fsdp, Strategy::fsdp_kept};
 
 inline dist::UnitPolicy units_of(Subject subject) {
   switch (subject) {
@@ -152,40 +152,40 @@ inline dist::UnitPolicy units_of(Subject subject) {
   }
 }
 
-/// Puts a model on a rung; a hybrid has groups of so many ranks. Small buckets, so that there are
-/// several.
-inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Communicator& world,
-                  dist::Order order = dist::Order::tree, int group = 2,
-                  const dist::Offload& offload = {}) {
-  switch (rung) {
-    case Rung::single:
+/// Puts a model under a strategy; a hybrid has groups of so many ranks. Small buckets, so that
+/// there are several.
+inline void climb(Strategy strategy, Subject subject, nn::Module& model,
+                  const dist::Communicator& world, dist::Order order = dist::Order::tree,
+                  int group = 2, const dist::Offload& offload = {}) {
+  switch (strategy) {
+    case Strategy::single:
       return;
-    case Rung::ddp:
+    case Strategy::ddp:
       dist::DDP(model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100, .order = order});
       return;
-    case Rung::zero1:
+    case Strategy::zero1:
       dist::ZeRO(model, world,
                  {.stage = 1, .bucket_bytes = 700, .order = order, .offload = offload});
       return;
-    case Rung::zero2:
+    case Strategy::zero2:
       dist::ZeRO(model, world,
                  {.stage = 2, .bucket_bytes = 700, .order = order, .offload = offload});
       return;
-    case Rung::zero3:
+    case Strategy::zero3:
       dist::ZeRO(model, world, {.stage = 3, .order = order, .offload = offload});
       return;
-    case Rung::fsdp:
+    case Strategy::fsdp:
       dist::fully_shard(model, world,
                         {.unit = units_of(subject), .order = order, .offload = offload});
       return;
-    case Rung::fsdp_kept:
+    case Strategy::fsdp_kept:
       dist::fully_shard(model, world,
                         {.unit = units_of(subject),
                          .reshard_after_forward = false,
                          .order = order,
                          .offload = offload});
       return;
-    case Rung::hybrid: {
+    case Strategy::hybrid: {
       const dist::Mesh mesh(world, {{"replicate", world.size() / group}, {"shard", group}});
       dist::fully_shard(model, mesh,
                         {.unit = units_of(subject), .order = order, .offload = offload});
@@ -319,7 +319,7 @@ inline void add_state(Whole& whole, nn::Module& model, const optim::Optimizer& o
 }
 
 struct Climb {
-  Rung rung = Rung::single;
+  Strategy strategy = Strategy::single;
   Subject subject = Subject::mlp;
   Method method = Method::sgd;
   int ranks = 2;
@@ -371,14 +371,14 @@ inline void train_alone(Subject subject, nn::Module& model, optim::Optimizer& op
   }
 }
 
-/// Trains on a rung, or alone without a world, and adds the final state to `whole`.
+/// Trains under a strategy, or alone without a world, and adds the final state to `whole`.
 inline void train(const Climb& c, Whole& whole, const dist::Communicator* world) {
   auto model = make_subject(c.subject);
   model->to(c.dtype);
   const bool own = world != nullptr && world->device() != kCpu;
   const Device device = own ? world->device() : c.device;
   model->to(device);
-  if (world != nullptr) climb(c.rung, c.subject, *model, *world, c.order, c.group, c.offload);
+  if (world != nullptr) climb(c.strategy, c.subject, *model, *world, c.order, c.group, c.offload);
   auto optimizer = make_method(c.method, model->parameters(), c.masters);
   if (world != nullptr) {
     train(c.subject, *model, *optimizer, *world, c.steps, c.clip, device);
@@ -388,7 +388,7 @@ inline void train(const Climb& c, Whole& whole, const dist::Communicator* world)
   add_state(whole, *model, *optimizer);
 }
 
-/// The names in which a rung's state differs from one process's.
+/// The names in which a strategy's state differs from one process's.
 inline std::string climb_difference(const Climb& c) {
   Whole expected, got;
   train(c, expected, nullptr);

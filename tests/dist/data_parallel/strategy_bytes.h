@@ -1,5 +1,5 @@
 #pragma once
-// What rungs hold and send, for tests that compare it with formulas.
+// What strategies hold and send, for tests that compare it with formulas.
 #include <algorithm>
 #include <cstdint>
 
@@ -19,21 +19,21 @@ inline Bytes live_bytes(DeviceType device) {
           ledger.live(MemoryTag::optimizer, device)};
 }
 
-inline dist::DataParallel put_on_rung(Rung rung, nn::Module& model,
-                                      const dist::Communicator& world) {
+inline dist::DataParallel apply_strategy(Strategy strategy, nn::Module& model,
+                                         const dist::Communicator& world) {
   const dist::UnitPolicy linear = dist::each<nn::Linear>();
-  switch (rung) {
-    case Rung::ddp:
+  switch (strategy) {
+    case Strategy::ddp:
       return dist::DDP(model, world);
-    case Rung::zero1:
+    case Strategy::zero1:
       return dist::ZeRO(model, world, {.stage = 1});
-    case Rung::zero2:
+    case Strategy::zero2:
       return dist::ZeRO(model, world, {.stage = 2});
-    case Rung::zero3:
+    case Strategy::zero3:
       return dist::ZeRO(model, world, {.stage = 3});
-    case Rung::fsdp_kept:
+    case Strategy::fsdp_kept:
       return dist::fully_shard(model, world, {.unit = linear, .reshard_after_forward = false});
-    case Rung::hybrid: {
+    case Strategy::hybrid: {
       const dist::Mesh mesh(world, {{"replicate", world.size() / 2}, {"shard", 2}});
       return dist::fully_shard(model, mesh, {.unit = linear});
     }
@@ -42,11 +42,12 @@ inline dist::DataParallel put_on_rung(Rung rung, nn::Module& model,
   }
 }
 
-/// What a rung makes of a unit's elements: those of its row and of a rank's part, and those of the
-/// part that are parameters', which alone have an optimizer's states.
+/// What a strategy makes of a unit's elements: those of its row and of a rank's part, and those of
+/// the part that are parameters', which alone have an optimizer's states.
 struct RowOf {
-  RowOf(Rung rung, int64_t numel, int ranks, int rank) : row(numel), own(numel), stepped(numel) {
-    if (rung == Rung::ddp) return;
+  RowOf(Strategy strategy, int64_t numel, int ranks, int rank)
+      : row(numel), own(numel), stepped(numel) {
+    if (strategy == Strategy::ddp) return;
     const int64_t step = 8 * ranks;
     row = (numel + step - 1) / step * step;
     own = row / ranks;

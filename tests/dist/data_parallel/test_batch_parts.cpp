@@ -16,8 +16,8 @@ using namespace hero::dist;
 
 namespace {
 
-constexpr Rung kAll[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
-                         Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
+                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
 
 // Small whole numbers and p = 1/2, so that sums are exact in any order: what ranks that share a
 // batch compute differs from one process in nothing but rounding.
@@ -55,17 +55,17 @@ Tensor part_of(const Tensor& batch, int rank, int ranks) {
 }
 
 // Outputs and gradients of two steps of a batch of eight, on ranks that share it; `ranks` 0: of one
-// process, without a rung.
+// process, without a strategy.
 struct Steps {
   Whole outputs, gradients;
 };
 
-void run(int ranks, Rung rung, bool again, Steps& steps) {
+void run(int ranks, Strategy strategy, bool again, Steps& steps) {
   const auto program = [&](const Communicator* world) {
     manual_seed(4);
     Dropping model;
     model.again = again;
-    if (world != nullptr) climb(rung, Subject::mlp, model, *world);
+    if (world != nullptr) climb(strategy, Subject::mlp, model, *world);
     const int rank = world != nullptr ? world->rank() : 0;
     optim::SGD sgd(model.parameters(), {.lr = 1.0});
     const Tensor x = part_of(whole_batch(8), rank, std::max(ranks, 1));
@@ -84,16 +84,17 @@ void run(int ranks, Rung rung, bool again, Steps& steps) {
 
 }  // namespace
 
-TEST_CASE("ranks that share a batch drop what one process drops, on every rung, run again too") {
+TEST_CASE(
+    "ranks that share a batch drop what one process drops, under every strategy, run again too") {
   for (const bool again : {false, true}) {
     Steps expected;
-    run(0, Rung::single, again, expected);
+    run(0, Strategy::single, again, expected);
     for (const int ranks : {1, 2, 4}) {
-      for (const Rung rung : kAll) {
-        if (rung == Rung::hybrid && ranks < 4) continue;
-        CAPTURE(name(rung), ranks, again);
+      for (const Strategy strategy : kAll) {
+        if (strategy == Strategy::hybrid && ranks < 4) continue;
+        CAPTURE(name(strategy), ranks, again);
         Steps got;
-        run(ranks, rung, again, got);
+        run(ranks, strategy, again, got);
         CHECK(expected.outputs.difference(got.outputs) == "");
         CHECK(expected.gradients.difference(got.gradients) == "");
       }
@@ -104,11 +105,11 @@ TEST_CASE("ranks that share a batch drop what one process drops, on every rung, 
 namespace {
 
 // Two batches of eight examples with noise of whole numbers, of which ranks take their turns.
-void run_noisy(int ranks, Rung rung, int workers, Whole& whole) {
+void run_noisy(int ranks, Strategy strategy, int workers, Whole& whole) {
   run_ranks(ranks, [&](Communicator& world) {
     manual_seed(4);
     Dropping model;
-    climb(rung, Subject::mlp, model, world);
+    climb(strategy, Subject::mlp, model, world);
     optim::SGD sgd(model.parameters(), {.lr = 1.0});
     const nn::data::MapDataset noisy(
         nn::data::TensorDataset({whole_batch(16)}), [](const nn::data::Example& one) {
@@ -129,12 +130,12 @@ void run_noisy(int ranks, Rung rung, int workers, Whole& whole) {
 
 TEST_CASE("a step with noise and dropout has the same bits on 1, 2, 4 and 8 ranks") {
   Whole expected;
-  run_noisy(1, Rung::ddp, 0, expected);
+  run_noisy(1, Strategy::ddp, 0, expected);
   for (const int ranks : {2, 4, 8}) {
-    for (const Rung rung : {Rung::ddp, Rung::fsdp}) {
-      CAPTURE(ranks, name(rung));
+    for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp}) {
+      CAPTURE(ranks, name(strategy));
       Whole got;
-      run_noisy(ranks, rung, ranks % 4 / 2, got);
+      run_noisy(ranks, strategy, ranks % 4 / 2, got);
       CHECK(expected.difference(got) == "");
     }
   }

@@ -17,15 +17,15 @@ std::unique_ptr<nn::Module> norms(int count) {
   return model;
 }
 
-dist::DataParallel put(Rung rung, nn::Module& model, const dist::Communicator& world) {
-  if (rung == Rung::ddp) return dist::DDP(model, world);
-  if (rung == Rung::zero1) return dist::ZeRO(model, world, {.stage = 1});
-  if (rung == Rung::zero2) return dist::ZeRO(model, world, {.stage = 2});
-  if (rung == Rung::zero3) return dist::ZeRO(model, world, {.stage = 3});
-  if (rung == Rung::hybrid) {
+dist::DataParallel put(Strategy strategy, nn::Module& model, const dist::Communicator& world) {
+  if (strategy == Strategy::ddp) return dist::DDP(model, world);
+  if (strategy == Strategy::zero1) return dist::ZeRO(model, world, {.stage = 1});
+  if (strategy == Strategy::zero2) return dist::ZeRO(model, world, {.stage = 2});
+  if (strategy == Strategy::zero3) return dist::ZeRO(model, world, {.stage = 3});
+  if (strategy == Strategy::hybrid) {
     return dist::fully_shard(model, dist::Mesh(world, {{"replicate", 2}, {"shard", 2}}));
   }
-  if (rung == Rung::fsdp_kept) {  // here: the idiom
+  if (strategy == Strategy::fsdp_kept) {  // here: the idiom
     for (const auto& [path, module] : model.named_modules()) {
       if (!path.empty() && path.find('.') == std::string::npos) dist::fully_shard(*module, world);
     }
@@ -45,8 +45,8 @@ std::vector<float> evaluated(nn::Module& model) {
   return out;
 }
 
-constexpr Rung kAll[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
-                         Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
+                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
 
 int64_t broadcasts(const dist::Communicator& world) {
   int64_t calls = 0;
@@ -59,11 +59,11 @@ int64_t broadcasts(const dist::Communicator& world) {
 }  // namespace
 
 TEST_CASE("evaluation behind a step, a forward or join() is the same on all ranks") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     CHECK(errors_of(4, [&](dist::Communicator& world) {
             const auto model = norms(2);
-            const auto parallel = put(rung, *model, world);
+            const auto parallel = put(strategy, *model, world);
             const auto expect_same = [&](const char* when) {
               std::vector<float> mine = evaluated(*model);
               const Array all = Array::from(mine, {4});
@@ -82,7 +82,9 @@ TEST_CASE("evaluation behind a step, a forward or join() is the same on all rank
             const float mean =
                 model->named_buffers().front().second.array().to_vector<float>().front();
             expect(mean != 0.0f, "the statistics are those of training");
-            if (rung != Rung::ddp && rung != Rung::zero1 && rung != Rung::zero2) return;
+            if (strategy != Strategy::ddp && strategy != Strategy::zero1 &&
+                strategy != Strategy::zero2)
+              return;
             parallel.join(
                 [&] {
                   for (int step = 0; step <= world.rank(); ++step) {
@@ -96,11 +98,11 @@ TEST_CASE("evaluation behind a step, a forward or join() is the same on all rank
 }
 
 TEST_CASE("a rank may evaluate alone") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1}) {
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1}) {
     dist::run_ranks(2, [&](dist::Communicator& world) {
       const auto model = norms(1);
-      const auto parallel = put(rung, *model, world);
-      if (rung == Rung::ddp && world.rank() == 1) evaluated(*model);
+      const auto parallel = put(strategy, *model, world);
+      if (strategy == Strategy::ddp && world.rank() == 1) evaluated(*model);
       sum((*model)(input(0, world.rank()))).backward();
       if (world.rank() == 1) evaluated(*model);
       world.barrier();
@@ -109,11 +111,11 @@ TEST_CASE("a rank may evaluate alone") {
 }
 
 TEST_CASE("the buffers of a model travel in one message for each dtype") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     dist::run_ranks(4, [&](dist::Communicator& world) {
       const auto model = norms(53);
-      put(rung, *model, world);
+      put(strategy, *model, world);
       sum((*model)(input(0, world.rank()))).backward();  // before it and behind it, at most
       const int64_t before = broadcasts(world);
       expect(before == 2, before);
@@ -183,14 +185,14 @@ struct Statistics : nn::Module {
 }  // namespace
 
 TEST_CASE("buffers that forward replaces, or that some ranks alone write, are rank 0's") {
-  for (const Rung rung : kAll) {
+  for (const Strategy strategy : kAll) {
     for (const int times : {1, 2, 4}) {
-      CAPTURE(name(rung), times);
+      CAPTURE(name(strategy), times);
       CHECK(errors_of(4, [&](dist::Communicator& world) {
               manual_seed(4);
               Statistics model;
               model.times = times;
-              const auto parallel = put(rung, model, world);
+              const auto parallel = put(strategy, model, world);
               for (int step = 0; step < 3; ++step) {
                 sum(model(input(step, world.rank()))).backward();
                 for (const auto& [name, buffer] : model.named_buffers()) {
@@ -204,14 +206,15 @@ TEST_CASE("buffers that forward replaces, or that some ranks alone write, are ra
   }
 }
 
-TEST_CASE("layers with computed weights take two forwards before two backwards on every rung") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+TEST_CASE(
+    "layers with computed weights take two forwards before two backwards under every strategy") {
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     CHECK(errors_of(4, [&](dist::Communicator& world) {
             manual_seed(4);
             nn::Sequential model{nn::spectral_norm(nn::Linear(4, 4)),
                                  nn::spectral_norm(nn::Linear(4, 4))};
-            const auto parallel = put(rung, model, world);
+            const auto parallel = put(strategy, model, world);
             optim::SGD sgd(model.parameters(), {.lr = 0.1});
             for (int step = 0; step < 2; ++step) {
               const Tensor first = sum(square(model(input(step, world.rank()))));

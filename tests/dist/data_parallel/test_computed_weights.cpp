@@ -55,17 +55,18 @@ nn::StateDict train_alone(int ranks, int steps) {
   return model->state_dict();
 }
 
-TEST_CASE("weights that are computed from others train alike on every rung") {
+TEST_CASE("weights that are computed from others train alike under every strategy") {
   const nn::StateDict expected = train_alone(3, 3);
-  for (const int rung : {0, 1, 2, 3, 4, 5, 6}) {
-    CAPTURE(rung);
+  for (const int strategy : {0, 1, 2, 3, 4, 5, 6}) {
+    CAPTURE(strategy);
     dist::run_ranks(3, [&](dist::Communicator& world) {
       const auto model = make_computed();
       const auto climb = [&]() -> dist::DataParallel {
-        if (rung == 0) return dist::DDP(*model, world);
-        if (rung < 4) return dist::ZeRO(*model, world, {.stage = rung});
-        if (rung == 4) return dist::fully_shard(*model, world, {.unit = dist::each<nn::Linear>()});
-        return dist::fully_shard(*model, world, {.unit = dist::at_least(rung == 5 ? 1 : 50)});
+        if (strategy == 0) return dist::DDP(*model, world);
+        if (strategy < 4) return dist::ZeRO(*model, world, {.stage = strategy});
+        if (strategy == 4)
+          return dist::fully_shard(*model, world, {.unit = dist::each<nn::Linear>()});
+        return dist::fully_shard(*model, world, {.unit = dist::at_least(strategy == 5 ? 1 : 50)});
       };
       const dist::DataParallel parallel = climb();
       for (const dist::UnitInfo& unit : parallel.units()) {

@@ -17,8 +17,8 @@ using namespace hero::test;
 
 namespace {
 
-constexpr Rung kAll[] = {Rung::ddp,   Rung::zero1, Rung::zero2,
-                         Rung::zero3, Rung::fsdp,  Rung::fsdp_kept};
+constexpr Strategy kAll[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
+                             Strategy::zero3, Strategy::fsdp,  Strategy::fsdp_kept};
 
 enum class Forward { none, dropped, kept };
 
@@ -45,16 +45,16 @@ struct Scene {
 };
 
 // What is there in the end: all parameters, in shards, and what the case found.
-nn::StateDict run(Rung rung, Forward how, const dist::Communicator& world,
+nn::StateDict run(Strategy strategy, Forward how, const dist::Communicator& world,
                   const std::function<void(Scene&)>& body) {
   const auto model = make_subject(Subject::mlp);
-  climb(rung, Subject::mlp, *model, world);
+  climb(strategy, Subject::mlp, *model, world);
   Scene scene{*model, world, how};
   body(scene);
   scene.outputs = {};
   nn::StateDict state;
   for (const auto& [name, p] : model->named_parameters()) {
-    expect(rung == Rung::ddp || partition(p) != nullptr, "a shard: ", name);
+    expect(strategy == Strategy::ddp || partition(p) != nullptr, "a shard: ", name);
     state.push_back({name, p.array().clone()});
   }
   const auto count = static_cast<int64_t>(scene.found.size());
@@ -63,14 +63,14 @@ nn::StateDict run(Rung rung, Forward how, const dist::Communicator& world,
 }
 
 void compare(const std::function<void(Scene&)>& body) {
-  for (const Rung rung : kAll) {
+  for (const Strategy strategy : kAll) {
     for (const int ranks : {1, 2}) {
-      CAPTURE(name(rung), ranks);
+      CAPTURE(name(strategy), ranks);
       std::string said;
       for (const std::string& error : errors_of(ranks, [&](dist::Communicator& world) {
-             const nn::StateDict expected = run(rung, Forward::none, world, body);
+             const nn::StateDict expected = run(strategy, Forward::none, world, body);
              for (const Forward how : {Forward::dropped, Forward::kept}) {
-               const bool same = same_state(expected, run(rung, how, world, body));
+               const bool same = same_state(expected, run(strategy, how, world, body));
                expect(same, how == Forward::kept ? "the same with kept" : "the same with dropped",
                       " outputs");
              }
@@ -194,14 +194,14 @@ TEST_CASE("a checkpoint is saved and resumed after a forward without backward") 
 }
 
 TEST_CASE("a backward of outputs that were kept goes on with the parameters of its forward") {
-  for (const Rung rung : kAll) {
+  for (const Strategy strategy : kAll) {
     for (const int ranks : {1, 2}) {
-      CAPTURE(name(rung), ranks);
+      CAPTURE(name(strategy), ranks);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         std::vector<Array> gradients[2];
         for (const bool looks : {false, true}) {
           const auto model = make_subject(Subject::mlp);
-          climb(rung, Subject::mlp, *model, world);
+          climb(strategy, Subject::mlp, *model, world);
           const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
           if (looks) {
             optim::AdamW adamw(model->parameters(), {.lr = 0.01});

@@ -1,5 +1,5 @@
 // Forward passes that go past the hooks by which ranks gather and average, and modules that are not
-// what they were when they were put on a rung: found and named, without false alarms.
+// what they were when they were put under a strategy: found and named, without false alarms.
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
@@ -35,22 +35,22 @@ struct Matcher : nn::Module {
   }
 };
 
-constexpr Rung kAll[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
-                         Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
+                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
 
 Tensor batch(int rank) { return Tensor(noise({2, 4}, kFloat32, static_cast<uint64_t>(rank) + 5)); }
 
 }  // namespace
 
-TEST_CASE("a forward that goes past the hooks is named on every rank, on every rung") {
-  for (const Rung rung : kAll) {
+TEST_CASE("a forward that goes past the hooks is named on every rank, under every strategy") {
+  for (const Strategy strategy : kAll) {
     for (const bool by_loss : {false, true}) {
       for (const int ranks : {1, 2, 4}) {
-        if (rung == Rung::hybrid && ranks == 1) continue;
-        CAPTURE(name(rung), by_loss, ranks);
+        if (strategy == Strategy::hybrid && ranks == 1) continue;
+        CAPTURE(name(strategy), by_loss, ranks);
         const auto errors = errors_of(ranks, [&](Communicator& world) {
           Matcher model;
-          climb(rung, Subject::mlp, model, world);
+          climb(strategy, Subject::mlp, model, world);
           model.hooked = false;
           const Tensor x = batch(world.rank());
           (by_loss ? model.loss(x) : sum(model(x, x))).backward();
@@ -60,7 +60,7 @@ TEST_CASE("a forward that goes past the hooks is named on every rank, on every r
         for (const std::string& error : errors) {
           CAPTURE(error);
           CHECK_THAT(error, ContainsSubstring("run_hooked()"));
-          CHECK((rung == Rung::zero1 || rung == Rung::zero2 ||
+          CHECK((strategy == Strategy::zero1 || strategy == Strategy::zero2 ||
                  error.find("Matcher") != std::string::npos));
         }
       }
@@ -69,13 +69,13 @@ TEST_CASE("a forward that goes past the hooks is named on every rank, on every r
 }
 
 TEST_CASE("a child called outside of the sharded module's forward speaks of shards") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
-      LadderMLP model;
-      if (rung == Rung::zero1 || rung == Rung::zero2) {
-        ZeRO(model, world, {.stage = rung == Rung::zero1 ? 1 : 2});
-      } else if (rung == Rung::zero3) {
+      SmallMLP model;
+      if (strategy == Strategy::zero1 || strategy == Strategy::zero2) {
+        ZeRO(model, world, {.stage = strategy == Strategy::zero1 ? 1 : 2});
+      } else if (strategy == Strategy::zero3) {
         ZeRO(model, world, {.stage = 3, .unit = each_of({"fc1"})});
       } else {
         fully_shard(model, world, {.unit = each_of({"fc1"})});
@@ -146,14 +146,15 @@ TEST_CASE("forwards that were entered raise no alarm, and give the gradients of 
       sgd.step();
       add_state(expected, model, sgd);
     }
-    for (const Rung rung : kAll) {
-      CAPTURE(what, name(rung));
-      if (std::string(what) == "a frozen part" && rung < Rung::zero3) continue;  // frozen before
+    for (const Strategy strategy : kAll) {
+      CAPTURE(what, name(strategy));
+      if (std::string(what) == "a frozen part" && strategy < Strategy::zero3)
+        continue;  // frozen before
       Whole got;
       run_ranks(2, [&, step = step](Communicator& world) {
         manual_seed(3);
         Matcher model;
-        climb(rung, Subject::mlp, model, world);
+        climb(strategy, Subject::mlp, model, world);
         optim::SGD sgd(model.parameters(), {.lr = 0.1});
         step(model, world.rank());
         sgd.step();
@@ -186,19 +187,20 @@ TEST_CASE("a penalty on parameters alone, after a step, raises no alarm under DD
 }
 
 TEST_CASE("a module may move between steps, and what outlives it gets an error") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool moves : {false, true}) {
       run_ranks(2, [&](Communicator& world) {
         manual_seed(7);
-        auto first = std::make_unique<LadderMLP>();
-        climb(rung, Subject::mlp, *first, world);
+        auto first = std::make_unique<SmallMLP>();
+        climb(strategy, Subject::mlp, *first, world);
         auto sgd = make_method(Method::sgd, first->parameters());
         subject_loss(Subject::mlp, *first, 0, world.rank()).backward();
         sgd->step();
         sgd->zero_grad();
-        auto second = moves ? std::make_unique<LadderMLP>(std::move(*first)) : std::move(first);
+        auto second = moves ? std::make_unique<SmallMLP>(std::move(*first)) : std::move(first);
         first.reset();
         subject_loss(Subject::mlp, *second, 1, world.rank()).backward();
         sgd->step();
@@ -206,18 +208,18 @@ TEST_CASE("a module may move between steps, and what outlives it gets an error")
       });
     }
     CHECK(expected.difference(got) == "");
-    const int stage = rung == Rung::zero1 ? 1 : rung == Rung::zero2 ? 2 : 3;
+    const int stage = strategy == Strategy::zero1 ? 1 : strategy == Strategy::zero2 ? 2 : 3;
     const auto errors = errors_of(2, [&](Communicator& world) {
-      auto model = std::make_unique<LadderMLP>();
+      auto model = std::make_unique<SmallMLP>();
       const auto climbed = [&]() -> DataParallel {
-        if (rung == Rung::ddp) return DDP(*model, world);
-        if (rung == Rung::fsdp) return fully_shard(*model, world);
+        if (strategy == Strategy::ddp) return DDP(*model, world);
+        if (strategy == Strategy::fsdp) return fully_shard(*model, world);
         return ZeRO(*model, world, {.stage = stage});
       };
       const DataParallel handle = climbed();
       const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
       model.reset();
-      if (rung != Rung::ddp) {
+      if (strategy != Strategy::ddp) {
         std::string late;
         try {
           loss.backward();
@@ -234,7 +236,7 @@ TEST_CASE("a module may move between steps, and what outlives it gets an error")
   }
 }
 
-TEST_CASE("a trainable parameter that its rung does not know is named in forward") {
+TEST_CASE("a trainable parameter that its strategy does not know is named in forward") {
   const auto named = [](const std::vector<std::string>& errors, const char* parameter) {
     REQUIRE(errors.size() == 2);
     for (const std::string& error : errors) {
@@ -244,27 +246,27 @@ TEST_CASE("a trainable parameter that its rung does not know is named in forward
   };
   named(errors_of(2,
                   [](Communicator& world) {
-                    LadderMLP model;
+                    SmallMLP model;
                     fully_shard(model, world);  // where children are units, replace() refuses
                     model.replace("fc3", nn::Linear(11, 2));
                     model(ones({2, 7}));
                   }),
         "fc3.weight");
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2}) {
+    CAPTURE(name(strategy));
     named(errors_of(2,
                     [&](Communicator& world) {
-                      LadderMLP model;
-                      climb(rung, Subject::mlp, model, world);
+                      SmallMLP model;
+                      climb(strategy, Subject::mlp, model, world);
                       model.replace("fc3", nn::Linear(11, 2));
                       model(ones({2, 7}));
                     }),
           "fc3.weight");
     named(errors_of(2,
                     [&](Communicator& world) {
-                      LadderMLP model;
+                      SmallMLP model;
                       model.fc2.requires_grad_(false);
-                      climb(rung, Subject::mlp, model, world);
+                      climb(strategy, Subject::mlp, model, world);
                       sum(model(ones({2, 7}))).backward();
                       model.fc2.requires_grad_(true);
                       {
@@ -278,11 +280,12 @@ TEST_CASE("a trainable parameter that its rung does not know is named in forward
 }
 
 TEST_CASE("a leaf hook on a shard is called once a pass, when the averaged gradient is there") {
-  for (const Rung rung : {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy :
+       {Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
+    CAPTURE(name(strategy));
     run_ranks(4, [&](Communicator& world) {
-      LadderMLP model;
-      climb(rung, Subject::mlp, model, world);
+      SmallMLP model;
+      climb(strategy, Subject::mlp, model, world);
       const std::vector<Tensor> shards = model.parameters();
       std::vector<uint64_t> seen(shards.size());
       std::vector<int> calls(shards.size());
@@ -305,7 +308,7 @@ TEST_CASE("a leaf hook on a shard is called once a pass, when the averaged gradi
 
 TEST_CASE("newton refuses parameters under DDP") {
   for (const std::string& error : errors_of(2, [](Communicator& world) {
-         LadderMLP model;
+         SmallMLP model;
          const DDP ddp(model, world);
          optim::Newton newton(model.parameters());
          newton.step([&] { return sum(square(model(ones({2, 7})))); });

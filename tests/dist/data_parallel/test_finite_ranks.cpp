@@ -19,16 +19,16 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Rung kAll[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
-                         Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
+                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
 
 // What each rank says where the loss of rank `bad` is that of `fault`.
 template <class Loss>
-std::vector<std::string> errors_with(Rung rung, int ranks, int bad, bool parameters,
+std::vector<std::string> errors_with(Strategy strategy, int ranks, int bad, bool parameters,
                                      const Loss& fault) {
   return errors_of(ranks, [&](Communicator& world) {
     auto model = make_subject(Subject::mlp);
-    climb(rung, Subject::mlp, *model, world);
+    climb(strategy, Subject::mlp, *model, world);
     const auto leaves = parameters ? model->parameters() : std::vector<Tensor>{};
     for (int64_t step = 6; step < 8; ++step) {
       nn::finite_backward(
@@ -46,12 +46,12 @@ std::vector<std::string> errors_with(Rung rung, int ranks, int bad, bool paramet
 template <class Loss>
 void check_named(bool parameters, const std::string& what, const std::string& op,
                  const Loss& fault) {
-  for (const Rung rung : kAll) {
+  for (const Strategy strategy : kAll) {
     for (const int ranks : {1, 2, 4}) {
-      if (rung == Rung::hybrid && ranks == 1) continue;
+      if (strategy == Strategy::hybrid && ranks == 1) continue;
       for (const int bad : {0, ranks - 1}) {
-        CAPTURE(name(rung), ranks, bad);
-        const auto errors = errors_with(rung, ranks, bad, parameters, fault);
+        CAPTURE(name(strategy), ranks, bad);
+        const auto errors = errors_with(strategy, ranks, bad, parameters, fault);
         for (int rank = 0; rank < ranks; ++rank) {
           const std::string& error = errors[static_cast<size_t>(rank)];
           CHECK_THAT(error, ContainsSubstring("step 7: ") && ContainsSubstring(op));
@@ -64,7 +64,7 @@ void check_named(bool parameters, const std::string& what, const std::string& op
 
 }  // namespace
 
-TEST_CASE("finite_backward names the operation that made a NaN on one rank, on every rung") {
+TEST_CASE("finite_backward names the operation that made a NaN on one rank, under every strategy") {
   check_named(false, "the loss is nan: sqrt", "sqrt",
               [](const Tensor& y) { return sqrt(y - 100.0).sum(); });
 }

@@ -14,7 +14,7 @@ namespace {
 
 nn::GPT made_model() {
   manual_seed(7);
-  return nn::GPT(ladder_gpt());
+  return nn::GPT(tiny_gpt());
 }
 
 Tensor prompt_of(int rank) {
@@ -53,7 +53,7 @@ nn::GenerateOptions options_of(int rank, bool draws, bool stops) {
 
 }  // namespace
 
-TEST_CASE("ranks that end at different steps have the text that each has alone", "[ladder]") {
+TEST_CASE("ranks that end at different steps have the text that each has alone", "[strategies]") {
   for (const Sharding& sharding : shardings()) {
     for (const bool draws : {false, true}) {
       for (const bool stops : {false, true}) {
@@ -86,7 +86,7 @@ TEST_CASE("ranks that end at different steps have the text that each has alone",
   }
 }
 
-TEST_CASE("a rank without rows or without steps takes part", "[ladder]") {
+TEST_CASE("a rank without rows or without steps takes part", "[strategies]") {
   dist::run_ranks(2, [](dist::Communicator& world) {
     nn::GPT whole = made_model(), model = made_model();
     dist::fully_shard(model, world);
@@ -101,7 +101,7 @@ TEST_CASE("a rank without rows or without steps takes part", "[ladder]") {
   });
 }
 
-TEST_CASE("without it, ranks that end at different steps are an error", "[ladder]") {
+TEST_CASE("without it, ranks that end at different steps are an error", "[strategies]") {
   const auto errors = errors_of(2, [](dist::Communicator& world) {
     nn::GPT model = made_model();
     dist::fully_shard(model, world);

@@ -18,21 +18,23 @@ namespace {
 constexpr int kMicroBatches = 8;
 
 struct Place {
-  Rung rung = Rung::ddp;
+  Strategy strategy = Strategy::ddp;
   int ranks = 1;
   int group = 2;  // of a hybrid
 };
 
 std::string text(const Place& place) {
-  return std::string(name(place.rung)) + " on " + std::to_string(place.ranks) +
+  return std::string(name(place.strategy)) + " on " + std::to_string(place.ranks) +
          " ranks, groups of " + std::to_string(place.group);
 }
 
 std::vector<Place> places() {
-  std::vector<Place> all = {{Rung::hybrid, 4, 2}, {Rung::hybrid, 8, 2}, {Rung::hybrid, 8, 4}};
+  std::vector<Place> all = {
+      {Strategy::hybrid, 4, 2}, {Strategy::hybrid, 8, 2}, {Strategy::hybrid, 8, 4}};
   for (const int ranks : {1, 2, 4, 8}) {
-    for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-      all.push_back({rung, ranks});
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+      all.push_back({strategy, ranks});
     }
   }
   return all;
@@ -57,7 +59,7 @@ void run(const Place& place, Subject subject, int from, int until, const std::st
          Whole* whole) {
   dist::run_ranks(place.ranks, [&](dist::Communicator& world) {
     const auto model = make_subject(subject);
-    climb(place.rung, subject, *model, world, dist::Order::tree, place.group);
+    climb(place.strategy, subject, *model, world, dist::Order::tree, place.group);
     const auto adamw = make_method(Method::adamw, model->parameters());
     std::optional<dist::Checkpointer> checkpoint;
     if (!folder.empty()) {
@@ -74,10 +76,10 @@ void run(const Place& place, Subject subject, int from, int until, const std::st
 
 }  // namespace
 
-TEST_CASE("a step has the same bits on 1, 2, 4 and 8 ranks, on every rung") {
+TEST_CASE("a step has the same bits on 1, 2, 4 and 8 ranks, under every strategy") {
   for (const Subject subject : {Subject::gpt_loss, Subject::odd}) {
     Whole expected;
-    run({Rung::ddp, 1}, subject, 0, 3, "", &expected);
+    run({Strategy::ddp, 1}, subject, 0, 3, "", &expected);
     REQUIRE(expected.size() >= 4);
     for (const Place& place : places()) {
       CAPTURE(text(place));
@@ -91,11 +93,11 @@ TEST_CASE("a step has the same bits on 1, 2, 4 and 8 ranks, on every rung") {
 TEST_CASE("a run has the same bits wherever its number of ranks changes") {
   const Subject subject = Subject::mlp;
   Whole expected;
-  run({Rung::ddp, 1}, subject, 0, 8, "", &expected);
+  run({Strategy::ddp, 1}, subject, 0, 8, "", &expected);
   const std::vector<Place> ways[] = {
-      {{Rung::fsdp, 8}, {Rung::fsdp, 2}, {Rung::fsdp, 4}, {Rung::fsdp, 1}},
-      {{Rung::ddp, 1}, {Rung::zero1, 4}, {Rung::hybrid, 8, 4}, {Rung::zero3, 2}},
-      {{Rung::hybrid, 4, 2}, {Rung::ddp, 8}, {Rung::zero2, 2}, {Rung::fsdp, 8}}};
+      {{Strategy::fsdp, 8}, {Strategy::fsdp, 2}, {Strategy::fsdp, 4}, {Strategy::fsdp, 1}},
+      {{Strategy::ddp, 1}, {Strategy::zero1, 4}, {Strategy::hybrid, 8, 4}, {Strategy::zero3, 2}},
+      {{Strategy::hybrid, 4, 2}, {Strategy::ddp, 8}, {Strategy::zero2, 2}, {Strategy::fsdp, 8}}};
   for (const std::vector<Place>& way : ways) {
     const TempDir dir;
     Whole got;

@@ -21,7 +21,7 @@ nn::Module& child(nn::Module& model, const std::string& path) {
   fail("no module ", path);
 }
 
-// Three steps of a module that `shard` puts on its rung.
+// Three steps of a module that `shard` puts under its strategy.
 template <class Shard>
 void train_as(Subject subject, int ranks, Whole& whole, const Shard& shard) {
   dist::run_ranks(ranks, [&](dist::Communicator& world) {
@@ -132,21 +132,21 @@ TEST_CASE("parameters of ignored modules stay whole and are not averaged") {
   dist::run_ranks(2, [&](dist::Communicator& world) {
     const auto alone = make_subject(Subject::gpt);
     subject_loss(Subject::gpt, *alone, 0, world.rank()).backward();
-    for (const int rung : {0, 1, 2, 3, 4}) {
+    for (const int strategy : {0, 1, 2, 3, 4}) {
       const auto model = make_subject(Subject::gpt);
-      if (rung == 0) dist::DDP(*model, world, {.ignored_modules = ignored});
-      if (rung == 4) dist::fully_shard(*model, world, {.ignored_modules = ignored});
-      if (rung > 0 && rung < 4) {
-        dist::ZeRO(*model, world, {.stage = rung, .ignored_modules = ignored});
+      if (strategy == 0) dist::DDP(*model, world, {.ignored_modules = ignored});
+      if (strategy == 4) dist::fully_shard(*model, world, {.ignored_modules = ignored});
+      if (strategy > 0 && strategy < 4) {
+        dist::ZeRO(*model, world, {.stage = strategy, .ignored_modules = ignored});
       }
       subject_loss(Subject::gpt, *model, 0, world.rank()).backward();
       for (const auto& [name, p] : model->named_parameters()) {
         const Tensor own = alone->get_parameter(name).grad();
         const bool left = name.starts_with("transformer.h.1.");
-        expect((partition(p) == nullptr) == (left || rung == 0), rung, name);
-        expect(p.grad().defined(), rung, name);
-        expect(!left || same(p.grad().array(), own.array()), "its own gradient: ", rung, name);
-        expect(left || rung != 0 || !same(p.grad().array(), own.array()), "a mean: ", name);
+        expect((partition(p) == nullptr) == (left || strategy == 0), strategy, name);
+        expect(p.grad().defined(), strategy, name);
+        expect(!left || same(p.grad().array(), own.array()), "its own gradient: ", strategy, name);
+        expect(left || strategy != 0 || !same(p.grad().array(), own.array()), "a mean: ", name);
       }
     }
     const auto refused = [&](const auto& climb_on, const char* text) {
@@ -163,7 +163,7 @@ TEST_CASE("parameters of ignored modules stay whole and are not averaged") {
   });
 }
 
-TEST_CASE("gradients are divided by what is asked for on every rung") {
+TEST_CASE("gradients are divided by what is asked for under every strategy") {
   for (const int ranks : {1, 2, 4}) {
     for (const double divisor : {1.0, 3.0}) {
       const auto model = make_subject(Subject::mlp);
@@ -178,16 +178,16 @@ TEST_CASE("gradients are divided by what is asked for on every rung") {
         if (divisor != 1.0) p.grad().div_(divisor);
         expected[name] = p.grad().to_vector<float>();
       }
-      for (const int rung : {0, 1, 2, 3, 4, 5}) {
-        if (rung == 5 && ranks % 2 != 0) continue;
-        CAPTURE(ranks, divisor, rung);
+      for (const int strategy : {0, 1, 2, 3, 4, 5}) {
+        if (strategy == 5 && ranks % 2 != 0) continue;
+        CAPTURE(ranks, divisor, strategy);
         dist::run_ranks(ranks, [&](dist::Communicator& world) {
           const auto own = make_subject(Subject::mlp);
-          if (rung == 0) {
+          if (strategy == 0) {
             dist::DDP(*own, world, {.divide_by = divisor});
-          } else if (rung < 4) {
-            dist::ZeRO(*own, world, {.stage = rung, .divide_by = divisor});
-          } else if (rung == 4) {
+          } else if (strategy < 4) {
+            dist::ZeRO(*own, world, {.stage = strategy, .divide_by = divisor});
+          } else if (strategy == 4) {
             dist::fully_shard(*own, world, {.divide_by = divisor});
           } else {
             const dist::Mesh mesh(world, {{"replicate", ranks / 2}, {"shard", 2}});

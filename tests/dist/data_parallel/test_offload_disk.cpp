@@ -25,11 +25,11 @@ std::string swap_folder() { return std::filesystem::temp_directory_path().string
 
 void check_on_disk(Climb c) {
   c.steps = 3;
-  for (const Rung rung :
-       {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::fsdp_kept, Rung::hybrid}) {
-    if (rung == Rung::hybrid && c.ranks % 2 != 0) continue;
-    CAPTURE(name(rung), c.ranks, c.dtype);
-    c.rung = rung;
+  for (const Strategy strategy : {Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
+                                  Strategy::fsdp_kept, Strategy::hybrid}) {
+    if (strategy == Strategy::hybrid && c.ranks % 2 != 0) continue;
+    CAPTURE(name(strategy), c.ranks, c.dtype);
+    c.strategy = strategy;
     SwapFile disk(swap_folder(), {.bytes = int64_t{1} << 20});
     Whole without, with;
     c.offload = {};
@@ -79,19 +79,19 @@ TEST_CASE("a module outlives the file of its shards, whichever is made first") {
   });
 }
 
-TEST_CASE("rungs on disk end with the bits of those in memory: AdamW") {
+TEST_CASE("strategies on disk end with the bits of those in memory: AdamW") {
   for (const int ranks : {1, 2, 4}) {
     check_on_disk({.subject = Subject::mlp, .method = Method::adamw, .ranks = ranks});
     check_on_disk({.subject = Subject::gpt_untied, .method = Method::adamw, .ranks = ranks});
   }
 }
 
-TEST_CASE("rungs on disk end with the bits of those in memory: SGD, LAMB with clipping") {
+TEST_CASE("strategies on disk end with the bits of those in memory: SGD, LAMB with clipping") {
   check_on_disk({.subject = Subject::odd, .method = Method::sgd, .ranks = 3, .clip = 0.5});
   check_on_disk({.subject = Subject::odd, .method = Method::lamb, .ranks = 4, .clip = 0.5});
 }
 
-TEST_CASE("rungs on disk end with the bits of those in memory: bfloat16 with masters") {
+TEST_CASE("strategies on disk end with the bits of those in memory: bfloat16 with masters") {
   for (const int ranks : {1, 2, 4}) {
     Climb c{.subject = Subject::gpt_loss, .method = Method::adamw, .ranks = ranks};
     c.dtype = kBFloat16;
@@ -212,12 +212,12 @@ TEST_CASE("checkpoints go from shards on disk to others and back") {
   const auto on = [&](bool away, int ranks, const std::function<void(Runner&)>& body) {
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       const Job job{Subject::gpt, Method::adamw};
-      Runner runner(world, {Rung::single, ranks}, job);
+      Runner runner(world, {Strategy::single, ranks}, job);
       dist::Offload offload;
       if (away) offload.disk = &disk;
-      climb(Rung::fsdp, job.subject, *runner.model, world, dist::Order::tree, 2, offload);
+      climb(Strategy::fsdp, job.subject, *runner.model, world, dist::Order::tree, 2, offload);
       runner.optimizer = make_method(job.method, runner.model->parameters());
-      runner.stand.rung = Rung::fsdp;
+      runner.stand.strategy = Strategy::fsdp;
       body(runner);
     });
   };

@@ -13,10 +13,10 @@ namespace {
 
 void check_as_real(OffloadedRun run) {
   run.folder = std::filesystem::temp_directory_path().string();
-  for (const Rung rung : kOffloadedRungs) {
-    if (rung == Rung::hybrid && run.climb.ranks % 2 != 0) continue;
-    run.climb.rung = rung;
-    CAPTURE(name(rung), run.climb.ranks, run.on_disk, run.paged);
+  for (const Strategy strategy : kOffloadedStrategies) {
+    if (strategy == Strategy::hybrid && run.climb.ranks % 2 != 0) continue;
+    run.climb.strategy = strategy;
+    CAPTURE(name(strategy), run.climb.ranks, run.on_disk, run.paged);
     CHECK(offloaded_difference(run, kCpu) == "");
   }
 }
@@ -69,10 +69,12 @@ TEST_CASE("simulated stages on disk hold, send, read and write what real ones do
                        .stages = 2,
                        .schedule = schedule};
       run.folder = std::filesystem::temp_directory_path().string();
-      for (const Rung rung : {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::fsdp_kept}) {
-        if (rung < Rung::zero3 && schedule.chunks() > 1) continue;  // buckets of several chunks
-        run.climb.rung = rung;
-        CAPTURE(name(rung), schedule.name(), activations);
+      for (const Strategy strategy : {Strategy::zero1, Strategy::zero2, Strategy::zero3,
+                                      Strategy::fsdp, Strategy::fsdp_kept}) {
+        if (strategy < Strategy::zero3 && schedule.chunks() > 1)
+          continue;  // buckets of several chunks
+        run.climb.strategy = strategy;
+        CAPTURE(name(strategy), schedule.name(), activations);
         CHECK(offloaded_difference(run, kCpu) == "");
       }
     }

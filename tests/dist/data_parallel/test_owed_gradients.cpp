@@ -84,17 +84,17 @@ TEST_CASE("a pass that averages leaves no gradient behind, whatever part it reac
 }
 
 TEST_CASE("a step or zero_grad() of gradients that are still to be averaged is an error") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     dist::run_ranks(2, [&](dist::Communicator& world) {
       const auto model = make_subject(Subject::mlp);
       const dist::DataParallel parallel = [&]() -> dist::DataParallel {
-        if (rung == Rung::zero1) return dist::ZeRO(*model, world, {.stage = 1});
-        if (rung == Rung::zero2) return dist::ZeRO(*model, world, {.stage = 2});
-        if (rung == Rung::zero3) return dist::ZeRO(*model, world, {.stage = 3});
-        return dist::fully_shard(
-            *model, world,
-            {.unit = dist::each<nn::Linear>(), .reshard_after_forward = rung == Rung::fsdp});
+        if (strategy == Strategy::zero1) return dist::ZeRO(*model, world, {.stage = 1});
+        if (strategy == Strategy::zero2) return dist::ZeRO(*model, world, {.stage = 2});
+        if (strategy == Strategy::zero3) return dist::ZeRO(*model, world, {.stage = 3});
+        return dist::fully_shard(*model, world,
+                                 {.unit = dist::each<nn::Linear>(),
+                                  .reshard_after_forward = strategy == Strategy::fsdp});
       }();
       optim::SGD sgd(model->parameters(), {.lr = 0.1});
       {
@@ -200,11 +200,11 @@ TEST_CASE("ranks that limit gradients by other norms, or drop some alone, are to
                }
              }),
              ContainsSubstring("limit gradients of norm"));
-  for (const Rung rung : {Rung::ddp, Rung::zero2, Rung::fsdp}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero2, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
     CHECK_THAT(said([&](dist::Communicator& world) {
                  const auto model = make_subject(Subject::mlp);
-                 climb(rung, Subject::mlp, *model, world);
+                 climb(strategy, Subject::mlp, *model, world);
                  optim::SGD sgd(model->parameters(), {.lr = 0.1});
                  for (int step = 0; step < 2; ++step) {
                    subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -231,13 +231,14 @@ TEST_CASE("ranks that limit gradients by other norms, or drop some alone, are to
 }
 
 TEST_CASE("what a backward that failed has left is nothing that is owed") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
     for (const int ranks : {1, 2}) {
-      CAPTURE(name(rung), ranks);
+      CAPTURE(name(strategy), ranks);
       CHECK(errors_of(ranks, [&](dist::Communicator& world) {
               manual_seed(1);
               TwoSenses model;
-              climb(rung, Subject::mlp, model, world);
+              climb(strategy, Subject::mlp, model, world);
               optim::SGD sgd(model.parameters(), {.lr = 0.125});
               const auto fails = [&] {
                 HookHandle handle = model.text.register_forward_hook(

@@ -1,5 +1,5 @@
 // What ranks must do alike beside the collectives: limits of norms, steps of optimizers, line
-// searches, the rung that a module is given to once.
+// searches, the strategy that a module is given to once.
 #include <cmath>
 #include <limits>
 
@@ -15,15 +15,15 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Rung kAll[] = {Rung::ddp,   Rung::zero1, Rung::zero2,
-                         Rung::zero3, Rung::fsdp,  Rung::hybrid};
+constexpr Strategy kAll[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
+                             Strategy::zero3, Strategy::fsdp,  Strategy::hybrid};
 
-// Two steps of an optimizer on a rung; `act` stands between backward and the next forward.
+// Two steps of an optimizer under a strategy; `act` stands between backward and the next forward.
 template <class Act>
-std::vector<std::string> errors_of_steps(Rung rung, const Act& act) {
+std::vector<std::string> errors_of_steps(Strategy strategy, const Act& act) {
   return errors_of(4, [&](Communicator& world) {
     auto model = make_subject(Subject::mlp);
-    climb(rung, Subject::mlp, *model, world);
+    climb(strategy, Subject::mlp, *model, world);
     optim::SGD sgd(model->parameters(), {.lr = 0.1});
     for (int step = 0; step < 2; ++step) {
       subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -56,9 +56,9 @@ struct Rows {
 }  // namespace
 
 TEST_CASE("ranks that clip to different limits are told so by their next collective") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
-    check_all(errors_of_steps(rung,
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
+    check_all(errors_of_steps(strategy,
                               [](Communicator& world, nn::Module& model, optim::Optimizer&) {
                                 const double limit = world.rank() == 1 ? 2.0 : 0.5;
                                 optim::clip_grad_norm(model.parameters(), limit);
@@ -66,7 +66,7 @@ TEST_CASE("ranks that clip to different limits are told so by their next collect
               {"ranks disagree on what they did before", "clip_grad_norm to 0.5",
                "rank 1 says clip_grad_norm to 2"});
     check_all(
-        errors_of_steps(rung,
+        errors_of_steps(strategy,
                         [](Communicator& world, nn::Module& model, optim::Optimizer&) {
                           if (world.rank() == 3) return;
                           optim::clip_grad_value(model.parameters(), 0.5);
@@ -76,10 +76,11 @@ TEST_CASE("ranks that clip to different limits are told so by their next collect
 }
 
 TEST_CASE("owners of shards that ask for different norms are told so") {
-  for (const Rung rung : {Rung::zero1, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
+  for (const Strategy strategy :
+       {Strategy::zero1, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
     for (const double p : {1.0, 3.0, std::numeric_limits<double>::infinity()}) {
-      CAPTURE(name(rung), p);
-      check_all(errors_of_steps(rung,
+      CAPTURE(name(strategy), p);
+      check_all(errors_of_steps(strategy,
                                 [&](Communicator& world, nn::Module& model, optim::Optimizer&) {
                                   const double mine = world.rank() == 2 ? p : 2.0;
                                   optim::grad_norm(model.parameters(), mine);
@@ -92,7 +93,7 @@ TEST_CASE("owners of shards that ask for different norms are told so") {
 TEST_CASE("a limit that all ranks share costs no collective, and one rank may ask for the norm") {
   run_ranks(4, [](Communicator& world) {
     auto model = make_subject(Subject::mlp);
-    climb(Rung::ddp, Subject::mlp, *model, world);
+    climb(Strategy::ddp, Subject::mlp, *model, world);
     optim::SGD sgd(model->parameters(), {.lr = 0.1});
     for (int step = 0; step < 3; ++step) {
       subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -108,15 +109,15 @@ TEST_CASE("a limit that all ranks share costs no collective, and one rank may as
 }
 
 TEST_CASE("a rank that leaves out a step, or steps by another rate, is named") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     check_all(
-        errors_of_steps(rung,
+        errors_of_steps(strategy,
                         [](Communicator& world, nn::Module&, optim::Optimizer& sgd) {
                           if (world.rank() != 2) sgd.step();
                         }),
         {"ranks disagree on what they did before", "sgd step with lr 0.1", "rank 2 says nothing"});
-    check_all(errors_of_steps(rung,
+    check_all(errors_of_steps(strategy,
                               [](Communicator& world, nn::Module&, optim::Optimizer& sgd) {
                                 if (world.rank() == 0) sgd.set_option("momentum", 0.5);
                                 sgd.step();
@@ -126,9 +127,9 @@ TEST_CASE("a rank that leaves out a step, or steps by another rate, is named") {
 }
 
 TEST_CASE("ranks whose losses are scaled by different factors are told so") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
-    check_all(errors_of_steps(rung,
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
+    check_all(errors_of_steps(strategy,
                               [](Communicator& world, nn::Module&, optim::Optimizer& sgd) {
                                 const double scale = world.rank() == 1 ? 512.0 : 1024.0;
                                 optim::GradScaler scaler({.init_scale = scale});
@@ -142,37 +143,37 @@ TEST_CASE("replicas that begin with different parameters are told so by the firs
   const auto errors_of_step = [](const auto& make) {
     return errors_of(4, [&](Communicator& world) {
       manual_seed(1);
-      LadderMLP model;
+      SmallMLP model;
       make(model, world);
       subject_loss(Subject::mlp, model, 0, world.rank()).backward();
     });
   };
-  const auto differ = [](LadderMLP& model, int rank) {
+  const auto differ = [](SmallMLP& model, int rank) {
     const NoGrad no_grad;
     if (rank == 3) model.fc2.bias.fill_(0.25);
   };
   const std::vector<std::string> said = {"ranks disagree on what they did before",
                                          "rank 3 says begin with parameters of hash"};
-  check_all(errors_of_step([&](LadderMLP& model, Communicator& world) {
+  check_all(errors_of_step([&](SmallMLP& model, Communicator& world) {
               differ(model, world.rank());
               const DDP ddp(model, world, {.broadcast_parameters = false});
             }),
             said);
-  check_all(errors_of_step([&](LadderMLP& model, Communicator& world) {
+  check_all(errors_of_step([&](SmallMLP& model, Communicator& world) {
               const DDP ddp(model, world);
               differ(model, world.rank());  // as by a file that one rank has read
             }),
             said);
-  const auto hybrid = [](LadderMLP& model, Communicator& world, bool sync) {
+  const auto hybrid = [](SmallMLP& model, Communicator& world, bool sync) {
     fully_shard(model, Mesh(world, {{"replicate", 2}, {"shard", 2}}), {.sync_module_states = sync});
   };
   // the replicas of this shard are ranks 1 and 3; the others may be done before they hear of it
-  const auto of_hybrid = errors_of_step([&](LadderMLP& model, Communicator& world) {
+  const auto of_hybrid = errors_of_step([&](SmallMLP& model, Communicator& world) {
     differ(model, world.rank());
     hybrid(model, world, false);
   });
   check_all({of_hybrid[1], of_hybrid[3]}, said);
-  for (const std::string& error : errors_of_step([&](LadderMLP&model, Communicator&world) {
+  for (const std::string& error : errors_of_step([&](SmallMLP&model, Communicator&world) {
          differ(model, world.rank());
          hybrid(model, world, true);
        })) {
@@ -243,11 +244,11 @@ TEST_CASE("lbfgs under DDP searches by the mean of all ranks' losses") {
 }
 
 TEST_CASE("a rank that leaves out zero_grad() is told so") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     const auto errors = errors_of(4, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
-      climb(rung, Subject::mlp, *model, world);
+      climb(strategy, Subject::mlp, *model, world);
       optim::SGD sgd(model->parameters(), {.lr = 0.1});
       for (int step = 0; step < 3; ++step) {
         subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -265,7 +266,7 @@ TEST_CASE("one rank may evaluate alone under DDP") {
     nn::StateDict state;
     run_ranks(3, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
-      climb(Rung::ddp, Subject::mlp, *model, world);
+      climb(Strategy::ddp, Subject::mlp, *model, world);
       optim::SGD sgd(model->parameters(), {.lr = 0.1});
       for (int step = 0; step < 3; ++step) {
         subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -314,25 +315,25 @@ TEST_CASE("lbfgs refuses parameters of which only some are averaged, and no_sync
             {"lbfgs: the gradients of DDP of", "are not averaged now, as within no_sync()"});
 }
 
-TEST_CASE("a module is given to a rung once") {
+TEST_CASE("a module is given to a strategy once") {
   const auto refused = [](const auto& again) {
     check_all(errors_of(2,
                         [&](Communicator& world) {
-                          LadderMLP model;
+                          SmallMLP model;
                           const DDP ddp(model, world);
                           again(model, world);
                         }),
               {"parameter 'fc", "is averaged by DDP of", "already; give a module to DDP"});
   };
-  refused([](LadderMLP& model, Communicator& world) { const DDP ddp(model, world); });
-  refused([](LadderMLP& model, Communicator& world) { fully_shard(model, world); });
+  refused([](SmallMLP& model, Communicator& world) { const DDP ddp(model, world); });
+  refused([](SmallMLP& model, Communicator& world) { fully_shard(model, world); });
   for (const int stage : {1, 2, 3}) {
-    refused([&](LadderMLP& model, Communicator& world) {
+    refused([&](SmallMLP& model, Communicator& world) {
       const ZeRO zero(model, world, {.stage = stage});
     });
   }
   run_ranks(2, [](Communicator& world) {
-    LadderMLP model;
+    SmallMLP model;
     const DDP part(model.fc1, world);
     const DDP rest(model, world, {.ignored_modules = {"fc1"}});
     subject_loss(Subject::mlp, model, 0, world.rank()).backward();

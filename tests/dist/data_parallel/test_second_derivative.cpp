@@ -11,8 +11,8 @@ using namespace hero::dist;
 
 namespace {
 
-constexpr Rung kAll[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
-                         Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
+                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
 
 /// What a rank does for one step's gradients.
 using Backward = std::function<void(nn::Module& model, int step, int rank)>;
@@ -39,7 +39,7 @@ void critic(nn::Module& model, int step, int rank) {
   (mean(made) - mean(real) + mean(square(norm - 1.0))).backward();
 }
 
-std::string difference(Subject subject, Rung rung, int ranks, const Backward& backward) {
+std::string difference(Subject subject, Strategy strategy, int ranks, const Backward& backward) {
   Whole expected, got;
   {
     auto model = make_subject(subject);
@@ -55,7 +55,7 @@ std::string difference(Subject subject, Rung rung, int ranks, const Backward& ba
   }
   run_ranks(ranks, [&](Communicator& world) {
     auto model = make_subject(subject);
-    climb(rung, subject, *model, world);
+    climb(strategy, subject, *model, world);
     auto sgd = make_method(Method::sgd, model->parameters());
     for (int step = 0; step < 3; ++step) {
       backward(*model, step, world.rank());
@@ -69,21 +69,22 @@ std::string difference(Subject subject, Rung rung, int ranks, const Backward& ba
 
 }  // namespace
 
-TEST_CASE("a gradient penalty has the bits of one process on every rung") {
-  for (const Rung rung : kAll) {
+TEST_CASE("a gradient penalty has the bits of one process under every strategy") {
+  for (const Strategy strategy : kAll) {
     for (const Subject subject : {Subject::mlp, Subject::odd, Subject::encoder}) {
       for (const int ranks : {1, 2, 3}) {
-        if (rung == Rung::hybrid && ranks != 2) continue;
-        CAPTURE(name(rung), static_cast<int>(subject), ranks);
-        CHECK(difference(subject, rung, ranks, penalized) == "");
-        CHECK(difference(subject, rung, ranks, critic) == "");
+        if (strategy == Strategy::hybrid && ranks != 2) continue;
+        CAPTURE(name(strategy), static_cast<int>(subject), ranks);
+        CHECK(difference(subject, strategy, ranks, penalized) == "");
+        CHECK(difference(subject, strategy, ranks, critic) == "");
       }
     }
   }
 }
 
 TEST_CASE(
-    "a penalty on the slope at a GPT's first block has the bits of one process on every rung") {
+    "a penalty on the slope at a GPT's first block has the bits of one process under every "
+    "strategy") {
   for (const Subject subject : {Subject::gpt, Subject::gpt_loss, Subject::gpt_untied}) {
     const Backward steep = [subject](nn::Module& model, int step, int rank) {
       Tensor seen;
@@ -96,14 +97,14 @@ TEST_CASE(
       const Tensor slope = grad(loss, seen, {.create_graph = true});
       (loss + sum(square(slope))).backward();
     };
-    for (const Rung rung : kAll) {
-      CAPTURE(name(rung), static_cast<int>(subject));
-      CHECK(difference(subject, rung, 2, steep) == "");
+    for (const Strategy strategy : kAll) {
+      CAPTURE(name(strategy), static_cast<int>(subject));
+      CHECK(difference(subject, strategy, 2, steep) == "");
     }
   }
 }
 
-TEST_CASE("a third derivative has the bits of one process on every rung") {
+TEST_CASE("a third derivative has the bits of one process under every strategy") {
   const Backward third = [](nn::Module& model, int step, int rank) {
     const Tensor x = inputs(step, rank, true);
     const Tensor y = sum(tanh(model(x)));
@@ -111,18 +112,18 @@ TEST_CASE("a third derivative has the bits of one process on every rung") {
     const Tensor second = grad(sum(square(first)), x, {.create_graph = true});
     (y + sum(square(second))).backward();
   };
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
-    CHECK(difference(Subject::mlp, rung, 2, third) == "");
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
+    CHECK(difference(Subject::mlp, strategy, 2, third) == "");
   }
 }
 
-TEST_CASE("a graph that is walked twice is good on every rung, and refused after a step") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+TEST_CASE("a graph that is walked twice is good under every strategy, and refused after a step") {
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
-      climb(rung, Subject::mlp, *model, world);
+      climb(strategy, Subject::mlp, *model, world);
       auto sgd = make_method(Method::sgd, model->parameters());
       const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
       loss.backward({.retain_graph = true});
@@ -145,14 +146,14 @@ TEST_CASE("a graph that is walked twice is good on every rung, and refused after
 }
 
 TEST_CASE("grad() of what is gathered from shards, or of a shard, is an error that says so") {
-  for (const Rung rung : kSharding) {
+  for (const Strategy strategy : kSharding) {
     for (const bool before_forward : {true, false}) {
       for (const bool allow_unused : {false, true}) {
-        CAPTURE(name(rung), before_forward, allow_unused);
+        CAPTURE(name(strategy), before_forward, allow_unused);
         const auto errors = errors_of(2, [&](Communicator& world) {
           auto model = make_subject(Subject::mlp);
-          climb(rung, Subject::mlp, *model, world);
-          // some rungs show the whole weights from a forward to the end of a backward
+          climb(strategy, Subject::mlp, *model, world);
+          // some strategies show the whole weights from a forward to the end of a backward
           const std::vector<Tensor> before = model->parameters();
           const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
           (void)grad({loss}, before_forward ? before : model->parameters(),
@@ -169,14 +170,15 @@ TEST_CASE("grad() of what is gathered from shards, or of a shard, is an error th
 }
 
 TEST_CASE("grad() of parameters is this rank's: DDP returns it, others where it is recorded") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::fsdp_kept}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::fsdp_kept}) {
+    CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       auto alone = make_subject(Subject::mlp), model = make_subject(Subject::mlp);
-      climb(rung, Subject::mlp, *model, world);
+      climb(strategy, Subject::mlp, *model, world);
       const auto gradients = [&](nn::Module& of) {
         const Tensor loss = subject_loss(Subject::mlp, of, 0, world.rank());
-        return grad({loss}, of.parameters(), {.create_graph = rung != Rung::ddp});
+        return grad({loss}, of.parameters(), {.create_graph = strategy != Strategy::ddp});
       };
       const auto own = gradients(*alone), got = gradients(*model);
       for (size_t i = 0; i < own.size(); ++i) {
@@ -186,7 +188,7 @@ TEST_CASE("grad() of parameters is this rank's: DDP returns it, others where it 
   }
 }
 
-TEST_CASE("two backward passes a step leave the same bits on every rung") {
+TEST_CASE("two backward passes a step leave the same bits under every strategy") {
   const Backward twice = [](nn::Module& model, int step, int rank) {
     sum(square(model(inputs(step, rank)))).backward();
     sum(tanh(model(inputs(step, rank + 40)))).backward();
@@ -194,10 +196,10 @@ TEST_CASE("two backward passes a step leave the same bits on every rung") {
   };
   for (const int ranks : {2, 3, 4}) {
     Whole expected;
-    const auto run = [&](Rung rung, Whole& whole) {
+    const auto run = [&](Strategy strategy, Whole& whole) {
       run_ranks(ranks, [&](Communicator& world) {
         auto model = make_subject(Subject::mlp);
-        climb(rung, Subject::mlp, *model, world);
+        climb(strategy, Subject::mlp, *model, world);
         auto sgd = make_method(Method::sgd, model->parameters());
         for (int step = 0; step < 3; ++step) {
           twice(*model, step, world.rank());
@@ -206,11 +208,11 @@ TEST_CASE("two backward passes a step leave the same bits on every rung") {
         add_state(whole, *model, *sgd);
       });
     };
-    run(Rung::ddp, expected);
-    for (const Rung rung : kSharding) {
-      CAPTURE(name(rung), ranks);
+    run(Strategy::ddp, expected);
+    for (const Strategy strategy : kSharding) {
+      CAPTURE(name(strategy), ranks);
       Whole got;
-      run(rung, got);
+      run(strategy, got);
       CHECK(expected.difference(got) == "");
     }
   }
@@ -261,7 +263,8 @@ struct Skips : nn::Module {
 }  // namespace
 
 TEST_CASE(
-    "tensors used inside and outside of units have gradients of the same bits on every rung") {
+    "tensors used inside and outside of units have gradients of the same bits under every "
+    "strategy") {
   for (const bool captures : {false, true}) {
     for (const int ranks : {2, 3}) {
       Whole expected;
@@ -291,18 +294,18 @@ TEST_CASE(
         finish_step(alone, sgd_alone, 0.0);
       }
       add_state(expected, alone, sgd_alone);
-      for (const Rung rung : kAll) {
-        if (rung == Rung::hybrid && ranks != 2) continue;
+      for (const Strategy strategy : kAll) {
+        if (strategy == Strategy::hybrid && ranks != 2) continue;
         for (const bool whole_blocks : {false, true}) {
-          CAPTURE(name(rung), captures, ranks, whole_blocks);
+          CAPTURE(name(strategy), captures, ranks, whole_blocks);
           Whole got;
           run_ranks(ranks, [&](Communicator& world) {
             manual_seed(5);
             Skips model;
-            if (rung == Rung::fsdp && whole_blocks) {
+            if (strategy == Strategy::fsdp && whole_blocks) {
               fully_shard(model, world, {.unit = each<Skips::Residual>()});
             } else {
-              climb(rung, Subject::mlp, model, world);
+              climb(strategy, Subject::mlp, model, world);
             }
             optim::SGD sgd(model.parameters(), {.lr = 0.05});
             for (int step = 0; step < 3; ++step) {

@@ -17,8 +17,8 @@ using hero_test::TempDir;
 
 namespace {
 
-constexpr Rung kAll[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
-                         Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
+                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
 
 // The message of what `body` throws; "" for nothing.
 template <class F>
@@ -38,18 +38,19 @@ bool holds(const std::string& text, const std::string& part) {
 struct Conversion {
   std::vector<DType> dtypes;  // one after the other
   int before = 0;             // steps before it
-  bool early = false;         // the optimizer is made before the module is put on its rung
+  bool early = false;         // the optimizer is made before the module is put under its strategy
 };
 
 // Two micro-batches a step, by two ranks or by one process.
-void train_converted(const Conversion& c, Rung rung, Whole& whole, const Communicator* world) {
+void train_converted(const Conversion& c, Strategy strategy, Whole& whole,
+                     const Communicator* world) {
   auto model = make_subject(Subject::mlp);
   std::unique_ptr<optim::Optimizer> optimizer;
   const auto make = [&] {
     optimizer = std::make_unique<optim::SGD>(model->parameters(), optim::SGDOptions{.lr = 0.05});
   };
   if (c.early) make();
-  if (world != nullptr) climb(rung, Subject::mlp, *model, *world);
+  if (world != nullptr) climb(strategy, Subject::mlp, *model, *world);
   if (!c.early) make();
   for (int step = 0; step < c.before + 3; ++step) {
     if (step == c.before) {
@@ -73,18 +74,18 @@ void train_converted(const Conversion& c, Rung rung, Whole& whole, const Communi
 
 }  // namespace
 
-TEST_CASE("a module that changes its dtype on any rung trains on as one process does") {
+TEST_CASE("a module that changes its dtype under any strategy trains on as one process does") {
   for (const std::vector<DType>& dtypes :
        {std::vector{kBFloat16}, {kFloat64}, {kFloat16}, {kBFloat16, kFloat32}, {kFloat32}}) {
     for (const int before : {0, 2}) {
       for (const bool early : {false, true}) {
         const Conversion c = {dtypes, before, early};
         Whole expected;
-        train_converted(c, Rung::single, expected, nullptr);
-        for (const Rung rung : kAll) {
-          CAPTURE(name(rung), dtypes.front(), dtypes.size(), before, early);
+        train_converted(c, Strategy::single, expected, nullptr);
+        for (const Strategy strategy : kAll) {
+          CAPTURE(name(strategy), dtypes.front(), dtypes.size(), before, early);
           Whole got;
-          run_ranks(2, [&](Communicator& world) { train_converted(c, rung, got, &world); });
+          run_ranks(2, [&](Communicator& world) { train_converted(c, strategy, got, &world); });
           CHECK(expected.difference(got) == "");
         }
       }
@@ -113,13 +114,13 @@ TEST_CASE("one rank alone converts what it gathers in another dtype") {
 }
 
 TEST_CASE("gradients that are there are converted with the shards, whole ones too") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool converts : {false, true}) {
       run_ranks(2, [&](Communicator& world) {
         auto model = make_subject(Subject::mlp);
-        climb(rung, Subject::mlp, *model, world);
+        climb(strategy, Subject::mlp, *model, world);
         auto optimizer = make_method(Method::sgd, model->parameters());
         subject_loss(Subject::mlp, *model, 0, world.rank()).backward();
         if (converts) {
@@ -138,24 +139,24 @@ TEST_CASE("gradients that are there are converted with the shards, whole ones to
 }
 
 TEST_CASE("a module can be converted between steps only, and a unit only as a whole") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
-      LadderMLP model;
+      SmallMLP model;
       const auto put = [&]() -> DataParallel {
-        if (rung == Rung::zero1) return ZeRO(model, world, {.stage = 1});
-        if (rung == Rung::zero2) return ZeRO(model, world, {.stage = 2});
-        if (rung == Rung::zero3) {
+        if (strategy == Strategy::zero1) return ZeRO(model, world, {.stage = 1});
+        if (strategy == Strategy::zero2) return ZeRO(model, world, {.stage = 2});
+        if (strategy == Strategy::zero3) {
           return ZeRO(model, world, {.stage = 3, .unit = [](const Candidate&) { return false; }});
         }
-        return fully_shard(model, world, {.reshard_after_forward = rung == Rung::fsdp});
+        return fully_shard(model, world, {.reshard_after_forward = strategy == Strategy::fsdp});
       };
       const DataParallel parallel = put();
       const auto unchanged = [&] {
         for (const Tensor& p : model.parameters()) expect(p.dtype() == kFloat32, "as before");
       };
       const std::string part = message_of([&] { model.fc2.to(kBFloat16); });
-      expect(holds(part, "LadderMLP") && holds(part, "unit"), part);
+      expect(holds(part, "SmallMLP") && holds(part, "unit"), part);
       unchanged();
       std::string inside;
       const HookHandle hook =
@@ -178,11 +179,11 @@ TEST_CASE("a module can be converted between steps only, and a unit only as a wh
 }
 
 TEST_CASE("a graph recorded before a sharded module was converted is refused") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
-      climb(rung, Subject::mlp, *model, world);
+      climb(strategy, Subject::mlp, *model, world);
       const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
       model->to(kFloat64);
       loss.backward();
@@ -195,29 +196,30 @@ TEST_CASE("a graph recorded before a sharded module was converted is refused") {
 }
 
 TEST_CASE("set_data on a shard is refused with the parameter's name and what to do") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
-      climb(rung, Subject::mlp, *model, world);
+      climb(strategy, Subject::mlp, *model, world);
       for (const auto& [name, p] : model->named_parameters()) {
         const uint64_t before = hash(p.array());
         const std::string error = message_of([&, leaf = p] {
           leaf.set_data(Array::zeros(leaf.shape(), leaf.dtype(), leaf.device()));
         });
-        expect(holds(error, name) && holds(error, "LadderMLP") && holds(error, "copy_"), error);
+        expect(holds(error, name) && holds(error, "SmallMLP") && holds(error, "copy_"), error);
         expect(hash(p.array()) == before, "nothing has changed");
       }
     });
   }
 }
 
-TEST_CASE("a parameter that is replaced after its module was put on a rung is named in forward") {
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+TEST_CASE(
+    "a parameter that is replaced after its module was put under a strategy is named in forward") {
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
-      LadderMLP model;
-      climb(rung, Subject::mlp, model, world);
+      SmallMLP model;
+      climb(strategy, Subject::mlp, model, world);
       model.fc3.weight = zeros({5, 11}, {.requires_grad = true});
       subject_loss(Subject::mlp, model, 0, world.rank()).backward();
     });
@@ -229,13 +231,13 @@ TEST_CASE("a parameter that is replaced after its module was put on a rung is na
 
 TEST_CASE("first values drawn again on shards are those of the whole") {
   manual_seed(11);
-  LadderMLP whole;
+  SmallMLP whole;
   manual_seed(12);
   whole.reset_parameters();
   const nn::StateDict expected = whole.state_dict();
   for (const int ranks : {1, 2, 5}) {
     run_ranks(ranks, [&](Communicator& world) {
-      LadderMLP model;
+      SmallMLP model;
       const DataParallel parallel = fully_shard(model, world, {.unit = each<nn::Linear>()});
       manual_seed(12);
       model.reset_parameters();
@@ -248,15 +250,15 @@ TEST_CASE("the state of a module of shards is refused by what would take them fo
   const TempDir dir;
   {
     manual_seed(7);
-    LadderMLP whole;
+    SmallMLP whole;
     whole.save(dir / "whole.safetensors");
   }
-  for (const Rung rung : kSharding) {
+  for (const Strategy strategy : kSharding) {
     for (const int ranks : {1, 3}) {
-      CAPTURE(name(rung), ranks);
+      CAPTURE(name(strategy), ranks);
       run_ranks(ranks, [&](Communicator& world) {
         auto model = make_subject(Subject::mlp);
-        climb(rung, Subject::mlp, *model, world);
+        climb(strategy, Subject::mlp, *model, world);
         const std::string mine = dir / ("rank-" + std::to_string(world.rank()));
         const std::string saved = message_of([&] { model->save(mine + ".safetensors"); });
         expect(holds(saved, "fc1.weight") && holds(saved, "dist::save_full()"), saved);
@@ -288,7 +290,7 @@ TEST_CASE(
   for (const std::vector<std::string>& paths :
        {std::vector<std::string>{"no.such.path"}, {"fc1", "fc9"}, {"fc1.weight"}, {"fc1", "Fc2"}}) {
     const auto errors = errors_of(2, [&](Communicator& world) {
-      LadderMLP model;
+      SmallMLP model;
       const std::string error =
           message_of([&] { fully_shard(model, world, {.unit = each_of(paths)}); });
       for (const Tensor& p : model.parameters()) expect(partition(p) == nullptr, "nothing is cut");
@@ -296,7 +298,7 @@ TEST_CASE(
     });
     for (const std::string& error : errors) {
       CHECK_THAT(error, ContainsSubstring("there is no module '" + paths.back() + "'") &&
-                            ContainsSubstring("LadderMLP"));
+                            ContainsSubstring("SmallMLP"));
     }
   }
   CHECK_THAT(errors_of(1,
@@ -306,26 +308,26 @@ TEST_CASE(
                        })[0],
              ContainsSubstring("there is no module 'weight' in Linear"));
   run_ranks(2, [](Communicator& world) {
-    LadderMLP model;
+    SmallMLP model;
     const DataParallel sharded = fully_shard(model, world, {.unit = each_of({"fc1", "fc3"})});
     expect(sharded.units().size() == 3, "the root's, fc1, fc3");
   });
 }
 
-TEST_CASE("ranks whose modules differ are refused at once, on every rung") {
+TEST_CASE("ranks whose modules differ are refused at once, under every strategy") {
   const auto differ = [](nn::Module& model, int rank, int how) {
     if (rank != 1) return;
     if (how == 0) model.to(kFloat64);
     if (how == 1) model.get_submodule("fc2").requires_grad_(false);
   };
-  for (const Rung rung : kAll) {
+  for (const Strategy strategy : kAll) {
     for (const int how : {0, 1, 2}) {
-      CAPTURE(name(rung), how);
+      CAPTURE(name(strategy), how);
       const auto errors = errors_of(4, [&](Communicator& world) {
         std::unique_ptr<nn::Module> model = make_subject(Subject::mlp);
         if (how == 2 && world.rank() == 1) model = make_subject(Subject::encoder);
         differ(*model, world.rank(), how);
-        climb(rung, how == 2 ? Subject::gpt : Subject::mlp, *model, world);
+        climb(strategy, how == 2 ? Subject::gpt : Subject::mlp, *model, world);
       });
       int named = 0;
       for (const std::string& error : errors) {
@@ -337,7 +339,8 @@ TEST_CASE("ranks whose modules differ are refused at once, on every rung") {
   }
 }
 
-TEST_CASE("weight decay for matrices alone is the same on every rung, whenever groups are made") {
+TEST_CASE(
+    "weight decay for matrices alone is the same under every strategy, whenever groups are made") {
   const auto make = [](nn::Module& model) {
     std::vector<Tensor> matrices, vectors;
     for (const Tensor& p : model.parameters()) {
@@ -357,16 +360,16 @@ TEST_CASE("weight decay for matrices alone is the same on every rung, whenever g
         train_alone(subject, *model, *adamw, ranks, 3, 0.0);
         add_state(expected, *model, *adamw);
       }
-      for (const Rung rung : kAll) {
+      for (const Strategy strategy : kAll) {
         for (const bool early : {false, true}) {
-          if (rung == Rung::hybrid && ranks % 2 != 0) continue;
-          CAPTURE(name(rung), ranks, early, static_cast<int>(subject));
+          if (strategy == Strategy::hybrid && ranks % 2 != 0) continue;
+          CAPTURE(name(strategy), ranks, early, static_cast<int>(subject));
           Whole got;
           run_ranks(ranks, [&](Communicator& world) {
             auto model = make_subject(subject);
             std::unique_ptr<optim::AdamW> adamw;
             if (early) adamw = make(*model);
-            climb(rung, subject, *model, world);
+            climb(strategy, subject, *model, world);
             if (!early) adamw = make(*model);
             train(subject, *model, *adamw, world, 3, 0.0);
             add_state(got, *model, *adamw);
@@ -384,12 +387,12 @@ TEST_CASE("a leaf's whole shape is what the module had, on every rank and in eve
     for (const Tensor& p : model.parameters()) list.push_back(whole_shape(p));
     return list;
   };
-  for (const Rung rung : kAll) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kAll) {
+    CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       auto model = make_subject(Subject::odd);
       const std::vector<Shape> before = shapes(*model);
-      climb(rung, Subject::odd, *model, world);
+      climb(strategy, Subject::odd, *model, world);
       expect(shapes(*model) == before, "after it was sharded");
       const Tensor loss = subject_loss(Subject::odd, *model, 0, world.rank());
       expect(shapes(*model) == before, "between forward and backward");

@@ -1,6 +1,6 @@
-// What each rung keeps and sends, against the formulas of the ZeRO paper (arXiv 1910.02054) and of
-// its successors, to the byte. Where parameters are cut, psi is the elements of the units' rows, of
-// which each ends at a multiple of 8 elements a rank.
+// What each strategy keeps and sends, against the formulas of the ZeRO paper (arXiv 1910.02054) and
+// of its successors, to the byte. Where parameters are cut, psi is the elements of the units' rows,
+// of which each ends at a multiple of 8 elements a rank.
 #include <mutex>
 
 #include "dist/data_parallel/strategy_bytes.h"
@@ -18,42 +18,44 @@ Tensor input(int64_t width, Device device) {
 }
 
 /// The rows of equal layers: under DDP and in stages 1 and 2 one bucket takes small ones.
-RowOf rows_of(Rung rung, int64_t layers, int64_t layer, int ranks, int rank) {
-  if (rung < Rung::zero3) return {rung, layers * layer, ranks, rank};
-  RowOf rows(rung, layer, ranks, rank);
-  for (int64_t i = 1; i < layers; ++i) rows += RowOf(rung, layer, ranks, rank);
+RowOf rows_of(Strategy strategy, int64_t layers, int64_t layer, int ranks, int rank) {
+  if (strategy < Strategy::zero3) return {strategy, layers * layer, ranks, rank};
+  RowOf rows(strategy, layer, ranks, rank);
+  for (int64_t i = 1; i < layers; ++i) rows += RowOf(strategy, layer, ranks, rank);
   return rows;
 }
 
 // float32: 4 bytes of parameter, 4 of gradient, 8 of AdamW an element, divided where they are cut.
-Bytes float32_formula(Rung rung, const RowOf& psi) {
-  const bool parameters = rung >= Rung::zero3, gradients = rung >= Rung::zero2;
+Bytes float32_formula(Strategy strategy, const RowOf& psi) {
+  const bool parameters = strategy >= Strategy::zero3, gradients = strategy >= Strategy::zero2;
   return {4 * (parameters ? psi.own : psi.row), 4 * (gradients ? psi.own : psi.row),
           8 * psi.stepped};
 }
 
 }  // namespace
 
-TEST_CASE("each rung keeps the bytes of its formula, on every rank") {
+TEST_CASE("each strategy keeps the bytes of its formula, on every rank") {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
-    for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-      CAPTURE(ranks, name(rung));
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+      CAPTURE(ranks, name(strategy));
       run_ranks(ranks, [&](Communicator& world) {
         const Bytes before = live_bytes(DeviceType::cpu);
         Stack model(3, 12);
-        put_on_rung(rung, model, world);
+        apply_strategy(strategy, model, world);
         optim::AdamW adamw(model.parameters());
         for (int step = 0; step < 2; ++step) {
           adamw.zero_grad();
           sum(model(input(12, kCpu))).backward();
           adamw.step();
         }
-        const RowOf rows = rows_of(rung, 3, 144, ranks, world.rank());
-        const Bytes expected = float32_formula(rung, rows), got = live_bytes(DeviceType::cpu);
+        const RowOf rows = rows_of(strategy, 3, 144, ranks, world.rank());
+        const Bytes expected = float32_formula(strategy, rows), got = live_bytes(DeviceType::cpu);
         expect(before == Bytes{}, "nothing is held before");
-        expect(got == expected, name(rung), " rank ", world.rank(), ": parameters ", got.parameters,
-               ", gradients ", got.gradients, ", optimizer ", got.optimizer, "; expected ",
-               expected.parameters, ", ", expected.gradients, ", ", expected.optimizer);
+        expect(got == expected, name(strategy), " rank ", world.rank(), ": parameters ",
+               got.parameters, ", gradients ", got.gradients, ", optimizer ", got.optimizer,
+               "; expected ", expected.parameters, ", ", expected.gradients, ", ",
+               expected.optimizer);
       });
     }
   }
@@ -107,7 +109,7 @@ void check_peaks(int64_t count, int64_t width, bool prefetch, int64_t gathered, 
 
 TEST_CASE("two units, one bucket and the root are gathered at most, and nothing between steps") {
   constexpr int64_t kWidth = 12, kUnit = 4 * kWidth * kWidth;
-  const int64_t row = 4 * RowOf(Rung::fsdp, kWidth * kWidth, 4, 0).row;
+  const int64_t row = 4 * RowOf(Strategy::fsdp, kWidth * kWidth, 4, 0).row;
   CHECK(row == 4 * 160);
   for (const bool prefetch : {true, false}) {
     // one unit's whole gradients, and every shard's
@@ -133,11 +135,11 @@ struct Sent {
 
 // Bytes of the third optimizer step, of `micro` micro-batches; the first gathers nothing in stages
 // 1 and 2, the second tells the order of DDP's buckets.
-void one_step(Rung rung, const Communicator& world, int64_t layers, int64_t width, int micro,
-              bool sync_all, Device device, Sent& sent) {
+void one_step(Strategy strategy, const Communicator& world, int64_t layers, int64_t width,
+              int micro, bool sync_all, Device device, Sent& sent) {
   const nn::DeviceScope scope(device);
   Stack model(layers, width);
-  const DataParallel parallel = put_on_rung(rung, model, world);
+  const DataParallel parallel = apply_strategy(strategy, model, world);
   optim::SGD sgd(model.parameters(), {.lr = 0.01});
   for (int step = 0; step < 3; ++step) {
     world.traffic().reset();
@@ -154,7 +156,7 @@ void one_step(Rung rung, const Communicator& world, int64_t layers, int64_t widt
 }
 
 struct Case {
-  Rung rung;
+  Strategy strategy;
   int micro;
   bool sync_all;
   int64_t gathers, reductions;  // of every row, each psi (N - 1) elements by all ranks
@@ -162,42 +164,43 @@ struct Case {
 
 // ZeRO-3 and FSDP gather twice a micro-batch: for forward and for backward.
 constexpr Case kCases[] = {
-    {Rung::ddp, 1, true, 1, 1},        {Rung::ddp, 3, false, 1, 1},
-    {Rung::zero1, 1, true, 1, 1},      {Rung::zero1, 3, false, 1, 1},
-    {Rung::zero2, 1, true, 1, 1},      {Rung::zero2, 3, true, 1, 3},
-    {Rung::zero3, 1, true, 2, 1},      {Rung::zero3, 3, true, 6, 3},
-    {Rung::fsdp, 1, true, 2, 1},       {Rung::fsdp, 3, false, 6, 1},
-    {Rung::fsdp_kept, 1, true, 1, 1},  {Rung::fsdp_kept, 3, true, 3, 3},
-    {Rung::fsdp_kept, 2, false, 2, 1},
+    {Strategy::ddp, 1, true, 1, 1},        {Strategy::ddp, 3, false, 1, 1},
+    {Strategy::zero1, 1, true, 1, 1},      {Strategy::zero1, 3, false, 1, 1},
+    {Strategy::zero2, 1, true, 1, 1},      {Strategy::zero2, 3, true, 1, 3},
+    {Strategy::zero3, 1, true, 2, 1},      {Strategy::zero3, 3, true, 6, 3},
+    {Strategy::fsdp, 1, true, 2, 1},       {Strategy::fsdp, 3, false, 6, 1},
+    {Strategy::fsdp_kept, 1, true, 1, 1},  {Strategy::fsdp_kept, 3, true, 3, 3},
+    {Strategy::fsdp_kept, 2, false, 2, 1},
 };
 
 }  // namespace
 
-TEST_CASE("each rung sends the bytes of its formula: 2 to 8 ranks, with and without accumulation") {
+TEST_CASE(
+    "each strategy sends the bytes of its formula: 2 to 8 ranks, with and without accumulation") {
   for (int ranks = 2; ranks <= 8; ++ranks) {
     for (const Case& c : kCases) {
-      CAPTURE(ranks, name(c.rung), c.micro, c.sync_all);
+      CAPTURE(ranks, name(c.strategy), c.micro, c.sync_all);
       Sent sent;
       run_ranks(ranks, [&](Communicator& world) {
-        one_step(c.rung, world, 3, 12, c.micro, c.sync_all, kCpu, sent);
+        one_step(c.strategy, world, 3, 12, c.micro, c.sync_all, kCpu, sent);
       });
-      const int64_t psi = rows_of(c.rung, 3, 144, ranks, 0).row;
+      const int64_t psi = rows_of(c.strategy, 3, 144, ranks, 0).row;
       CHECK(sent.all == 4 * (c.gathers + c.reductions) * psi * (ranks - 1));
     }
   }
 }
 
-TEST_CASE("each rung sends the bytes of its formula: 64 and 1024 simulated ranks") {
+TEST_CASE("each strategy sends the bytes of its formula: 64 and 1024 simulated ranks") {
   for (const int ranks : {64, 1024}) {
     for (const Case& c : kCases) {
-      CAPTURE(ranks, name(c.rung), c.micro, c.sync_all);
+      CAPTURE(ranks, name(c.strategy), c.micro, c.sync_all);
       Sent sent;
       simulate_ranks(ranks,
                      [&](Communicator& world) {
-                       one_step(c.rung, world, 3, 64, c.micro, c.sync_all, kMeta, sent);
+                       one_step(c.strategy, world, 3, 64, c.micro, c.sync_all, kMeta, sent);
                      },
                      {0, 1, ranks - 1});
-      const int64_t psi = rows_of(c.rung, 3, 64 * 64, ranks, 0).row;
+      const int64_t psi = rows_of(c.strategy, 3, 64 * 64, ranks, 0).row;
       CHECK(sent.rank0 == 4 * (c.gathers + c.reductions) * psi * (ranks - 1) / ranks);
     }
   }
@@ -246,7 +249,7 @@ TEST_CASE("a hybrid sends one shard's bytes between its replicas") {
 
 TEST_CASE("checkpointed units are gathered once for both recomputation and backward") {
   run_ranks(2, [](Communicator& world) {
-    nn::GPTConfig config = ladder_gpt();
+    nn::GPTConfig config = tiny_gpt();
     config.checkpoint = true;
     manual_seed(7);
     nn::GPT model(config);

@@ -1,5 +1,5 @@
-// What happens to the rungs off the straight path: modules made on meta, parameters nobody used,
-// errors, evaluation, accumulation.
+// What happens to the strategies off the straight path: modules made on meta, parameters nobody
+// used, errors, evaluation, accumulation.
 #include <mutex>
 #include <optional>
 
@@ -40,7 +40,7 @@ TEST_CASE("an optimizer made before sharding goes on with the shards") {
       auto model = make_subject(Subject::mlp);
       std::unique_ptr<optim::Optimizer> optimizer;
       if (early) optimizer = make_method(Method::adamw, model->parameters());
-      climb(Rung::fsdp, Subject::mlp, *model, world);
+      climb(Strategy::fsdp, Subject::mlp, *model, world);
       if (!early) optimizer = make_method(Method::adamw, model->parameters());
       for (int step = 0; step < 2; ++step) {
         subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -53,9 +53,9 @@ TEST_CASE("an optimizer made before sharding goes on with the shards") {
   CHECK(before.difference(after) == "");
 }
 
-TEST_CASE("gradients accumulated without communication give the same bits on every rung") {
+TEST_CASE("gradients accumulated without communication give the same bits under every strategy") {
   Whole expected;
-  const auto accumulate = [](Rung rung, Communicator& world, Whole& whole) {
+  const auto accumulate = [](Strategy strategy, Communicator& world, Whole& whole) {
     auto model = make_subject(Subject::gpt);
     const auto run = [&](const DataParallel& parallel) {
       auto optimizer = make_method(Method::sgd, model->parameters());
@@ -64,7 +64,7 @@ TEST_CASE("gradients accumulated without communication give the same bits on eve
           const NoSync local = parallel.no_sync();
           subject_loss(Subject::gpt, *model, 2 * step, world.rank()).backward();
           for (const Tensor& p : model->parameters()) {
-            expect(rung == Rung::ddp || !p.grad().defined(), "no gradient has travelled");
+            expect(strategy == Strategy::ddp || !p.grad().defined(), "no gradient has travelled");
           }
         }
         subject_loss(Subject::gpt, *model, 2 * step + 1, world.rank()).backward();
@@ -73,15 +73,20 @@ TEST_CASE("gradients accumulated without communication give the same bits on eve
       }
       add_state(whole, *model, *optimizer);
     };
-    if (rung == Rung::ddp) return run(DDP(*model, world, {.bucket_bytes = 500}));
-    if (rung == Rung::fsdp) return run(fully_shard(*model, world, {.unit = each<nn::Block>()}));
-    run(ZeRO(*model, world, {.stage = rung == Rung::zero1 ? 1 : rung == Rung::zero2 ? 2 : 3}));
+    if (strategy == Strategy::ddp) return run(DDP(*model, world, {.bucket_bytes = 500}));
+    if (strategy == Strategy::fsdp)
+      return run(fully_shard(*model, world, {.unit = each<nn::Block>()}));
+    run(ZeRO(*model, world,
+             {.stage = strategy == Strategy::zero1   ? 1
+                       : strategy == Strategy::zero2 ? 2
+                                                     : 3}));
   };
-  run_ranks(3, [&](Communicator& world) { accumulate(Rung::ddp, world, expected); });
-  for (const Rung rung : {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-    CAPTURE(name(rung));
+  run_ranks(3, [&](Communicator& world) { accumulate(Strategy::ddp, world, expected); });
+  for (const Strategy strategy :
+       {Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
     Whole got;
-    run_ranks(3, [&](Communicator& world) { accumulate(rung, world, got); });
+    run_ranks(3, [&](Communicator& world) { accumulate(strategy, world, got); });
     CHECK(expected.difference(got) == "");
   }
 }
@@ -169,15 +174,15 @@ TEST_CASE("fully_shard leaves alone what no rank used, and names what only some 
   for (const std::string& error : errors) CHECK_THAT(error, ContainsSubstring("without a.weight"));
 }
 
-TEST_CASE("an error in forward leaves every rung between two steps") {
+TEST_CASE("an error in forward leaves every strategy between two steps") {
   struct Bomb {};
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool throws : {false, true}) {
       run_ranks(2, [&](Communicator& world) {
         auto model = make_subject(Subject::mlp);
-        climb(rung, Subject::mlp, *model, world);
+        climb(strategy, Subject::mlp, *model, world);
         auto optimizer = make_method(Method::sgd, model->parameters());
         bool armed = false;
         model->get_submodule("fc2").register_forward_pre_hook([&](nn::Module&, const nn::Tensors&) {
@@ -204,14 +209,14 @@ TEST_CASE("an error in forward leaves every rung between two steps") {
   }
 }
 
-TEST_CASE("an error in backward leaves every rung between two steps") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+TEST_CASE("an error in backward leaves every strategy between two steps") {
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool throws : {false, true}) {
       run_ranks(2, [&](Communicator& world) {
         auto model = make_subject(Subject::mlp);
-        climb(rung, Subject::mlp, *model, world);
+        climb(strategy, Subject::mlp, *model, world);
         auto optimizer = make_method(Method::sgd, model->parameters());
         for (int step = 0; step < 3; ++step) {
           if (throws && step == 1) {
@@ -242,11 +247,11 @@ TEST_CASE("evaluation computes what one process computes, keeps nothing and dist
   const NoGrad no_grad;
   const Tensor tokens(Array::from(std::vector<int64_t>{1, 5, 2, 7, 0, 3}, {1, 6}));
   const uint64_t expected = hash((*whole)(tokens).array());
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     run_ranks(3, [&](Communicator& world) {
       auto model = make_subject(Subject::gpt);
-      climb(rung, Subject::gpt, *model, world);
+      climb(strategy, Subject::gpt, *model, world);
       const NoGrad no_grad_here;
       expect(hash((*model)(tokens).array()) == expected, "the same scores");
       expect(current_ledger().live(MemoryTag::communication) == 0, "freed");
@@ -336,12 +341,12 @@ TEST_CASE("ignored parameters stay whole and are not averaged") {
 TEST_CASE(
     "zero_grad() clears gradients kept under no_sync(), and those of shards after a forward") {
   constexpr Subject kSubject = Subject::mlp;
-  const auto train = [](Rung rung, int way, Whole& whole) {
+  const auto train = [](Strategy strategy, int way, Whole& whole) {
     run_ranks(2, [&](Communicator& world) {
       auto model = make_subject(kSubject);
       const auto climbed = [&]() -> DataParallel {
-        if (rung == Rung::ddp) return DDP(*model, world);
-        if (rung == Rung::zero1) return ZeRO(*model, world, {.stage = 1});
+        if (strategy == Strategy::ddp) return DDP(*model, world);
+        if (strategy == Strategy::zero1) return ZeRO(*model, world, {.stage = 1});
         return fully_shard(*model, world);
       };
       const DataParallel parallel = climbed();
@@ -364,11 +369,11 @@ TEST_CASE(
   };
   for (const int way : {0, 1, 2}) {
     Whole expected;
-    train(Rung::ddp, way, expected);
-    for (const Rung rung : {Rung::zero1, Rung::fsdp}) {
-      CAPTURE(name(rung), way);
+    train(Strategy::ddp, way, expected);
+    for (const Strategy strategy : {Strategy::zero1, Strategy::fsdp}) {
+      CAPTURE(name(strategy), way);
       Whole got;
-      train(rung, way, got);
+      train(strategy, way, got);
       CHECK(expected.difference(got) == "");
     }
   }

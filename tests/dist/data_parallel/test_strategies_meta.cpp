@@ -1,4 +1,4 @@
-// Modules made on meta, and put on a rung of the ladder: all of their values are there afterwards.
+// Modules made on meta, and put under a strategy: all of their values are there afterwards.
 #include <functional>
 #include <memory>
 
@@ -24,10 +24,11 @@ struct Normed : nn::Module {
 
 }  // namespace
 
-TEST_CASE("a module made on meta has all of its values on every rung, also what no unit takes") {
+TEST_CASE(
+    "a module made on meta has all of its values under every strategy, also what no unit takes") {
   manual_seed(7);
   const nn::StateDict expected = Normed().state_dict();
-  const std::vector<std::function<DataParallel(nn::Module&, Communicator&)>> rungs = {
+  const std::vector<std::function<DataParallel(nn::Module&, Communicator&)>> strategies = {
       [](nn::Module& m, Communicator& world) { return DDP(m, world); },
       [](nn::Module& m, Communicator& world) { return ZeRO(m, world, {.stage = 1}); },
       [](nn::Module& m, Communicator& world) { return ZeRO(m, world, {.stage = 2}); },
@@ -36,8 +37,8 @@ TEST_CASE("a module made on meta has all of its values on every rung, also what 
       [](nn::Module& m, Communicator& world) {
         return fully_shard(m, world, {.ignored_modules = {"still"}});
       }};
-  for (size_t rung = 0; rung < rungs.size(); ++rung) {
-    CAPTURE(rung);
+  for (size_t strategy = 0; strategy < strategies.size(); ++strategy) {
+    CAPTURE(strategy);
     run_ranks(2, [&](Communicator& world) {
       const auto on_meta = [&] {
         const nn::DeviceScope meta(kMeta);
@@ -45,7 +46,7 @@ TEST_CASE("a module made on meta has all of its values on every rung, also what 
         return std::make_unique<Normed>();
       };
       auto model = on_meta();
-      const DataParallel parallel = rungs[rung](*model, world);
+      const DataParallel parallel = strategies[strategy](*model, world);
       expect(same_state(parallel.full_state_dict(), expected), "the same first values");
       sum(square((*model)(ones({3, 7})))).backward();
       expect(model->still.weight.device() == kCpu, "the frozen layer has bytes");

@@ -1,38 +1,41 @@
-// The rungs under what looks at all elements of a parameter at once.
+// The strategies under what looks at all elements of a parameter at once.
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
 using namespace hero;
 using namespace hero::test;
 
-TEST_CASE("every rung ends with the bits of one process when gradients are clipped") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
+TEST_CASE("every strategy ends with the bits of one process when gradients are clipped") {
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
     for (const int ranks : {2, 3}) {
-      CAPTURE(name(rung), ranks);
-      CHECK(climb_difference({rung, Subject::gpt, Method::adamw, ranks, 3, 0.05}) == "");
-      CHECK(climb_difference({rung, Subject::odd, Method::sgd, ranks, 3, 0.05}) == "");
+      CAPTURE(name(strategy), ranks);
+      CHECK(climb_difference({strategy, Subject::gpt, Method::adamw, ranks, 3, 0.05}) == "");
+      CHECK(climb_difference({strategy, Subject::odd, Method::sgd, ranks, 3, 0.05}) == "");
     }
   }
-  CHECK(climb_difference({Rung::hybrid, Subject::odd, Method::sgd, 4, 3, 0.05}) == "");
+  CHECK(climb_difference({Strategy::hybrid, Subject::odd, Method::sgd, 4, 3, 0.05}) == "");
 }
 
-TEST_CASE("every rung ends with the bits of one process under LAMB") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-    CAPTURE(name(rung));
-    CHECK(climb_difference({rung, Subject::odd, Method::lamb, 3, 3, 0.0}) == "");
+TEST_CASE("every strategy ends with the bits of one process under LAMB") {
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
+    CHECK(climb_difference({strategy, Subject::odd, Method::lamb, 3, 3, 0.0}) == "");
   }
-  CHECK(climb_difference({Rung::hybrid, Subject::mlp, Method::lamb, 4, 3, 0.0}) == "");
+  CHECK(climb_difference({Strategy::hybrid, Subject::mlp, Method::lamb, 4, 3, 0.0}) == "");
 }
 
-TEST_CASE("every rung ends with the bits of one process under Muon and Adafactor") {
+TEST_CASE("every strategy ends with the bits of one process under Muon and Adafactor") {
   for (const Method method : {Method::muon, Method::adafactor}) {
-    for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-      CAPTURE(name(rung), static_cast<int>(method));
-      CHECK(climb_difference({rung, Subject::odd, method, 3, 3, 0.0}) == "");
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+      CAPTURE(name(strategy), static_cast<int>(method));
+      CHECK(climb_difference({strategy, Subject::odd, method, 3, 3, 0.0}) == "");
       // Muon leaves gradients of vectors, which clipping would take into the norm.
       const double clip = method == Method::muon ? 0.0 : 0.05;
-      CHECK(climb_difference({rung, Subject::gpt, method, 2, 2, clip}) == "");
+      CHECK(climb_difference({strategy, Subject::gpt, method, 2, 2, clip}) == "");
     }
-    CHECK(climb_difference({Rung::hybrid, Subject::mlp, method, 4, 3, 0.0}) == "");
+    CHECK(climb_difference({Strategy::hybrid, Subject::mlp, method, 4, 3, 0.0}) == "");
   }
 }

@@ -1,4 +1,4 @@
-// What the rungs can do beside: whole parameters on request, mixed precision, buffers.
+// What the strategies can do beside: whole parameters on request, mixed precision, buffers.
 #include <array>
 #include <mutex>
 
@@ -68,8 +68,8 @@ TEST_CASE("a step while whole parameters are summoned is kept") {
 }
 
 TEST_CASE("whole parameters can be summoned, read and written") {
-  for (const Rung rung : kSharding) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : kSharding) {
+    CAPTURE(name(strategy));
     run_ranks(3, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
       const nn::StateDict expected = make_subject(Subject::mlp)->state_dict();
@@ -98,10 +98,10 @@ TEST_CASE("whole parameters can be summoned, read and written") {
         world.broadcast(ys, 0);
         expect(hash(ys) == hash(y.array()), "all ranks compute the same");
       };
-      if (rung == Rung::fsdp || rung == Rung::fsdp_kept) {
+      if (strategy == Strategy::fsdp || strategy == Strategy::fsdp_kept) {
         check_values(fully_shard(*model, world, {.unit = each<nn::Linear>()}));
       } else {
-        check_values(ZeRO(*model, world, {.stage = static_cast<int>(rung) - 1}));
+        check_values(ZeRO(*model, world, {.stage = static_cast<int>(strategy) - 1}));
       }
     });
   }
@@ -237,13 +237,14 @@ TEST_CASE("what is frozen after a pass under no_sync() gets the mean of that pas
   gradients.mean();
   make_method(Method::sgd, alone->parameters())->step();
   const nn::StateDict expected = alone->state_dict();
-  for (const int rung : {0, 1, 2, 3, 4}) {
-    CAPTURE(rung);
+  for (const int strategy : {0, 1, 2, 3, 4}) {
+    CAPTURE(strategy);
     run_ranks(3, [&](Communicator& world) {
       const auto model = make_subject(kSubject);
       const auto climbed = [&]() -> DataParallel {
-        if (rung == 0) return DDP(*model, world, {.bucket_bytes = 400, .first_bucket_bytes = 40});
-        if (rung < 4) return ZeRO(*model, world, {.stage = rung});
+        if (strategy == 0)
+          return DDP(*model, world, {.bucket_bytes = 400, .first_bucket_bytes = 40});
+        if (strategy < 4) return ZeRO(*model, world, {.stage = strategy});
         return fully_shard(*model, world, {.unit = each<nn::Linear>()});
       };
       const DataParallel parallel = climbed();

@@ -1,4 +1,4 @@
-// The order in which the ranks' gradients are added up, as an option of every rung.
+// The order in which the ranks' gradients are added up, as an option of every strategy.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -12,8 +12,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Rung kFlat[] = {Rung::ddp,   Rung::zero1, Rung::zero2,
-                          Rung::zero3, Rung::fsdp,  Rung::fsdp_kept};
+constexpr Strategy kFlat[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
+                              Strategy::zero3, Strategy::fsdp,  Strategy::fsdp_kept};
 
 }  // namespace
 
@@ -21,7 +21,7 @@ TEST_CASE("a hybrid of groups of 2^k ranks ends with the bits of one process", "
   for (const auto& [group, replicas] : {std::pair(1, 3), {1, 4}, {2, 3}, {2, 5}, {4, 2}, {4, 3}}) {
     for (const DType dtype : {kFloat32, kBFloat16}) {
       CAPTURE(group, replicas, dtype);
-      Climb c{Rung::hybrid, Subject::odd, Method::sgd, group * replicas, 3};
+      Climb c{Strategy::hybrid, Subject::odd, Method::sgd, group * replicas, 3};
       c.group = group;
       c.dtype = dtype;
       CHECK(climb_difference(c) == "");
@@ -30,16 +30,17 @@ TEST_CASE("a hybrid of groups of 2^k ranks ends with the bits of one process", "
 }
 
 TEST_CASE("a hybrid of other groups has bits of its own, the same on every rank") {
-  Climb c{Rung::hybrid, Subject::mlp, Method::sgd, 6, 3};
+  Climb c{Strategy::hybrid, Subject::mlp, Method::sgd, 6, 3};
   c.group = 3;
   CHECK_THAT(climb_difference(c), ContainsSubstring("fc1.weight"));
 }
 
-TEST_CASE("in the order of ranks every rung ends with the bits of backward() after backward()") {
-  for (const Rung rung : kFlat) {
+TEST_CASE(
+    "in the order of ranks every strategy ends with the bits of backward() after backward()") {
+  for (const Strategy strategy : kFlat) {
     for (const int ranks : {3, 5}) {
-      CAPTURE(name(rung), ranks);
-      Climb c{rung, Subject::mlp, Method::sgd, ranks, 3};
+      CAPTURE(name(strategy), ranks);
+      Climb c{strategy, Subject::mlp, Method::sgd, ranks, 3};
       c.order = dist::Order::ranks;
       CHECK(climb_difference(c) == "");
     }
@@ -48,7 +49,7 @@ TEST_CASE("in the order of ranks every rung ends with the bits of backward() aft
 
 TEST_CASE("the orders differ in last bits from four ranks on") {
   const auto bits = [](dist::Order order, int ranks) {
-    Climb c{Rung::zero2, Subject::mlp, Method::sgd, ranks, 1};
+    Climb c{Strategy::zero2, Subject::mlp, Method::sgd, ranks, 1};
     c.order = order;
     Whole whole;
     dist::run_ranks(ranks, [&](dist::Communicator& world) { train(c, whole, &world); });
@@ -60,7 +61,7 @@ TEST_CASE("the orders differ in last bits from four ranks on") {
 }
 
 TEST_CASE("a hybrid on a throttled link ends with the same bits") {
-  Climb c{Rung::hybrid, Subject::mlp, Method::sgd, 8, 2};
+  Climb c{Strategy::hybrid, Subject::mlp, Method::sgd, 8, 2};
   Whole expected, got;
   train(c, expected, nullptr);
   dist::run_ranks(8, [&](dist::Communicator& world) { train(c, got, &world); },
@@ -70,9 +71,9 @@ TEST_CASE("a hybrid on a throttled link ends with the same bits") {
 
 TEST_CASE("a hybrid in the order of ranks is refused") {
   dist::run_ranks(4, [](dist::Communicator& world) {
-    LadderMLP model;
+    SmallMLP model;
     CHECK_THROWS_WITH(
-        climb(Rung::hybrid, Subject::mlp, model, world, dist::Order::ranks),
+        climb(Strategy::hybrid, Subject::mlp, model, world, dist::Order::ranks),
         ContainsSubstring("fully_shard: a hybrid adds up within each group of shards"));
   });
 }

@@ -5,20 +5,22 @@
 using namespace hero;
 using namespace hero::test;
 
-TEST_CASE("twenty steps on every rung, with 1 to 8 ranks, end with the bits of one process",
+TEST_CASE("twenty steps under every strategy, with 1 to 8 ranks, end with the bits of one process",
           "[.][stress]") {
   for (const Subject subject : {Subject::mlp, Subject::odd, Subject::gpt}) {
     for (const Method method : {Method::sgd, Method::adamw, Method::lamb}) {
       for (const double clip : {0.0, 0.05}) {
         for (const int ranks : {1, 2, 3, 4, 5, 8}) {
           Whole expected;
-          train({Rung::single, subject, method, ranks, 20, clip}, expected, nullptr);
-          for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
-                                  Rung::fsdp_kept, Rung::hybrid}) {
-            if (rung == Rung::hybrid && ranks % 2 != 0) continue;
-            CAPTURE(name(rung), ranks, static_cast<int>(subject), static_cast<int>(method), clip);
+          train({Strategy::single, subject, method, ranks, 20, clip}, expected, nullptr);
+          for (const Strategy strategy :
+               {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
+                Strategy::fsdp_kept, Strategy::hybrid}) {
+            if (strategy == Strategy::hybrid && ranks % 2 != 0) continue;
+            CAPTURE(name(strategy), ranks, static_cast<int>(subject), static_cast<int>(method),
+                    clip);
             Whole got;
-            const Climb c = {rung, subject, method, ranks, 20, clip};
+            const Climb c = {strategy, subject, method, ranks, 20, clip};
             dist::run_ranks(ranks, [&](dist::Communicator& world) { train(c, got, &world); });
             CHECK(expected.difference(got) == "");
           }

@@ -1,5 +1,5 @@
-// Features that meet on a rung: checkpoints within units, masters that were there before, options
-// of another stage.
+// Features that meet under a strategy: checkpoints within units, masters that were there before,
+// options of another stage.
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
@@ -57,9 +57,9 @@ TEST_CASE("what a checkpoint within a unit computes again is whole, also on a si
   }
 }
 
-TEST_CASE("masters that were made before a rung follow their parameters") {
+TEST_CASE("masters that were made before a strategy follow their parameters") {
   using Masters = optim::MasterWeights<optim::AdamW>;
-  const auto train = [](Rung rung, bool early, bool meta, Whole& whole) {
+  const auto train = [](Strategy strategy, bool early, bool meta, Whole& whole) {
     run_ranks(3, [&](Communicator& world) {
       std::optional<nn::DeviceScope> scope;
       if (meta) scope.emplace(kMeta);
@@ -68,7 +68,7 @@ TEST_CASE("masters that were made before a rung follow their parameters") {
       model->to(kBFloat16);
       std::optional<Masters> masters;
       if (early) masters.emplace(model->parameters(), optim::AdamWOptions{.lr = 0.01});
-      climb(rung, Subject::mlp, *model, world);
+      climb(strategy, Subject::mlp, *model, world);
       if (!early) masters.emplace(model->parameters(), optim::AdamWOptions{.lr = 0.01});
       for (int step = 0; step < 3; ++step) {
         subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -80,12 +80,13 @@ TEST_CASE("masters that were made before a rung follow their parameters") {
       add_state(whole, *model, *masters);
     });
   };
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero3, Rung::fsdp}) {
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp}) {
     for (const bool meta : {false, true}) {
-      CAPTURE(name(rung), meta);
+      CAPTURE(name(strategy), meta);
       Whole late, early;
-      train(rung, false, meta, late);
-      train(rung, true, meta, early);
+      train(strategy, false, meta, late);
+      train(strategy, true, meta, early);
       CHECK(late.size() > 4);
       CHECK(late.difference(early) == "");
     }
@@ -134,7 +135,7 @@ TEST_CASE("ranks with other codecs, files or stages are refused before anything 
                 [](nn::Module& m, const Communicator& world, bool odd, core::SwapFile& file) {
                   fully_shard(m, world, {.offload = {.disk = odd ? &file : nullptr}});
                 });
-  check_refused("rung zero 2, rank 1 has option rung zero 1",
+  check_refused("strategy zero 2, rank 1 has option strategy zero 1",
                 [](nn::Module& m, const Communicator& world, bool odd, core::SwapFile&) {
                   ZeRO(m, world, {.stage = odd ? 1 : 2});
                 });

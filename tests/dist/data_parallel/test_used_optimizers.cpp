@@ -30,14 +30,14 @@ struct Used {
   }
 };
 
-// `to`: what the model is converted to, before it climbs or on the rung.
+// `to`: what the model is converted to, before it climbs or on the strategy.
 struct Case {
-  Rung rung = Rung::fsdp;
+  Strategy strategy = Strategy::fsdp;
   Subject subject = Subject::mlp;
   Method method = Method::adamw;
   int ranks = 2;
   DType from = kFloat32, to = kFloat32;
-  bool on_rung = false;
+  bool under_strategy = false;
   bool masters = false;
   bool on_disk = false;  // shards lie in a file
 };
@@ -51,10 +51,10 @@ std::string difference(const Case& c) {
   run_ranks(c.ranks, [&](Communicator& world) {
     core::SwapFile file("/tmp", {.bytes = int64_t{1} << 20});
     Used used(c.subject, c.method, c.ranks, c.from, c.masters);
-    if (!c.on_rung) used.model->to(c.to);
-    climb(c.rung, c.subject, *used.model, world, Order::tree, 2,
+    if (!c.under_strategy) used.model->to(c.to);
+    climb(c.strategy, c.subject, *used.model, world, Order::tree, 2,
           {.disk = c.on_disk ? &file : nullptr});
-    if (c.on_rung) used.model->to(c.to);
+    if (c.under_strategy) used.model->to(c.to);
     train(c.subject, *used.model, *used.optimizer, world, 3, 0.0);
     add_state(got, *used.model, *used.optimizer);
   });
@@ -66,56 +66,62 @@ constexpr Method kMethods[] = {Method::sgd, Method::adamw, Method::lamb, Method:
 
 }  // namespace
 
-TEST_CASE("an optimizer that has stepped goes on with the bits of one process on every rung") {
+TEST_CASE(
+    "an optimizer that has stepped goes on with the bits of one process under every strategy") {
   for (const Subject subject : {Subject::mlp, Subject::odd}) {
-    for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
-                            Rung::fsdp_kept, Rung::hybrid}) {
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
+          Strategy::fsdp_kept, Strategy::hybrid}) {
       for (const Method method : kMethods) {
         for (const int ranks : {1, 3, 4}) {
-          if (rung == Rung::hybrid && ranks != 4) continue;
-          CAPTURE(static_cast<int>(subject), name(rung), static_cast<int>(method), ranks);
-          CHECK(difference({rung, subject, method, ranks}) == "");
+          if (strategy == Strategy::hybrid && ranks != 4) continue;
+          CAPTURE(static_cast<int>(subject), name(strategy), static_cast<int>(method), ranks);
+          CHECK(difference({strategy, subject, method, ranks}) == "");
         }
       }
     }
   }
 }
 
-TEST_CASE("states follow conversions on a rung, and shards that are converted") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
+TEST_CASE("states follow conversions under a strategy, and shards that are converted") {
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
     for (const auto& [from, to] :
          {std::pair(kFloat32, kFloat64), {kFloat64, kFloat32}, {kBFloat16, kFloat32}}) {
-      for (const bool on_rung : {false, true}) {
+      for (const bool under_strategy : {false, true}) {
         for (const Method method : {Method::sgd, Method::adamw, Method::lamb, Method::adafactor}) {
-          CAPTURE(name(rung), hero::name(from), hero::name(to), on_rung, static_cast<int>(method));
-          CHECK(difference({rung, Subject::mlp, method, 4, from, to, on_rung}) == "");
+          CAPTURE(name(strategy), hero::name(from), hero::name(to), under_strategy,
+                  static_cast<int>(method));
+          CHECK(difference({strategy, Subject::mlp, method, 4, from, to, under_strategy}) == "");
         }
       }
     }
   }
 }
 
-TEST_CASE("masters that have stepped are cut with their parameters, on every rung") {
-  for (const Rung rung :
-       {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
+TEST_CASE("masters that have stepped are cut with their parameters, under every strategy") {
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3,
+                                  Strategy::fsdp, Strategy::hybrid}) {
     for (const DType to : {kBFloat16, kFloat32}) {
-      CAPTURE(name(rung), hero::name(to));
-      CHECK(difference({rung, Subject::mlp, Method::adamw, 4, kBFloat16, to, true, true}) == "");
+      CAPTURE(name(strategy), hero::name(to));
+      CHECK(difference({strategy, Subject::mlp, Method::adamw, 4, kBFloat16, to, true, true}) ==
+            "");
     }
   }
 }
 
 TEST_CASE("states that have stepped are those of shards in a file") {
-  for (const Rung rung : {Rung::zero1, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
+  for (const Strategy strategy :
+       {Strategy::zero1, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
     for (const bool masters : {false, true}) {
       const DType from = masters ? kBFloat16 : kFloat32;
       for (const DType to : {from, kFloat32, kFloat64}) {
-        CAPTURE(name(rung), masters, hero::name(to));
-        CHECK(difference({.rung = rung,
+        CAPTURE(name(strategy), masters, hero::name(to));
+        CHECK(difference({.strategy = strategy,
                           .ranks = 4,
                           .from = from,
                           .to = to,
-                          .on_rung = true,
+                          .under_strategy = true,
                           .masters = masters,
                           .on_disk = true}) == "");
       }
@@ -237,7 +243,7 @@ TEST_CASE("averages of a model that is then sharded are the shards'") {
     Used used(Subject::mlp, Method::sgd, 3);
     optim::EMA ema(used.model->parameters(), {.decay = 0.5});
     average(*used.model, ema, *used.optimizer, 3, nullptr);
-    climb(Rung::fsdp, Subject::mlp, *used.model, world);
+    climb(Strategy::fsdp, Subject::mlp, *used.model, world);
     average(*used.model, ema, *used.optimizer, 3, &world);
     const optim::EMA::Scope scope(ema);
     add_state(got, *used.model, ema);
@@ -254,7 +260,7 @@ TEST_CASE("a checkpoint between sharding and the next step has the states of sha
       Checkpointer checkpoint(dir / "run", world);
       if (!resumed) {
         Used used(Subject::mlp, Method::adamw, 3);
-        climb(Rung::fsdp, Subject::mlp, *used.model, world);
+        climb(Strategy::fsdp, Subject::mlp, *used.model, world);
         checkpoint.track("model", *used.model);
         checkpoint.track("optimizer", *used.optimizer);
         checkpoint.save(2);
@@ -262,7 +268,7 @@ TEST_CASE("a checkpoint between sharding and the next step has the states of sha
         return add_state(expected, *used.model, *used.optimizer);
       }
       const auto model = make_subject(Subject::mlp);
-      climb(Rung::zero3, Subject::mlp, *model, world);
+      climb(Strategy::zero3, Subject::mlp, *model, world);
       const auto optimizer = make_method(Method::adamw, model->parameters());
       checkpoint.track("model", *model);
       checkpoint.track("optimizer", *optimizer);

@@ -260,19 +260,20 @@ TEST_CASE("an error between two micro-batches leaves everything between two step
 }
 
 TEST_CASE("without replicas it changes nothing when the all_reduce is put off", "[later]") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool off : {false, true}) {
       dist::run_ranks(2, [&](dist::Communicator& world) {
         const auto model = make_subject(Subject::mlp);
         const dist::DataParallel parallel =
-            rung == Rung::ddp ? dist::DataParallel(dist::DDP(*model, world))
-            : rung == Rung::fsdp
+            strategy == Strategy::ddp ? dist::DataParallel(dist::DDP(*model, world))
+            : strategy == Strategy::fsdp
                 ? dist::fully_shard(*model, world, {.unit = dist::each<nn::Linear>()})
-                : dist::DataParallel(dist::ZeRO(
-                      *model, world,
-                      {.stage = static_cast<int>(rung) - static_cast<int>(Rung::zero1) + 1}));
+                : dist::DataParallel(dist::ZeRO(*model, world,
+                                                {.stage = static_cast<int>(strategy) -
+                                                          static_cast<int>(Strategy::zero1) + 1}));
         if (off) parallel.set_requires_all_reduce(false);
         for (int pass = 0; pass < 2; ++pass) {
           subject_loss(Subject::mlp, *model, pass, world.rank()).backward();

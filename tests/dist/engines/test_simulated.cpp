@@ -316,15 +316,15 @@ namespace {
 using Peaks = std::array<int64_t, kMemoryTagCount + 1>;
 
 // From the construction of a GPT through two steps. DDP leaves parameters as they were made, so a
-// real rank makes them where it computes; the other rungs cut what was made on meta.
-Peaks peaks_of(Rung rung, Subject subject, const Communicator& world, DeviceType device) {
+// real rank makes them where it computes; the other strategies cut what was made on meta.
+Peaks peaks_of(Strategy strategy, Subject subject, const Communicator& world, DeviceType device) {
   const bool simulated = device == DeviceType::meta;
   const auto make = [&] {
-    const nn::DeviceScope scope(simulated || rung != Rung::ddp ? kMeta : kCpu);
+    const nn::DeviceScope scope(simulated || strategy != Strategy::ddp ? kMeta : kCpu);
     return make_subject(subject);
   };
   const auto model = make();
-  climb(rung, subject, *model, world);
+  climb(strategy, subject, *model, world);
   const auto optimizer = make_method(Method::adamw, model->parameters());
   train(subject, *model, *optimizer, world, 2, 1.0);
   const Ledger& ledger = current_ledger();
@@ -339,20 +339,22 @@ Peaks peaks_of(Rung rung, Subject subject, const Communicator& world, DeviceType
 }  // namespace
 
 TEST_CASE("the peaks of a simulated rank are those of a real one from construction on") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
-                          Rung::fsdp_kept, Rung::hybrid}) {
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3,
+                                  Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid}) {
     for (const Subject subject : {Subject::gpt, Subject::gpt_untied}) {
-      if (rung == Rung::ddp && subject == Subject::gpt) continue;  // its head is made, then tied
+      if (strategy == Strategy::ddp && subject == Subject::gpt)
+        continue;  // its head is made, then tied
       std::array<Peaks, 4> real{}, simulated{};
       run_ranks(4, [&](Communicator& world) {
-        real[static_cast<size_t>(world.rank())] = peaks_of(rung, subject, world, DeviceType::cpu);
+        real[static_cast<size_t>(world.rank())] =
+            peaks_of(strategy, subject, world, DeviceType::cpu);
       });
       simulate_ranks(4, [&](Communicator& world) {
         simulated[static_cast<size_t>(world.rank())] =
-            peaks_of(rung, subject, world, DeviceType::meta);
+            peaks_of(strategy, subject, world, DeviceType::meta);
       });
       for (size_t rank = 0; rank < 4; ++rank) {
-        CAPTURE(name(rung), static_cast<int>(subject), rank);
+        CAPTURE(name(strategy), static_cast<int>(subject), rank);
         CHECK(simulated[rank] == real[rank]);
       }
     }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "dist/checkpoints.h"
-#include "dist/engines/collective_checks.h"
 #include "dist/data_parallel/seeded_bugs.h"
+#include "dist/engines/collective_checks.h"
 #include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
@@ -304,7 +304,7 @@ void train_and_resume(Communicator& world) {
     }).detach();
   };
   come_to(-1);
-  Runner runner(world, {Rung::fsdp, world.size()}, {Subject::mlp, Method::adamw});
+  Runner runner(world, {Strategy::fsdp, world.size()}, {Subject::mlp, Method::adamw});
   Checkpointer checkpoint = runner.checkpointer(run);
   auto step = static_cast<int>(checkpoint.resume().value_or(0));
   world.out() << "begins at step " << step << "\n";
@@ -333,13 +333,13 @@ int main(int argc, char** argv) {
   const std::map<std::string, RankProgram> programs = {
       {"hashes", into_files([](Communicator& world) {
          print_hashes(world);
-         print_ladder(world, 3, kSubjects, kMethods);
+         print_strategies(world, 3, kSubjects, kMethods);
          print_pipelines(world);
          print_context(world);
          print_compressed(world);
        })},
-      {"ladder20",
-       into_files([](Communicator& world) { print_ladder(world, 20, kSubjects, kMethods); })},
+      {"strategies20",
+       into_files([](Communicator& world) { print_strategies(world, 20, kSubjects, kMethods); })},
       {"checks",
        [](Communicator& world) {
          check_collectives(world);

@@ -32,17 +32,19 @@ inline dist::RankProgram into_files(dist::RankProgram print) {
   };
 }
 
-// What every rung leaves on this rank after some steps on the device.
-inline void print_ladder(dist::Communicator& world, int steps, const std::vector<Subject>& subjects,
-                         const std::vector<Method>& methods, Device device = kCpu) {
+// What every strategy leaves on this rank after some steps on the device.
+inline void print_strategies(dist::Communicator& world, int steps,
+                             const std::vector<Subject>& subjects,
+                             const std::vector<Method>& methods, Device device = kCpu) {
   for (const Subject subject : subjects) {
     for (const Method method : methods) {
-      for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
-                              Rung::fsdp_kept, Rung::hybrid}) {
-        if (rung == Rung::hybrid && world.size() % 2 != 0) continue;
+      for (const Strategy strategy :
+           {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
+            Strategy::fsdp_kept, Strategy::hybrid}) {
+        if (strategy == Strategy::hybrid && world.size() % 2 != 0) continue;
         auto model = make_subject(subject);
         model->to(device);
-        climb(rung, subject, *model, world);
+        climb(strategy, subject, *model, world);
         auto optimizer = make_method(method, model->parameters());
         train(subject, *model, *optimizer, world, steps, 0.5);
         uint64_t state = 0;
@@ -50,7 +52,7 @@ inline void print_ladder(dist::Communicator& world, int steps, const std::vector
         for (const auto& entry : optimizer->state_dict()) {
           state = 31 * state + hash(entry.array.to(kCpu));
         }
-        world.out() << name(rung) << " subject " << static_cast<int>(subject) << " method "
+        world.out() << name(strategy) << " subject " << static_cast<int>(subject) << " method "
                     << static_cast<int>(method) << " " << state << " sent "
                     << world.traffic().bytes() << "\n";
         world.traffic().reset();

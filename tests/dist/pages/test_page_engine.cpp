@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
-#include "dist/engines/collective_checks.h"
 #include "dist/data_parallel/strategies.h"
+#include "dist/engines/collective_checks.h"
 #include "support/catch.h"
 
 #include <hero/dist/engines/ordered_reduce.h>
@@ -242,12 +242,12 @@ TEST_CASE("the engine of the page has every collective, with the bits of their d
 }
 
 TEST_CASE("the engine of the page trains FSDP and a hybrid to the bits of one process") {
-  for (const Rung rung : {Rung::ddp, Rung::fsdp, Rung::hybrid}) {
-    const Climb c{rung, Subject::gpt, Method::adamw, 4, 3, 0.5};
+  for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp, Strategy::hybrid}) {
+    const Climb c{strategy, Subject::gpt, Method::adamw, 4, 3, 0.5};
     Whole expected, got;
     train(c, expected, nullptr);
     pages::run_meeting(4, [&](dist::Communicator& world) { train(c, got, &world); });
-    CAPTURE(name(rung));
+    CAPTURE(name(strategy));
     CHECK(expected.difference(got) == "");
   }
 }

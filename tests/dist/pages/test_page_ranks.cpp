@@ -29,7 +29,7 @@ const nn::GPTConfig kConfig = {
 // [snippet: train]
 double train(dist::Communicator& world) {
   nn::GPT model(kConfig);
-  dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});  // the line of the rung
+  dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});  // the line of the strategy
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   double last = 0.0;
   for (int step = 0; step < 10; ++step) {
@@ -70,7 +70,7 @@ optim::AdamW decay_matrices(const nn::Module& model) {
 
 }  // namespace
 
-TEST_CASE("the module of two inputs on the page of ranks is averaged on every rung") {
+TEST_CASE("the module of two inputs on the page of ranks is averaged under every strategy") {
   for (const int stage : {0, 1, 2, 3}) {
     dist::run_ranks(2, [stage](dist::Communicator& world) {
       manual_seed(3);

@@ -1,4 +1,4 @@
-// The rung of docs/extending/adding_a_strategy.md, and what the page promises of it.
+// The strategy of docs/extending/adding_a_strategy.md, and what the page promises of it.
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
@@ -11,7 +11,7 @@ using namespace hero::test;
 
 namespace pages {
 
-// [snippet: rung]
+// [snippet: strategy]
 /// ZeRO-2 in units that a policy chooses in place of buckets of one size: every rank keeps whole
 /// parameters and an N-th of gradients and states, and a unit's gradients are averaged in one call
 /// as soon as its module's backward is done. Parameters tied over two units go to the root's.
@@ -29,7 +29,7 @@ void zero2_by_unit(nn::Module& module, const dist::Communicator& world,
 
 }  // namespace pages
 
-TEST_CASE("the rung of the page ends with the bits of one process") {
+TEST_CASE("the strategy of the page ends with the bits of one process") {
   for (const Subject subject : {Subject::mlp, Subject::encoder, Subject::gpt}) {
     for (const int ranks : {1, 2, 3, 4}) {
       Whole expected, got;
@@ -50,7 +50,7 @@ TEST_CASE("the rung of the page ends with the bits of one process") {
   }
 }
 
-TEST_CASE("the rung of the page keeps its part of gradients and states") {
+TEST_CASE("the strategy of the page keeps its part of gradients and states") {
   dist::run_ranks(4, [](dist::Communicator& world) {
     const auto model = make_subject(Subject::mlp);
     pages::zero2_by_unit(*model, world, dist::each<nn::Linear>());

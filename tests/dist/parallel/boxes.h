@@ -58,7 +58,7 @@ inline void cut(const Tensor& leaf, const Partition& place, int dim) {
   set_part(leaf, part, std::make_shared<const Partition>(place));
 }
 
-/// Cuts a LadderMLP: rows of fc1 with its bias, columns of fc2, of fc3 two groups of rows as of
+/// Cuts a SmallMLP: rows of fc1 with its bias, columns of fc2, of fc3 two groups of rows as of
 /// fused projections; the other biases stay whole.
 inline void cut_mlp(nn::Module& model, const dist::Communicator& comm) {
   const auto owners = std::make_shared<dist::GroupOwners>(comm);
@@ -83,7 +83,7 @@ struct Grid {
 inline constexpr Grid kGrids[] = {
     {"single"}, {"TP2", 1, 2}, {"TP4", 1, 4}, {"FSDP3", 3, 1}, {"TP2 x FSDP2", 2, 2}};
 
-/// Calls body with every rank's LadderMLP and AdamW. Gradients are given: slices of the whole's.
+/// Calls body with every rank's SmallMLP and AdamW. Gradients are given: slices of the whole's.
 struct GridRunner {
   const dist::Communicator& world;  ///< undefined in a single process
   std::unique_ptr<nn::Module> model;

@@ -48,7 +48,7 @@ inline Tensor context_loss(nn::GPT& model, int step, int batch, Device device = 
 
 struct ContextGrid {
   int data = 1, context = 1;
-  Rung rung = Rung::ddp;
+  Strategy strategy = Strategy::ddp;
   Device device = kCpu;
   int steps = 3;
 };
@@ -61,10 +61,10 @@ inline void train_context(ContextKind kind, const ContextGrid& grid, Whole& whol
     const auto model = context_model(context_gpt(kind));
     model->to(grid.device);
     dist::context_parallel(*model, mesh["context"], {.ways = 4});
-    if (grid.rung == Rung::hybrid) {
+    if (grid.strategy == Strategy::hybrid) {
       dist::fully_shard(*model, mesh, {.unit = dist::each<nn::Block>()});
     } else {
-      climb(grid.rung, Subject::gpt, *model, world);
+      climb(grid.strategy, Subject::gpt, *model, world);
     }
     const auto optimizer = make_method(Method::adamw, model->parameters());
     for (int step = 0; step < grid.steps; ++step) {

@@ -44,7 +44,7 @@ inline PipeModel make_pipe_model(PipeSubject subject, Device device = kMeta,
     model.of_net = std::make_unique<nn::SequentialChain>(
         *model.net, [](const Tensor& y, const Tensor& t) { return mse_loss(tanh(y), t); });
   } else {
-    nn::GPTConfig config = ladder_gpt();
+    nn::GPTConfig config = tiny_gpt();
     config.n_layer = 6;
     config.offload = activations;
     config.tie_weights = subject == PipeSubject::gpt_tied;

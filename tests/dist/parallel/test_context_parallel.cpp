@@ -53,16 +53,17 @@ TEST_CASE("ranks that share a sequence train to the same bits on any number of t
     for (const int data : {1, 2}) {
       Whole expected;
       std::vector<double> losses;
-      train_context(kind, {data, 1, Rung::ddp}, expected, losses);
+      train_context(kind, {data, 1, Strategy::ddp}, expected, losses);
       CHECK(expected.size() > 4);
       for (const int context : {1, 2, 4}) {
-        for (const Rung rung : {Rung::ddp, Rung::zero2, Rung::fsdp, Rung::hybrid}) {
-          if (data * context == 8 && rung == Rung::zero2) continue;  // the others show it
-          if (hero_test::kIsSanitized && (data == 1 || rung == Rung::ddp)) continue;
-          CAPTURE(static_cast<int>(kind), data, context, name(rung));
+        for (const Strategy strategy :
+             {Strategy::ddp, Strategy::zero2, Strategy::fsdp, Strategy::hybrid}) {
+          if (data * context == 8 && strategy == Strategy::zero2) continue;  // the others show it
+          if (hero_test::kIsSanitized && (data == 1 || strategy == Strategy::ddp)) continue;
+          CAPTURE(static_cast<int>(kind), data, context, name(strategy));
           Whole got;
           std::vector<double> found;
-          train_context(kind, {data, context, rung}, got, found);
+          train_context(kind, {data, context, strategy}, got, found);
           CHECK(found == losses);
           CHECK(expected.difference(got) == "");
         }
@@ -74,7 +75,7 @@ TEST_CASE("ranks that share a sequence train to the same bits on any number of t
 TEST_CASE("micro-batches of one process are those of ranks beside those that share", "[context]") {
   Whole expected, got;
   std::vector<double> losses;
-  train_context(ContextKind::tied, {2, 4, Rung::fsdp}, expected, losses);
+  train_context(ContextKind::tied, {2, 4, Strategy::fsdp}, expected, losses);
   dist::run_ranks(1, [&](dist::Communicator& world) {
     const auto model = context_model(context_gpt(ContextKind::tied));
     dist::context_parallel(*model, world, {.ways = 4});

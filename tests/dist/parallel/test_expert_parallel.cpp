@@ -97,7 +97,7 @@ TEST_CASE("tokens and experts over ranks have the bits of one process", "[expert
   }
 }
 
-TEST_CASE("a mixture of experts trains on any number of ranks and rungs as in one process",
+TEST_CASE("a mixture of experts trains on any number of ranks and strategies as in one process",
           "[expert]") {
   for (const nn::MoEOptions& options : {kBothLosses, kSwitch}) {
     const auto whole = make_mixture(options, kFloat64);

@@ -104,7 +104,7 @@ TEST_CASE("ignored targets have no gradient where ranks share a model or its seq
   }
 }
 
-TEST_CASE("a rank whose targets are all ignored leaves gradients finite", "[ladder]") {
+TEST_CASE("a rank whose targets are all ignored leaves gradients finite", "[strategies]") {
   for (const bool shards : {false, true}) {
     dist::run_ranks(2, [&](dist::Communicator& world) {
       const auto whole = made_gpt(tensor_gpt(), false), model = made_gpt(tensor_gpt(), false);

@@ -20,7 +20,7 @@ constexpr double kAnotherOrder = 1e-5;
 
 }  // namespace
 
-TEST_CASE("a Llama ends with the same bits under DDP, ZeRO and FSDP", "[ladder]") {
+TEST_CASE("a Llama ends with the same bits under DDP, ZeRO and FSDP", "[strategies]") {
   for (const bool tied : {false, true}) {
     Whole expected;
     dist::run_ranks(2, [&](dist::Communicator& world) {
@@ -127,14 +127,14 @@ TEST_CASE("a folder of transformers is read into shards and written from them", 
 }
 
 TEST_CASE("adapters train to the same bits under DDP, ZeRO and FSDP, and nothing else trains",
-          "[ladder]") {
-  const auto train_adapters = [](dist::Communicator& world, int rung, nn::StateDict& adapters) {
+          "[strategies]") {
+  const auto train_adapters = [](dist::Communicator& world, int strategy, nn::StateDict& adapters) {
     const auto model = made_llama();
     nn::add_lora(*model, {.rank = 2, .alpha = 4.0, .targets = {"q_proj", "v_proj", "up_proj"}});
     std::optional<dist::DataParallel> data;
-    if (rung == 0) data = dist::DDP(*model, world);
-    if (rung == 1) data = dist::ZeRO(*model, world, {.stage = 1});
-    if (rung == 2) {
+    if (strategy == 0) data = dist::DDP(*model, world);
+    if (strategy == 1) data = dist::ZeRO(*model, world, {.stage = 1});
+    if (strategy == 2) {
       data = dist::fully_shard(*model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
     }
     optim::AdamW adamw(nn::lora_parameters(*model), {.lr = 0.05});
@@ -154,19 +154,19 @@ TEST_CASE("adapters train to the same bits under DDP, ZeRO and FSDP, and nothing
     }
     if (world.rank() == 0) adapters = nn::lora_state_dict(whole);
   };
-  std::vector<nn::StateDict> of_rungs(3);
-  for (int rung = 0; rung < 3; ++rung) {
+  std::vector<nn::StateDict> of_strategies(3);
+  for (int strategy = 0; strategy < 3; ++strategy) {
     dist::run_ranks(2, [&](dist::Communicator& world) {
-      train_adapters(world, rung, of_rungs[static_cast<size_t>(rung)]);
+      train_adapters(world, strategy, of_strategies[static_cast<size_t>(strategy)]);
     });
   }
-  REQUIRE(of_rungs[0].size() == 3 * 2 * 3);
-  CHECK(same_state(of_rungs[0], of_rungs[1]));
-  CHECK(same_state(of_rungs[0], of_rungs[2]));
-  CHECK(max(abs(Tensor(of_rungs[0][1].array))).item() > 0.0);  // lora_B has moved
+  REQUIRE(of_strategies[0].size() == 3 * 2 * 3);
+  CHECK(same_state(of_strategies[0], of_strategies[1]));
+  CHECK(same_state(of_strategies[0], of_strategies[2]));
+  CHECK(max(abs(Tensor(of_strategies[0][1].array))).item() > 0.0);  // lora_B has moved
 }
 
-TEST_CASE("averages of shards are those of the whole", "[ladder]") {
+TEST_CASE("averages of shards are those of the whole", "[strategies]") {
   const auto averages = [](dist::Communicator& world, bool shards) {
     const auto model = made_llama();
     if (shards) dist::fully_shard(*model, world);

@@ -98,7 +98,7 @@ Strategy strategy_of(const Row& row) {
   int chunks = 2;
   while (row.layers % (int64_t{row.pipe} * chunks) != 0) ++chunks;
   s.schedule = Schedule::interleaved(chunks);
-  s.rung = PlanRung::fsdp;
+  s.sharding = PlanSharding::fsdp;
   s.shard = data;
   s.reshard = false;
   return s;

@@ -44,8 +44,9 @@ void compare_all(const PlanRequest& request, const Strategy& s, const StageRecor
 // A time that no bound is above, and that differs from one strategy to the next.
 PlanCost made_up(const PlanRequest& request, const Strategy& s) {
   const double reshard = s.reshard ? 0.01 : 0.0, checkpoint = s.checkpoint ? 0.2 : 0.0;
-  const double factor = 1.1 + 0.07 * s.pipe + 0.05 * s.tensor + 0.03 * static_cast<int>(s.rung) +
-                        reshard + checkpoint + 0.002 * static_cast<double>(s.micro_batch) +
+  const double factor = 1.1 + 0.07 * s.pipe + 0.05 * s.tensor +
+                        0.03 * static_cast<int>(s.sharding) + reshard + checkpoint +
+                        0.002 * static_cast<double>(s.micro_batch) +
                         0.0003 * static_cast<double>(s.schedule.name().size());
   return {.seconds = seconds_bound(request, s) * factor, .memory = memory_bound(request, s)};
 }
@@ -83,9 +84,9 @@ TEST_CASE("plan: strategies are all different, and each divides what it says") {
     CHECK(s.tensor <= request.cluster.per_host);
     CHECK(4 % s.pipe == 0);
     CHECK(s.micro_batches >= s.pipe);
-    CHECK((s.rung == PlanRung::ddp) == (s.shard == 1));
-    if (s.rung == PlanRung::hybrid) CHECK(s.tensor * s.shard == request.cluster.per_host);
-    hybrid = hybrid || s.rung == PlanRung::hybrid;
+    CHECK((s.sharding == PlanSharding::ddp) == (s.shard == 1));
+    if (s.sharding == PlanSharding::hybrid) CHECK(s.tensor * s.shard == request.cluster.per_host);
+    hybrid = hybrid || s.sharding == PlanSharding::hybrid;
   }
   CHECK(hybrid);
 }
@@ -108,7 +109,7 @@ TEST_CASE("plan: of a model that is not tiny the bound of memory is near") {
   PlanRequest request = small_request(2, 4);
   request.model = {.vocab_size = 512, .block_size = 256, .n_layer = 8, .n_head = 8, .n_embd = 256};
   for (const Strategy& s : strategies(request)) {
-    if (s.rung > PlanRung::ddp) continue;  // others hold what they gather and reduce
+    if (s.sharding > PlanSharding::ddp) continue;  // others hold what they gather and reduce
     // and here what a block computed again is held until the turn of its weights
     if (s.checkpoint && s.schedule.splits_backward()) continue;
     CAPTURE(s.text());
@@ -161,7 +162,7 @@ TEST_CASE("plan: stages of several chunks or a zero bubble that free their units
   request.max_micro_batch = 1;
   int64_t alike = 0;
   for (const Strategy& s : strategies(request)) {
-    const bool frees = s.rung >= PlanRung::fsdp && s.reshard;
+    const bool frees = s.sharding >= PlanSharding::fsdp && s.reshard;
     const bool mixes = s.schedule.chunks() > 1 || s.schedule.splits_backward();
     if (!frees || !mixes || s.checkpoint || s.micro_batches < StageRecordings::recorded(s))
       continue;
@@ -309,17 +310,17 @@ TEST_CASE("plan: the bound's states are those of the ZeRO paper's Table 1") {
   const double psi = 37 * (12.0 * 4096 * 4096 + 13 * 4096);  // about 7.5 B
   Strategy s;
   s.shard = 64;
-  const auto bytes = [&](PlanRung rung) {
-    s.rung = rung;
+  const auto bytes = [&](PlanSharding sharding) {
+    s.sharding = sharding;
     return static_cast<double>(memory_bound(request, s)) / psi;
   };
   // what the embedding, the last norm and one position's activations add is below a thousandth
-  CHECK(bytes(PlanRung::zero1) == Approx(4 + 12.0 / 64).epsilon(2e-3));
-  CHECK(bytes(PlanRung::zero2) == Approx(2 + 14.0 / 64).epsilon(2e-3));
-  CHECK(bytes(PlanRung::fsdp) == Approx(16.0 / 64).epsilon(2e-2));
+  CHECK(bytes(PlanSharding::zero1) == Approx(4 + 12.0 / 64).epsilon(2e-3));
+  CHECK(bytes(PlanSharding::zero2) == Approx(2 + 14.0 / 64).epsilon(2e-3));
+  CHECK(bytes(PlanSharding::fsdp) == Approx(16.0 / 64).epsilon(2e-2));
   s.shard = 1;
   s.replicate = 64;
-  CHECK(bytes(PlanRung::ddp) == Approx(16).epsilon(1e-3));
+  CHECK(bytes(PlanSharding::ddp) == Approx(16).epsilon(1e-3));
 }
 
 TEST_CASE("plan: requests that make no sense are errors") {

@@ -135,7 +135,7 @@ TEST_CASE("a plan's configuration has DeepSpeed's keys") {
   s.tensor = 2;
   s.pipe = 2;
   s.shard = 4;
-  s.rung = PlanRung::zero1;
+  s.sharding = PlanSharding::zero1;
   s.micro_batch = 2;
   s.micro_batches = 8;
   s.schedule = Schedule::interleaved(2);

@@ -45,7 +45,7 @@ TEST_CASE("plan: hosts with memory add the strategies that can be counted by han
       ++others;
       continue;
     }
-    CHECK(s.rung != PlanRung::ddp);
+    CHECK(s.sharding != PlanSharding::ddp);
     of_data += s.data() == 2;
     of_stages += s.pipe == 2;
     of_tensor += s.tensor == 2;

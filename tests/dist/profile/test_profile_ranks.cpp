@@ -21,9 +21,9 @@ using namespace hero::dist;
 using namespace hero::test;
 using nlohmann::json;
 
-void train(Communicator& world, Rung rung, int steps) {
+void train(Communicator& world, Strategy strategy, int steps) {
   auto model = make_subject(Subject::mlp);
-  climb(rung, Subject::mlp, *model, world);
+  climb(strategy, Subject::mlp, *model, world);
   const auto adamw = make_method(Method::adamw, model->parameters());
   for (int step = 0; step < steps; ++step) {
     adamw->zero_grad();
@@ -40,14 +40,14 @@ double waits(const Profile& profile) {
   return seconds;
 }
 
-TEST_CASE("calls of a profile are those of the traffic, on every rung", "[dist][threads]") {
-  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
-                          Rung::fsdp_kept, Rung::hybrid}) {
-    CAPTURE(name(rung));
+TEST_CASE("calls of a profile are those of the traffic, under every strategy", "[dist][threads]") {
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3,
+                                  Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid}) {
+    CAPTURE(name(strategy));
     run_ranks(4, [&](Communicator& world) {
       world.traffic().reset();
       Profiler profiler;
-      train(world, rung, 2);
+      train(world, strategy, 2);
       profiler.stop();
       const Profile p = profiler.profile();
       using Key = std::tuple<std::string, std::string, std::string>;
@@ -68,11 +68,11 @@ TEST_CASE("calls of a profile are those of the traffic, on every rung", "[dist][
 }
 
 TEST_CASE("waits of a profile lie inside its calls, and their sums agree", "[dist][threads]") {
-  for (const Rung rung : {Rung::ddp, Rung::fsdp}) {
-    CAPTURE(name(rung));
+  for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp}) {
+    CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       Profiler profiler;
-      train(world, rung, 3);
+      train(world, strategy, 3);
       world.barrier();
       const Profile p = profiler.profile();
       double waited = 0.0, under_way = 0.0;
@@ -137,7 +137,7 @@ TEST_CASE("a call that outlives its profiler is none of the next one's", "[dist]
 TEST_CASE("derivatives of a sharded model are found under their module", "[dist][threads]") {
   run_ranks(2, [](Communicator& world) {
     Profiler profiler;
-    train(world, Rung::fsdp, 1);
+    train(world, Strategy::fsdp, 1);
     std::set<std::string> forward, backward;
     for (const ProfileRow& row : profiler.profile().rows) {
       if (row.name == "linear" && row.phase == ProfilePhase::forward) forward.insert(row.module);
@@ -153,7 +153,7 @@ TEST_CASE("profiles of all ranks become one file, and their traffic is not count
   const hero_test::TempDir folder;
   run_ranks(3, [&](Communicator& world) {
     Profiler profiler;
-    train(world, Rung::ddp, 1);
+    train(world, Strategy::ddp, 1);
     profiler.stop();
     const int64_t bytes = world.traffic().bytes();
     const std::vector<Profile> all = gather_profiles(world, profiler.profile());

@@ -1,5 +1,5 @@
-// What a rehearsal says of data parallelism, rung by rung: the bytes of real ranks, and the waits
-// that decide how much communication is hidden.
+// What a rehearsal says of data parallelism, strategy by strategy: the bytes of real ranks, and the
+// waits that decide how much communication is hidden.
 #include <array>
 #include <functional>
 #include <string>
@@ -21,7 +21,7 @@ using Kind = TimelineEvent::Kind;
 
 const Cluster kThreads = {.device = DeviceType::cpu};
 
-struct Rung {
+struct Strategy {
   std::string name;
   std::function<DataParallel(nn::Module&, Communicator&)> wrap;
   std::vector<int> ranks = {2, 3, 8};
@@ -43,7 +43,7 @@ DataParallel hybrid(nn::Module& model, Communicator& world) {
   return fully_shard(model, mesh, {.unit = each<nn::Block>()});
 }
 
-std::vector<Rung> rungs() {
+std::vector<Strategy> strategies() {
   return {
       {"DDP",
        [](nn::Module& model, Communicator& world) -> DataParallel {
@@ -59,11 +59,11 @@ std::vector<Rung> rungs() {
 }
 
 // Two steps, of which the second counts; its head is tied.
-void train(const Rung& rung, Communicator& world, Device device) {
+void train(const Strategy& strategy, Communicator& world, Device device) {
   manual_seed(3);
   const nn::DeviceScope scope(device);
   nn::GPT model({.vocab_size = 24, .block_size = 8, .n_layer = 3, .n_head = 2, .n_embd = 32});
-  const DataParallel parallel = rung.wrap(model, world);
+  const DataParallel parallel = strategy.wrap(model, world);
   current_ledger().reset_peak();  // building it on meta takes less than cutting whole values
   optim::AdamW adamw(model.parameters(), {.lr = 1e-3});
   const Tensor tokens(Array::zeros({2, 8}, kInt64, device));
@@ -88,13 +88,14 @@ std::string rows_of(const Traffic& traffic) {
   return text;
 }
 
-TEST_CASE("rehearsal: on every rung memory by tag and traffic by row are those of real ranks") {
-  for (const Rung& rung : rungs()) {
-    for (const int ranks : rung.ranks) {
+TEST_CASE(
+    "rehearsal: under every strategy memory by tag and traffic by row are those of real ranks") {
+  for (const Strategy& strategy : strategies()) {
+    for (const int ranks : strategy.ranks) {
       std::vector<Peaks> peaks(static_cast<size_t>(ranks));
       std::vector<std::string> rows(static_cast<size_t>(ranks));
       run_ranks(ranks, [&](Communicator& world) {
-        train(rung, world, kCpu);
+        train(strategy, world, kCpu);
         const auto me = static_cast<size_t>(world.rank());
         for (int tag = 0; tag < kMemoryTagCount; ++tag) {
           peaks[me][static_cast<size_t>(tag)] = current_ledger().peak(static_cast<MemoryTag>(tag));
@@ -103,10 +104,10 @@ TEST_CASE("rehearsal: on every rung memory by tag and traffic by row are those o
         rows[me] = rows_of(world.traffic());
       });
       const Recording recording = record_ranks(
-          ranks, [&](Communicator& world) { train(rung, world, kMeta); }, kThreads);
+          ranks, [&](Communicator& world) { train(strategy, world, kMeta); }, kThreads);
       REQUIRE(recording.ranks.size() == static_cast<size_t>(ranks));
       for (const RankTimeline& rank : recording.ranks) {
-        CAPTURE(rung.name, ranks, rank.rank);
+        CAPTURE(strategy.name, ranks, rank.rank);
         const auto me = static_cast<size_t>(rank.rank);
         Peaks recorded{};
         std::copy(rank.peak.begin(), rank.peak.end(), recorded.begin());
@@ -133,12 +134,12 @@ double hidden_behind(const RankTimeline& rank, Collective op) {
 }
 
 TEST_CASE("rehearsal: every call of a step is waited for once, after it has begun") {
-  for (const Rung& rung : rungs()) {
+  for (const Strategy& strategy : strategies()) {
     const Recording recording =
-        record_ranks(4, [&](Communicator& world) { train(rung, world, kMeta); }, kThreads, {0});
+        record_ranks(4, [&](Communicator& world) { train(strategy, world, kMeta); }, kThreads, {0});
     std::vector<int64_t> under_way;
     for (const TimelineEvent& event : recording.ranks.front().events) {
-      CAPTURE(rung.name, event.call);
+      CAPTURE(strategy.name, event.call);
       if (event.kind == Kind::begin) {
         // the all_reduce of a hybrid goes on where its reduce_scatter ends
         std::erase(under_way, event.after);
@@ -146,22 +147,23 @@ TEST_CASE("rehearsal: every call of a step is waited for once, after it has begu
       }
       if (event.kind == Kind::wait) CHECK(std::erase(under_way, event.call) == 1);
     }
-    CAPTURE(rung.name);
+    CAPTURE(strategy.name);
     CHECK(under_way.empty());
   }
 }
 
 TEST_CASE("rehearsal: gradients travel while backward computes, gathering while forward does") {
-  for (const Rung& rung : rungs()) {
+  for (const Strategy& strategy : strategies()) {
     const Recording recording =
-        record_ranks(4, [&](Communicator& world) { train(rung, world, kMeta); }, kThreads, {0});
+        record_ranks(4, [&](Communicator& world) { train(strategy, world, kMeta); }, kThreads, {0});
     const RankTimeline& rank = recording.ranks.front();
-    CAPTURE(rung.name);
+    CAPTURE(strategy.name);
     // of a hybrid the all_reduce is waited for, which goes on where its reduce_scatter ends
-    const bool sums = rung.name == "DDP" || rung.name == "hybrid";
+    const bool sums = strategy.name == "DDP" || strategy.name == "hybrid";
     CHECK(hidden_behind(rank, sums ? Collective::all_reduce : Collective::reduce_scatter) > 0.0);
     // ZeRO-1 and ZeRO-2 gather everything before forward begins
-    const bool by_unit = rung.name != "DDP" && rung.name != "ZeRO-1" && rung.name != "ZeRO-2";
+    const bool by_unit =
+        strategy.name != "DDP" && strategy.name != "ZeRO-1" && strategy.name != "ZeRO-2";
     CHECK((hidden_behind(rank, Collective::all_gather) > 0.0) == by_unit);
   }
 }

@@ -420,7 +420,7 @@ TEST_CASE("config: of three batch sizes two make the third") {
 TEST_CASE("config: a plan's file is one, and says all of the strategy") {
   PlanRequest request;
   request.global_batch = 64;
-  Strategy s{.tensor = 2, .replicate = 2, .shard = 4, .rung = PlanRung::hybrid};
+  Strategy s{.tensor = 2, .replicate = 2, .shard = 4, .strategy = PlanSharding::hybrid};
   s.micro_batch = 2;
   s.micro_batches = 4;
   s.reshard = false;

@@ -50,9 +50,9 @@ const char* kMethods = R"("gradient_accumulation_steps": 2, "gradient_clipping":
   "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001, "warmup_max_lr": 0.01,
                                                "warmup_num_steps": 4, "warmup_type": "linear"}})";
 
-GPTRun by_trainer(int ranks, const std::string& rung, int tensor = 1,
+GPTRun by_trainer(int ranks, const std::string& strategy, int tensor = 1,
                   const TrainerOptions& options = {}) {
-  const Config config = Config::parse(std::string("{") + kMethods + ", " + rung + "}");
+  const Config config = Config::parse(std::string("{") + kMethods + ", " + strategy + "}");
   GPTRun ended;
   run_ranks(ranks, [&](Communicator& world) {
     nn::GPT model = make_small_gpt();
@@ -75,11 +75,11 @@ GPTRun by_trainer(int ranks, const std::string& rung, int tensor = 1,
   return ended;
 }
 
-TEST_CASE("trainer: every rung ends with the bits of the program by hand", "[threads]") {
+TEST_CASE("trainer: every strategy ends with the bits of the program by hand", "[threads]") {
   const GPTRun expected = by_hand(4);
   CHECK(expected.losses.size() == 6);
   CHECK(expected.losses.front() != expected.losses.back());
-  for (const char* rung :
+  for (const char* strategy :
        {R"("zero_optimization": {"stage": 0})", R"("zero_optimization": {"stage": 1})",
         R"("zero_optimization": {"stage": 2, "reduce_bucket_size": 900})",
         R"("zero_optimization": {"stage": 3})",
@@ -91,14 +91,14 @@ TEST_CASE("trainer: every rung ends with the bits of the program by hand", "[thr
         R"("zero_optimization": {"stage": 3,
             "offload_optimizer": {"device": "nvme", "nvme_path": "/tmp"},
             "offload_param": {"device": "nvme", "nvme_path": "/tmp"}})"}) {
-    CAPTURE(rung);
-    CHECK(by_trainer(4, rung) == expected);
+    CAPTURE(strategy);
+    CHECK(by_trainer(4, strategy) == expected);
   }
   const TrainerOptions blocks = {.unit = each<nn::Block>()};
-  for (const char* rung : {R"("zero_optimization": {"stage": 3})",
-                           R"("zero_optimization": {"stage": 3, "mics_shard_size": 2})"}) {
-    CAPTURE(rung);
-    CHECK(by_trainer(4, rung, 1, blocks) == expected);
+  for (const char* strategy : {R"("zero_optimization": {"stage": 3})",
+                               R"("zero_optimization": {"stage": 3, "mics_shard_size": 2})"}) {
+    CAPTURE(strategy);
+    CHECK(by_trainer(4, strategy, 1, blocks) == expected);
   }
 }
 

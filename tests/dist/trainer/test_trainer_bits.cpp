@@ -28,11 +28,11 @@ Floats by_hand(int ranks, const PutOn& put_on, const MakeOptimizer& make, double
   Floats ended;
   run_ranks(ranks, [&](Communicator& world) {
     const auto model = make_subject(Subject::mlp);
-    const DataParallel rung = put_on(*model, world);
-    const auto optimizer = make(rung, model->parameters());
+    const DataParallel strategy = put_on(*model, world);
+    const auto optimizer = make(strategy, model->parameters());
     Floats mine;
     for (int n = 0; n < kSteps * kMicro; ++n) {
-      rung.set_requires_gradient_sync(n % kMicro + 1 == kMicro);
+      strategy.set_requires_gradient_sync(n % kMicro + 1 == kMicro);
       const Tensor loss = subject_loss(Subject::mlp, *model, n, world.rank());
       mine.push_back(static_cast<float>(loss.item()));
       (loss / double{kMicro}).backward();
@@ -41,7 +41,7 @@ Floats by_hand(int ranks, const PutOn& put_on, const MakeOptimizer& make, double
       optimizer->step();
       optimizer->zero_grad();
     }
-    const auto whole = rung.summon_full_parameters();
+    const auto whole = strategy.summon_full_parameters();
     const Floats values = flat_of(model->parameters());
     mine.insert(mine.end(), values.begin(), values.end());
     if (world.rank() == 0) ended = mine;
@@ -81,9 +81,9 @@ DataParallel on_ddp(nn::Module& model, const Communicator& world) { return DDP(m
 }  // namespace
 
 TEST_CASE("trainer: optimizers in bits end with the bits of the program by hand", "[threads]") {
-  const auto adam = [](const DataParallel& rung, const std::vector<Tensor>& parameters) {
+  const auto adam = [](const DataParallel& strategy, const std::vector<Tensor>& parameters) {
     return std::unique_ptr<optim::Optimizer>(std::make_unique<OneBitAdam>(
-        rung, parameters,
+        strategy, parameters,
         OneBitAdamOptions{.lr = 0.01, .eps = 1e-5, .weight_decay = 0.1, .freeze_step = 3}));
   };
   const std::string text = R"("optimizer": {"type": "OneBitAdam", "params":
@@ -91,9 +91,9 @@ TEST_CASE("trainer: optimizers in bits end with the bits of the program by hand"
   CHECK(unlike(by_trainer(3, text), by_hand(3, on_ddp, adam, 0.0)).empty());
   CHECK(unlike(by_trainer(2, text + R"(, "gradient_clipping": 0.5)"), by_hand(2, on_ddp, adam, 0.5))
             .empty());
-  const auto lamb = [](const DataParallel& rung, const std::vector<Tensor>& parameters) {
+  const auto lamb = [](const DataParallel& strategy, const std::vector<Tensor>& parameters) {
     return std::unique_ptr<optim::Optimizer>(std::make_unique<OneBitLAMB>(
-        rung, parameters,
+        strategy, parameters,
         OneBitLAMBOptions{.lr = 0.01, .eps = 1e-5, .freeze_step = 3, .max_coeff = 0.3}));
   };
   CHECK(unlike(by_trainer(2, R"("optimizer": {"type": "OneBitLamb", "params":
@@ -101,9 +101,9 @@ TEST_CASE("trainer: optimizers in bits end with the bits of the program by hand"
                by_hand(2, on_ddp, lamb, 0.0))
             .empty());
   // the last step ends with a mean, so that ranks have the same parameters
-  const auto zero_one = [](const DataParallel& rung, const std::vector<Tensor>& parameters) {
+  const auto zero_one = [](const DataParallel& strategy, const std::vector<Tensor>& parameters) {
     return std::unique_ptr<optim::Optimizer>(
-        std::make_unique<ZeroOneAdam>(rung, parameters,
+        std::make_unique<ZeroOneAdam>(strategy, parameters,
                                       ZeroOneAdamOptions{.lr = 0.01,
                                                          .eps = 1e-5,
                                                          .var_freeze_step = 3,

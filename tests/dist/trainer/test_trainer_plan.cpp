@@ -74,17 +74,17 @@ Spent trained(const PlanRequest& request, const Strategy& s) {
 
 TEST_CASE("trainer: a run by a plan's file holds and sends the plan's bytes") {
   const std::vector<Strategy> ways = {
-      {.replicate = 4, .rung = PlanRung::ddp},
-      {.shard = 4, .rung = PlanRung::zero1},
-      {.shard = 4, .rung = PlanRung::zero2},
-      {.shard = 4, .rung = PlanRung::fsdp},
-      {.shard = 4, .rung = PlanRung::fsdp, .reshard = false},
-      {.replicate = 2, .shard = 2, .rung = PlanRung::hybrid},
-      {.tensor = 2, .shard = 2, .rung = PlanRung::zero1},
+      {.replicate = 4, .strategy = PlanSharding::ddp},
+      {.shard = 4, .strategy = PlanSharding::zero1},
+      {.shard = 4, .strategy = PlanSharding::zero2},
+      {.shard = 4, .strategy = PlanSharding::fsdp},
+      {.shard = 4, .strategy = PlanSharding::fsdp, .reshard = false},
+      {.replicate = 2, .shard = 2, .strategy = PlanSharding::hybrid},
+      {.tensor = 2, .shard = 2, .strategy = PlanSharding::zero1},
       {.tensor = 4},
-      {.shard = 4, .rung = PlanRung::zero1, .offload = PlanOffload::disk},
-      {.shard = 4, .rung = PlanRung::fsdp, .offload = PlanOffload::disk},
-      {.replicate = 2, .shard = 2, .rung = PlanRung::hybrid, .offload = PlanOffload::disk},
+      {.shard = 4, .strategy = PlanSharding::zero1, .offload = PlanOffload::disk},
+      {.shard = 4, .strategy = PlanSharding::fsdp, .offload = PlanOffload::disk},
+      {.replicate = 2, .shard = 2, .strategy = PlanSharding::hybrid, .offload = PlanOffload::disk},
   };
   for (const DType dtype : {kBFloat16, kFloat16, kFloat32}) {
     for (const int64_t micro_batches : {1, 3}) {

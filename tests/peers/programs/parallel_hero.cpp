@@ -1,8 +1,8 @@
 // Training steps of a GPT on several ranks, for comparison with the same in PyTorch; see
 // parallel.py. Prints a line of JSON.
-//   parallel_hero step RUNG MODEL STEPS [launch's options]
-//       RUNG: none, ddp, fsdp, tensor, or a pipeline of eight micro-batches, whose weights are not
-//       tied: pipeline (1F1B) or zero_bubble
+//   parallel_hero step STRATEGY MODEL STEPS [launch's options]
+//       STRATEGY: none, ddp, fsdp, tensor, or a pipeline of eight micro-batches, whose weights are
+//       not tied: pipeline (1F1B) or zero_bubble
 //   parallel_hero overhead MODEL STEPS    fully_shard on one rank beside the bare model, in turns
 #include <algorithm>
 #include <chrono>
@@ -38,31 +38,33 @@ const std::map<std::string, Schedule> kSchedules = {{"pipeline", Schedule::one_f
                                                     {"zero_bubble", Schedule::zero_bubble()}};
 
 // Whether the ranks share one batch: along data they have one each.
-bool shares_batch(const std::string& rung) { return rung == "tensor" || kSchedules.contains(rung); }
+bool shares_batch(const std::string& strategy) {
+  return strategy == "tensor" || kSchedules.contains(strategy);
+}
 
 class Training {
  public:
   // The batch is for all ranks together twice the size's, so that one rank of two threads and two
   // ranks of one do the same work.
-  Training(const std::string& rung, const Size& size, int64_t batch, const Communicator& world)
+  Training(const std::string& strategy, const Size& size, int64_t batch, const Communicator& world)
       : model_({.vocab_size = kVocabulary,
                 .block_size = size.block,
                 .n_layer = size.layers,
                 .n_head = size.heads,
                 .n_embd = size.width,
-                .tie_weights = !kSchedules.contains(rung)}),
+                .tie_weights = !kSchedules.contains(strategy)}),
         tokens_(randint(0, kVocabulary, {batch, size.block})),
         targets_(randint(0, kVocabulary, {batch, size.block})) {
-    if (rung == "ddp") DDP(model_, world);
-    if (rung == "fsdp") fully_shard(model_, world, {.unit = each<nn::Block>()});
-    if (rung == "tensor") tensor_parallel(model_, world);
-    if (kSchedules.contains(rung)) {
+    if (strategy == "ddp") DDP(model_, world);
+    if (strategy == "fsdp") fully_shard(model_, world, {.unit = each<nn::Block>()});
+    if (strategy == "tensor") tensor_parallel(model_, world);
+    if (kSchedules.contains(strategy)) {
       pipe_.emplace(
           model_, world,
-          PipelineOptions{.schedule = kSchedules.at(rung), .micro_batches = kMicroBatches});
+          PipelineOptions{.schedule = kSchedules.at(strategy), .micro_batches = kMicroBatches});
     }
-    check(rung == "none" || rung == "ddp" || rung == "fsdp" || shares_batch(rung), "no rung '",
-          rung, "'");
+    check(strategy == "none" || strategy == "ddp" || strategy == "fsdp" || shares_batch(strategy),
+          "no strategy '", strategy, "'");
     optimizer_.emplace(model_.parameters(), optim::AdamWOptions{.lr = 3e-4});
   }
 
@@ -91,9 +93,9 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void time_steps(Communicator& world, const std::string& rung, const Size& size, int steps) {
-  const int shares = shares_batch(rung) ? 1 : world.size();
-  Training training(rung, size, 2 * size.batch / shares, world);
+void time_steps(Communicator& world, const std::string& strategy, const Size& size, int steps) {
+  const int shares = shares_batch(strategy) ? 1 : world.size();
+  Training training(strategy, size, 2 * size.batch / shares, world);
   for (int i = 0; i < 3; ++i) training.step();
   world.barrier();
   std::vector<double> times;

@@ -1,6 +1,6 @@
 """PyTorch's side of parallel_hero.cpp: the same GPT and steps on processes joined by Gloo.
 
-    parallel_torch.py RUNG MODEL STEPS RANKS THREADS     RUNG: none, ddp, fsdp, tensor or pipeline
+    parallel_torch.py STRATEGY MODEL STEPS RANKS THREADS     STRATEGY: none, ddp, fsdp, tensor or pipeline
 
 tensor: parallelize_module over each block's products; the embedding and its tied head, 2 % of the
 work, stay whole, which spares communication. pipeline: Schedule1F1B, weights not tied. Prints a line of JSON with the median milliseconds of a step of rank 0.
@@ -98,17 +98,17 @@ def clip(parameters, everywhere, most=1.0):
         torch._foreach_mul_(grads, torch.clamp(most / (total.sqrt() + 1e-6), max=1.0))
 
 
-def on_rung(model, rung):
-    if rung == "ddp":
+def under_strategy(model, strategy):
+    if strategy == "ddp":
         return nn.parallel.DistributedDataParallel(model)
-    if rung == "fsdp":
+    if strategy == "fsdp":
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
         mesh = init_device_mesh("cpu", (dist.get_world_size(),))
         for block in model.blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-    return sliced(model) if rung == "tensor" else model
+    return sliced(model) if strategy == "tensor" else model
 
 
 def optimizers_of(parameters):
@@ -119,16 +119,16 @@ def optimizers_of(parameters):
     return [torch.optim.AdamW(some, lr=3e-4, fused=True) for some in (cut, whole) if some]
 
 
-def work(rank, rung, name, steps, ranks, threads, meeting):
+def work(rank, strategy, name, steps, ranks, threads, meeting):
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     if ranks > 1:
         dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=ranks)
     layers, heads, width, block, batch = SIZES[name]
-    batch = 2 * batch // (1 if rung in ("tensor", "pipeline") else ranks)
+    batch = 2 * batch // (1 if strategy in ("tensor", "pipeline") else ranks)
     model = GPT(layers, heads, width, block, VOCABULARY)
-    pipe = Pipeline(model, rank, ranks) if rung == "pipeline" else None
-    model = pipe.module if pipe else on_rung(model, rung)
+    pipe = Pipeline(model, rank, ranks) if strategy == "pipeline" else None
+    model = pipe.module if pipe else under_strategy(model, strategy)
     parameters = list(model.parameters())
     x = torch.randint(0, VOCABULARY, (batch, block))
     y = torch.randint(0, VOCABULARY, (batch, block))
@@ -142,8 +142,8 @@ def work(rank, rung, name, steps, ranks, threads, meeting):
             pipe.step(x, y)
         else:
             mean_loss(model(x), y).backward()
-        if rung in ("tensor", "pipeline"):
-            clip(parameters, everywhere=rung == "pipeline")
+        if strategy in ("tensor", "pipeline"):
+            clip(parameters, everywhere=strategy == "pipeline")
         else:
             nn.utils.clip_grad_norm_(parameters, 1.0)
         for optimizer in optimizers:
@@ -156,9 +156,9 @@ def work(rank, rung, name, steps, ranks, threads, meeting):
 
 
 def main():
-    rung, name, steps, ranks, threads = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
+    strategy, name, steps, ranks, threads = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (rung, name, steps, ranks, threads, os.path.join(folder, "meeting"))
+        arguments = (strategy, name, steps, ranks, threads, os.path.join(folder, "meeting"))
         if ranks == 1:
             work(0, *arguments)
         else:

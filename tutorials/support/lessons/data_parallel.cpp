@@ -116,9 +116,9 @@ int64_t all_gather_bytes(const Communicator& world, int64_t numel) {
 }
 
 // [snippet: train]
-Trained train(const Rung& rung, const Communicator& world, Report& report) {
+Trained train(const Strategy& strategy, const Communicator& world, Report& report) {
   Network net = make_network();
-  const hero::dist::DataParallel shared = rung(net, world);
+  const hero::dist::DataParallel shared = strategy(net, world);
   hero::optim::Adam adam(net.parameters(), kAdam);
   for (int step = 0; step < kSteps; ++step) {
     report.step();

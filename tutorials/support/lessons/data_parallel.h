@@ -110,8 +110,9 @@ void show_times(const Communicator& world, double link, const std::vector<const 
 /// decimals. All ranks call it.
 std::string means_of(const Communicator& world, const std::vector<double>& mine);
 
-/// Puts a module on a rung of the ladder: the one line in which programs differ.
-using Rung = std::function<hero::dist::DataParallel(hero::nn::Module& net, const Communicator&)>;
+/// Puts a module under a strategy: the one line in which programs differ.
+using Strategy =
+    std::function<hero::dist::DataParallel(hero::nn::Module& net, const Communicator&)>;
 
 /// How a run ended: the parameters' bits, and the units in which the library moved them.
 struct Trained {
@@ -120,6 +121,6 @@ struct Trained {
 };
 
 /// The run with the library's help.
-Trained train(const Rung& rung, const Communicator& world, Report& report);
+Trained train(const Strategy& strategy, const Communicator& world, Report& report);
 
 }  // namespace tutorial

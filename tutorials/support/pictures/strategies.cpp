@@ -11,7 +11,8 @@ namespace tutorial {
 
 using hero::MemoryTag;
 
-hero::dist::DataParallel put_on_rung(int stage, hero::nn::Module& net, const Communicator& world) {
+hero::dist::DataParallel apply_strategy(int stage, hero::nn::Module& net,
+                                        const Communicator& world) {
   if (stage == 0) {
     return hero::dist::DDP(net, world,
                            {.bucket_bytes = kBucketBytes, .first_bucket_bytes = kBucketBytes});
@@ -19,8 +20,8 @@ hero::dist::DataParallel put_on_rung(int stage, hero::nn::Module& net, const Com
   return hero::dist::ZeRO(net, world, {.stage = stage, .bucket_bytes = kBucketBytes});
 }
 
-RungFormula formula_of(int stage, const Communicator& world,
-                       const std::vector<hero::dist::UnitInfo>& units) {
+StrategyFormula formula_of(int stage, const Communicator& world,
+                           const std::vector<hero::dist::UnitInfo>& units) {
   int64_t whole = 0, part = 0, sent = 0;
   for (const auto& unit : units) {
     whole += 4 * unit.row;
@@ -39,7 +40,7 @@ constexpr const char* kGradients = "#e69f00";
 constexpr const char* kStates = "#6fbf8b";
 
 // One bar, from the left at x.
-void draw_rung(Figure& figure, double x, const Report& report) {
+void draw_strategy(Figure& figure, double x, const Report& report) {
   const Bytes held = report.held("backward"), most = report.peaks();
   const struct {
     const char *name, *colour;
@@ -63,15 +64,15 @@ void draw_rung(Figure& figure, double x, const Report& report) {
 
 }  // namespace
 
-void draw_rungs(int stage, const Communicator& world, const std::string& folder,
-                const std::string& name) {
+void draw_strategies(int stage, const Communicator& world, const std::string& folder,
+                     const std::string& name) {
   Figure figure("Memory of one of " + std::to_string(world.size()) + " ranks in a step", "", "MB");
   const char* names[] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"};
   std::vector<Tick> ticks;
   for (int i = 0; i <= stage; ++i) {
     Report report(world, names[i]);
-    train([i](auto& net, auto& ranks) { return put_on_rung(i, net, ranks); }, world, report);
-    draw_rung(figure, i, report);
+    train([i](auto& net, auto& ranks) { return apply_strategy(i, net, ranks); }, world, report);
+    draw_strategy(figure, i, report);
     ticks.push_back({i + 0.5, names[i]});
   }
   if (world.rank() > 0) return;

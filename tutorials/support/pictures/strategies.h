@@ -1,5 +1,5 @@
 #pragma once
-// Chapters 14 to 16: what a rank holds on the rungs of the ladder, and at the moments of a step.
+// Chapters 14 to 16: what a rank holds under the strategies, and at the moments of a step.
 #include <string>
 #include <vector>
 
@@ -12,21 +12,22 @@ namespace tutorial {
 inline constexpr int64_t kBucketBytes = 1 << 18;
 
 /// DDP where `stage` is 0, else ZeRO of that stage.
-hero::dist::DataParallel put_on_rung(int stage, hero::nn::Module& net, const Communicator& world);
+hero::dist::DataParallel apply_strategy(int stage, hero::nn::Module& net,
+                                        const Communicator& world);
 
-/// What the library should hold and send on a rung, from the rows of its units: `held` of a rank
-/// after backward, and `sent` in a step.
-struct RungFormula {
+/// What the library should hold and send under a strategy, from the rows of its units: `held` of a
+/// rank after backward, and `sent` in a step.
+struct StrategyFormula {
   Bytes held;
   int64_t sent;
 };
-RungFormula formula_of(int stage, const Communicator& world,
-                       const std::vector<hero::dist::UnitInfo>& units);
+StrategyFormula formula_of(int stage, const Communicator& world,
+                           const std::vector<hero::dist::UnitInfo>& units);
 
-/// Trains on every rung from 0 to `stage` and draws, as stacked bars, what rank 0 holds after
-/// backward and what it holds for a moment beside that. Into folder/name.
-void draw_rungs(int stage, const Communicator& world, const std::string& folder,
-                const std::string& name);
+/// Trains under every strategy from 0 to `stage` and draws, as stacked bars, what rank 0 holds
+/// after backward and what it holds for a moment beside that. Into folder/name.
+void draw_strategies(int stage, const Communicator& world, const std::string& folder,
+                     const std::string& name);
 
 /// What a rank holds at the moments of a step.
 class Moments {

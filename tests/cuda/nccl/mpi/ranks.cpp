@@ -56,7 +56,7 @@ void check_everything(Communicator& world) {
 }
 
 void print_training(Communicator& world) {
-  print_ladder(world, 3, {Subject::mlp, Subject::gpt}, {Method::adamw}, device_of(world));
+  print_strategies(world, 3, {Subject::mlp, Subject::gpt}, {Method::adamw}, device_of(world));
 }
 
 void fail_after_sum(Communicator& world) {
