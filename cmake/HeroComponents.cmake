@@ -61,7 +61,7 @@ function(hero_component name)
   cmake_parse_arguments(arg "" "" "USES;PARTS" ${ARGN})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/dist/engines/nccl/") # a library of its own: cmake/HeroNccl.cmake
+  list(FILTER sources EXCLUDE REGEX "/dist/backends/nccl/") # a library of its own: cmake/HeroNccl.cmake
   while(arg_PARTS)
     list(POP_FRONT arg_PARTS part regex)
     set(files ${sources})

@@ -1,7 +1,7 @@
-# The nccl engine, a library of its own so that dist knows no CUDA: dist/engines/nccl/*.cpp where the
+# The nccl engine, a library of its own so that dist knows no CUDA: dist/backends/nccl/*.cpp where the
 # toolkit and NCCL's header are. The library itself is loaded at run time. Without the header the
 # engine is left out, and asking for it at run time says what is missing.
-file(GLOB hero_nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/dist/engines/nccl/*.cpp)
+file(GLOB hero_nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/dist/backends/nccl/*.cpp)
 
 if(HERO_HAS_CUDA)
   find_path(HERO_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}

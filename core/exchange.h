@@ -33,7 +33,7 @@ class Exchange {
   virtual std::shared_ptr<Point> point() = 0;
   virtual void copy(const std::byte* from, std::byte* to, int64_t bytes) = 0;
   /// output[i] = inputs[0][i] (op) inputs[1][i] (op) ... in the fold's order, with the bits of the
-  /// host's sum (dist/engines/ordered_reduce.h). `output` may be one of the inputs.
+  /// host's sum (dist/backends/ordered_reduce.h). `output` may be one of the inputs.
   virtual void combine(const Fold& fold, std::span<const std::byte* const> inputs,
                        std::byte* output, int64_t count) = 0;
 };

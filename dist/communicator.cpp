@@ -7,7 +7,7 @@
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/profile/observer.h>
 #include <hero/dist/communicator.h>
-#include <hero/dist/engines/rank_state.h>
+#include <hero/dist/backends/rank_state.h>
 
 namespace hero::dist {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <hero/core/array.h>
-#include <hero/dist/engines/call.h>
-#include <hero/dist/engines/engine.h>
+#include <hero/dist/backends/call.h>
+#include <hero/dist/backends/backend.h>
 #include <hero/dist/traffic.h>
 
 namespace hero::dist {

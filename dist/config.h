@@ -6,7 +6,7 @@
 #include <string>
 
 #include <hero/autograd/tensor.h>
-#include <hero/dist/engines/call.h>
+#include <hero/dist/backends/call.h>
 
 namespace hero::dist {
 

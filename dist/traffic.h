@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <hero/core/profile/transfers.h>
-#include <hero/dist/engines/call.h>
+#include <hero/dist/backends/call.h>
 
 namespace hero::dist {
 

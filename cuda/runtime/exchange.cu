@@ -81,7 +81,7 @@ __global__ void combine_kernel(const __grid_constant__ Inputs<T> inputs, Out* ou
   }
 }
 
-// The same in the order of a tree (dist/engines/tree_reduce.h): sums of 4, 8, 16, ... inputs wait
+// The same in the order of a tree (dist/backends/tree_reduce.h): sums of 4, 8, 16, ... inputs wait
 // on their level, in registers, which is why there are so few elements and levels.
 template <class T, int N, class Acc, class Out, class Op, class Finish>
 __global__ void __launch_bounds__(kThreads)

@@ -10,7 +10,7 @@
 #include <hero/core/io/printable.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/background.h>
-#include <hero/dist/engines/notices.h>
+#include <hero/dist/backends/notices.h>
 #include <hero/nn/training/checkpoint_folder.h>
 
 namespace hero::dist {

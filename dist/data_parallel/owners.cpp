@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/dist/engines/rank_state.h>
+#include <hero/dist/backends/rank_state.h>
 #include <hero/dist/data_parallel/owners.h>
 
 namespace hero::dist {

@@ -9,7 +9,7 @@
 
 #include <hero/core/profile/transfers.h>
 #include <hero/core/profile/work.h>
-#include <hero/dist/engines/engine.h>
+#include <hero/dist/backends/backend.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/rehearsal/cluster.h>
 #include <hero/dist/rehearsal/timeline.h>

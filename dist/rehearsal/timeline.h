@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <hero/core/ledger.h>
-#include <hero/dist/engines/call.h>
+#include <hero/dist/backends/call.h>
 #include <hero/dist/traffic.h>
 
 namespace hero::dist {

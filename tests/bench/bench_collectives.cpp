@@ -8,7 +8,7 @@
 #include <benchmark/benchmark.h>
 
 #include <hero/dist/dist.h>
-#include <hero/dist/engines/ordered_reduce.h>
+#include <hero/dist/backends/ordered_reduce.h>
 
 namespace {
 

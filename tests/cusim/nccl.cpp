@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include <hero/core/dtype.h>
-#include <hero/dist/engines/ordered_reduce.h>
+#include <hero/dist/backends/ordered_reduce.h>
 
 namespace {
 

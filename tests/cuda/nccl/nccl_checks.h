@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "dist/engines/collective_checks.h"
+#include "dist/backends/collective_checks.h"
 
 namespace hero::test {
 

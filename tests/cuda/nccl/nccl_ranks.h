@@ -6,7 +6,7 @@
 
 #include "cuda/deferred.h"
 #include "cuda/gpu.h"
-#include "dist/engines/collective_checks.h"
+#include "dist/backends/collective_checks.h"
 #ifdef HERO_TEST_CUSIM
 #include <nccl.h>
 #endif

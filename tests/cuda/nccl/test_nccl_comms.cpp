@@ -14,7 +14,7 @@
 #include "cuda/nccl/nccl_checks.h"
 #include "cuda/nccl/nccl_ranks.h"
 
-#include <hero/dist/engines/nccl/library.h>
+#include <hero/dist/backends/nccl/library.h>
 #include <hero/dist/mesh.h>
 
 using namespace hero;

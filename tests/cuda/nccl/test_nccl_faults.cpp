@@ -7,7 +7,7 @@
 
 #include "cuda/nccl/nccl_ranks.h"
 
-#include <hero/dist/engines/nccl/comm.h>
+#include <hero/dist/backends/nccl/comm.h>
 
 using namespace hero;
 using namespace hero::test;

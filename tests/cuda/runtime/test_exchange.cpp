@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "cuda/gpu.h"
-#include "dist/engines/collective_checks.h"
+#include "dist/backends/collective_checks.h"
 
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>

@@ -1,7 +1,7 @@
 // How the mpi engine cuts a reduction, and that what is staged stays within its budget.
 #include "support/catch.h"
 
-#include <hero/dist/engines/mpi/reduction.h>
+#include <hero/dist/backends/mpi/reduction.h>
 
 namespace {
 

@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "dist/engines/collective_checks.h"
+#include "dist/backends/collective_checks.h"
 #include "dist/mpi/go_wrong.h"
 #include <dlfcn.h>
 
 #include <hero/core/array.h>
-#include <hero/dist/engines/mpi/run.h>
-#include <hero/dist/engines/mpi/transport.h>
+#include <hero/dist/backends/mpi/run.h>
+#include <hero/dist/backends/mpi/transport.h>
 
 /// Stands before the library's own. Every argument fits a register, whichever MPI it is. In the
 /// process of the number HERO_STOPPED it never calls it.

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <thread>
 
-#include "dist/engines/collective_checks.h"
+#include "dist/backends/collective_checks.h"
 #include <dlfcn.h>
 
 #include <hero/core/array.h>

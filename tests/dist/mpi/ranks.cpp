@@ -14,7 +14,7 @@
 
 #include "dist/checkpoints.h"
 #include "dist/data_parallel/seeded_bugs.h"
-#include "dist/engines/collective_checks.h"
+#include "dist/backends/collective_checks.h"
 #include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
@@ -28,9 +28,9 @@
 
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
-#include <hero/dist/engines/mpi/reduction.h>
-#include <hero/dist/engines/mpi/run.h>
-#include <hero/dist/engines/mpi/transfer.h>
+#include <hero/dist/backends/mpi/reduction.h>
+#include <hero/dist/backends/mpi/run.h>
+#include <hero/dist/backends/mpi/transfer.h>
 
 namespace {
 

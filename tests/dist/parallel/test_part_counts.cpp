@@ -8,7 +8,7 @@
 #include "support/catch.h"
 
 #include <hero/dist/dist.h>
-#include <hero/dist/engines/mpi/wire.h>
+#include <hero/dist/backends/mpi/wire.h>
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include "dist/mpi/texts.h"
 
 #include <hero/cuda/cuda.h>
-#include <hero/dist/engines/mpi/run.h>
-#include <hero/dist/engines/nccl/lane.h>
+#include <hero/dist/backends/mpi/run.h>
+#include <hero/dist/backends/nccl/lane.h>
 
 namespace {
 

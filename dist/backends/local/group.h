@@ -1,0 +1,101 @@
+#pragma once
+// A group of the local engine and the rounds in which its ranks meet.
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <hero/core/exchange.h>
+#include <hero/dist/backends/link.h>
+#include <hero/dist/backends/local/world.h>
+
+namespace hero::dist {
+
+/// One collective, or one message, as all who take part in it see it.
+struct LocalRound {
+  explicit LocalRound(size_t parties)
+      : calls(parties), stages(parties), reduced_at(parties), finished_at(parties), readers(0) {}
+
+  /// How far one party is. `reduced`: its part of an all_reduce may be read. `finished`: it reads
+  /// nobody's memory any more.
+  enum Stage : int { kAbsent, kArrived, kReduced, kFinished };
+
+  int parties() const { return static_cast<int>(calls.size()); }
+
+  /// On a device: where party i's stream was when it came to a stage; null for one left out.
+  std::shared_ptr<core::Point>& point(size_t i, Stage stage) {
+    if (stage == kArrived) return calls[i].ready;
+    return stage == kReduced ? reduced_at[i] : finished_at[i];
+  }
+
+  /// Whether all have come and state the same. Any thread may ask; `ranks` are the parties' numbers
+  /// in the world.
+  bool agreed(std::span<const int> ranks);
+
+  std::vector<Call> calls;  // calls[i] is written before party i arrives
+  std::vector<std::atomic<int>> stages;
+  std::vector<std::shared_ptr<core::Point>> reduced_at, finished_at;  // [i]: before its stage
+  std::atomic<int> arrived{0};
+  std::atomic<int> reduced{0};
+  std::atomic<int> finished{0};
+  std::atomic<int> readers;  // parties that read others' memory at this moment
+  std::once_flag compared;
+  std::string disagreement;       // under `compared`
+  Link::Clock::time_point due{};  // on a throttled link; written before the last one arrives
+};
+
+// [note: who reads whose memory, and until when]
+// A rank publishes pointers; the others read. Nobody reads before all have arrived and agree, and a
+// call is complete for a rank only when no one can read its buffers any more. When the world fails,
+// no one begins to read, and a rank that throws first waits for those that are reading from a call
+// of its own: after an error, too, its arrays are its own again. On a device the same holds for the
+// ranks' streams: a stream that reads begins after the points at which the others published, and a
+// rank's stream goes on after the points at which the others had read. The host only asks for it.
+class Reading {
+ public:
+  Reading(LocalRound& round, const LocalWorld& world) : round_(round) {
+    round_.readers.fetch_add(1);
+    allowed_ = !world.failed();
+  }
+  ~Reading() { round_.readers.fetch_sub(1); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  bool allowed() const { return allowed_; }
+
+ private:
+  LocalRound& round_;
+  bool allowed_ = false;
+};
+
+/// What the members of a group share.
+struct LocalGroup {
+  LocalGroup(std::vector<int> members, std::string axis_name)
+      : world_ranks(std::move(members)), axis(std::move(axis_name)) {}
+
+  /// The rounds of one kind of call that not all have reached.
+  struct Lane {
+    uint64_t first = 0;
+    std::deque<std::shared_ptr<LocalRound>> open;
+  };
+  /// Collectives have one lane, {-1, -1}; messages one for each (sender, receiver).
+  using LaneKey = std::pair<int, int>;
+
+  /// Round `sequence` of a lane, in which so many take part.
+  std::shared_ptr<LocalRound> round(LaneKey key, uint64_t sequence, size_t parties);
+  /// Party `me` of `parties`, numbers of the world, arrives at a round of the lane with its call.
+  void arrive(LaneKey key, LocalRound& round, std::span<const int> parties, size_t me, Call call,
+              Link& link);
+
+  const std::vector<int> world_ranks;
+  const std::string axis;
+  std::mutex mutex;
+  std::map<LaneKey, Lane> lanes;
+};
+
+}  // namespace hero::dist

@@ -1,0 +1,110 @@
+#pragma once
+// The world of the local engine: what the rank threads of one process share. See world.cpp
+// for how ranks wait and how failure spreads.
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <hero/dist/backends/link.h>
+#include <hero/dist/backends/timeouts.h>
+
+namespace hero::dist {
+
+struct LocalGroup;
+
+class LocalWorld {
+ public:
+  /// `link`: bytes per second, 0 for no throttled link.
+  LocalWorld(int size, const Timeouts& timeouts, double link);
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  const Timeouts& timeouts() const { return timeouts_; }
+  Link& link() { return link_; }
+
+  /// \name Events: anything that another rank may be waiting for.
+  /// \{
+  uint64_t events() const { return events_.load(); }
+  void notify();
+  /// Returns soon after events() differs from `seen`, or after a pause. `text` says what the rank
+  /// waits for; when every live rank waits and nothing is under way, that is a deadlock, and all
+  /// of them fail.
+  template <class Text>
+  void wait_for_event(int rank, uint64_t seen, int& patience, const Text& text) {
+    if (spin(seen, patience)) return;
+    sleep(rank, seen, text);
+  }
+  /// Returns at `time`, or soon after events() differs from `seen`. Time goes on by itself: this is
+  /// no deadlock.
+  void wait_until(Link::Clock::time_point time, uint64_t seen);
+  /// \}
+
+  /// \name Failure: the first one is everybody's.
+  /// \{
+  bool failed() const { return failed_.load(); }
+  /// All ranks will throw this line.
+  void fail_all(const std::string& line);
+  /// `rank` ended with this message.
+  void fail_rank(int rank, const std::string& message);
+  /// The rank that ended first with a message of its own, -1 if there is none.
+  int first_failed() const;
+  /// Throws what a rank that waits in, or begins, `where` has to know.
+  [[noreturn]] void raise(int rank, const std::string& where) const;
+  /// \}
+
+  void finish(int rank);
+  /// Waits until all ranks have ended, but no longer than so many seconds after the first failure.
+  /// Returns the ranks that have not.
+  std::vector<int> wait_for_end(double seconds_after_failure);
+  bool any_finished() const { return finished_.load() > 0; }
+  bool finished(int rank) const { return ranks_[static_cast<size_t>(rank)].finished.load(); }
+  /// What the rank waits in at this moment; "" when it does not wait.
+  std::string waiting(int rank) const;
+
+  /// The group that ranks have agreed on under this key, made by the first of them to ask. Each
+  /// asks once; when all have, it is theirs alone.
+  using GroupKey = std::pair<std::pair<const void*, uint64_t>, int>;
+  std::shared_ptr<LocalGroup> group(const GroupKey& key, const std::vector<int>& world_ranks,
+                                    const std::string& axis);
+
+ private:
+  struct Rank {
+    std::atomic<bool> finished{false};
+    bool asleep = false;  // these three under mutex_
+    uint64_t seen = 0;
+    std::function<std::string()> waiting;  // asked when it is told: others arrive meanwhile
+  };
+  bool spin(uint64_t seen, int& patience) const;
+  void sleep(int rank, uint64_t seen, std::function<std::string()> text);
+  bool deadlocked() const;
+  std::string deadlock_text() const;
+  void set_failure(int rank, const std::string& line);
+  void end(int rank);
+
+  const Timeouts timeouts_;
+  Link link_;
+  std::vector<Rank> ranks_;
+  alignas(64) std::atomic<uint64_t> events_{0};
+  alignas(64) std::atomic<int> sleepers_{0};
+  std::atomic<bool> failed_{false};
+  std::atomic<int> finished_{0};
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::condition_variable ended_;  // a rank, or all of them together by a failure
+  int failed_rank_ = -1;           // under mutex_ until failed_ is set, then fixed
+  std::string failure_;
+  std::mutex groups_mutex_;
+  struct NewGroup {
+    std::shared_ptr<LocalGroup> group;
+    size_t asked = 0;  // members
+  };
+  std::map<GroupKey, NewGroup> new_groups_;
+};
+
+}  // namespace hero::dist

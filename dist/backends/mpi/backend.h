@@ -1,0 +1,14 @@
+#pragma once
+#include <memory>
+
+#include <hero/dist/backends/backend.h>
+
+namespace hero::dist {
+
+class MpiWorld;
+
+/// This process's end of a world of processes. Its rank's thread only begins calls and waits; the
+/// world's own thread moves the bytes, so communication goes on while the rank computes.
+std::shared_ptr<Engine> make_mpi_engine(const std::shared_ptr<MpiWorld>& world);
+
+}  // namespace hero::dist

@@ -1,0 +1,71 @@
+#pragma once
+// What the mpi engine asks of MPI, without a symbol of MPI.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <hero/core/dtype.h>
+#include <hero/dist/backends/call.h>
+
+namespace hero::dist {
+
+/// Messages between processes. One thread at a time may use it. `pending` is increased when a
+/// transfer begins and decreased by poll() when it has ended.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Processes of the world on this host.
+  virtual int local_size() const = 0;
+  /// This process's number among them.
+  virtual int local_rank() const = 0;
+
+  /// A short message; those to one rank arrive in order. Never to oneself.
+  virtual void tell(int to, std::string text) = 0;
+  /// The next short message from anyone; false when there is none.
+  virtual bool hear(int& from, std::string& text) = 0;
+  /// Gives back a message that came too early: hear() will bring it again.
+  virtual void keep(int from, std::string text) = 0;
+  /// True when every short message is out.
+  virtual bool told() const = 0;
+
+  /// \name Bytes from and to where they lie, any number of them; `tag` from 0 to 32767.
+  /// \{
+  virtual void send(int to, int tag, const std::byte* data, int64_t bytes, int& pending) = 0;
+  virtual void receive(int from, int tag, std::byte* data, int64_t bytes, int& pending) = 0;
+  /// Ranks, in order, with which such a transfer has begun and not ended.
+  virtual std::vector<int> unfinished() const = 0;
+  /// \}
+
+  /// \name The library's own reductions; see Order::native.
+  /// \{
+  /// Makes group `id` of these world ranks known; its members wait for each other here.
+  virtual void make_group(uint64_t id, std::span<const int> members) = 0;
+  virtual bool has_group(uint64_t id) const = 0;
+  /// Forgets it: all its members do so, in the same order among groups.
+  virtual void free_group(uint64_t id) = 0;
+  /// Groups that are known; any thread may ask.
+  virtual int groups() const = 0;
+  /// Begins an all_reduce, reduce or reduce_scatter. `counts`: elements of each part of the last.
+  virtual void reduce(uint64_t group, const Call& call, std::span<const int> counts,
+                      int& pending) = 0;
+  /// \}
+
+  /// Moves on what has begun; true when something has ended.
+  virtual bool poll() = 0;
+  /// Ends all processes of the world, soon; may return before.
+  virtual void abort(int code) = 0;
+};
+
+/// True when this build has MPI.
+bool has_mpi();
+
+/// This process's end of the world it was started in; initialises MPI the first time, for good. An
+/// Error where there is no MPI, or where it was finalised. `at_exit` is called when the process
+/// ends, before MPI is finalised.
+Transport& mpi_transport(void (*at_exit)());
+
+}  // namespace hero::dist

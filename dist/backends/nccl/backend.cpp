@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <hero/core/error.h>
+#include <hero/dist/backends/nccl/backend.h>
+#include <hero/dist/backends/nccl/meeting.h>
+#include <hero/dist/backends/nccl/pending.h>
+
+namespace hero::dist::nccl {
+namespace {
+
+// A message to the rank itself is two calls: the copy is made when both have begun.
+void begin_own(GpuGroup& group, const std::shared_ptr<NcclPending>& message) {
+  const auto other = std::find_if(group.own.begin(), group.own.end(), [&](const auto& each) {
+    return each->call.op != message->call.op;
+  });
+  if (other == group.own.end()) return group.own.push_back(message);
+  const std::shared_ptr<NcclPending> first = *other;
+  group.own.erase(other);
+  const Call& send = message->call.op == Collective::send ? message->call : first->call;
+  const Call& recv = message->call.op == Collective::send ? first->call : message->call;
+  message->ask(*group.comms.gathers, [&](const End& end, const std::string&) {
+    const int64_t bytes =
+        std::min(send.size * item_size(send.dtype), recv.size * item_size(recv.dtype));
+    end.exchange.copy(send.input, recv.output, bytes);
+  });
+  first->ask(*group.comms.gathers, [](const End&, const std::string&) {});  // behind the copy
+  message->state(*group.host);
+  first->state(*group.host);
+}
+
+std::shared_ptr<GpuGroup> add_group(const std::shared_ptr<GpuRank>& rank, GpuGroup made) {
+  auto group = std::make_shared<GpuGroup>(std::move(made));
+  rank->groups.push_back(group);
+  return group;
+}
+
+class NcclEngine : public Engine {
+ public:
+  NcclEngine(std::shared_ptr<GpuRank> rank, std::shared_ptr<GpuGroup> group)
+      : rank_(std::move(rank)), group_(std::move(group)) {}
+
+  EngineKind kind() const override { return EngineKind::nccl; }
+  Device device() const override { return rank_->device; }
+  int rank() const override { return host().rank(); }
+  int size() const override { return host().size(); }
+  std::span<const int> world_ranks() const override { return host().world_ranks(); }
+
+  std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
+    uint64_t& next = next_[lane_of(call)];
+    const std::shared_ptr<Pending> after = std::exchange(call.after, nullptr);
+    if (call.device.type != DeviceType::cuda) {
+      rank_->confirm();
+      if (const auto same = std::dynamic_pointer_cast<HostPending>(after)) {
+        call.after = same->call();
+      } else if (after) {
+        after->wait();
+      }
+      std::string where = describe(call, next++, group_->axis);
+      auto pending = host().post(std::move(call), std::move(input), std::move(output));
+      return std::make_shared<HostPending>(rank_, std::move(pending), std::move(where));
+    }
+    check(call.device == rank_->device, name(call.op), ": the array is on ", call.device,
+          ", the GPU of rank ", rank(), " is ", rank_->device);
+    const bool message = call.op == Collective::send || call.op == Collective::recv;
+    rank_->confirm_all_but(message ? nullptr : group_.get());
+    auto pending = std::make_shared<NcclPending>(rank_, group_, next, std::move(call),
+                                                 std::move(input), std::move(output));
+    auto same = std::dynamic_pointer_cast<NcclPending>(after);
+    if (same && same->asked()) {
+      pending->follow(std::move(same));
+    } else if (after) {
+      after->wait();
+    }
+    ++next;
+    rank_->begun.push_back(pending);
+    try {
+      begin(pending);
+    } catch (...) {
+      rank_->give_up();
+      throw;
+    }
+    sweep();
+    return pending;
+  }
+
+  std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
+    std::shared_ptr<Engine> part = host().group(members, axis);
+    std::shared_ptr<Engine> meeting = meeting_of(*part, axis);
+    Comms comms = meet_within(group_->comms, *group_->meeting, {members, meeting.get()}, axis);
+    return std::make_shared<NcclEngine>(
+        rank_, add_group(rank_, {std::move(part), std::move(meeting), std::move(comms), axis}));
+  }
+
+  void group_of_others(const std::string& axis) override {
+    meet_within(group_->comms, *group_->meeting, {}, axis);
+  }
+
+  bool has_failed() const override { return host().has_failed(); }
+
+  void drain() override {
+    while (!rank_->begun.empty()) {
+      const std::shared_ptr<NcclPending> oldest = rank_->begun.front();
+      oldest->confirm(oldest->unconfirmed() ? NcclPending::Join::no : NcclPending::Join::yes);
+      rank_->begun.erase(rank_->begun.begin());
+    }
+    host().drain();
+  }
+
+  void abandon() override {
+    host().abandon();  // after which it is known of every call whether all have asked for it
+    rank_->give_up();
+    // Out of the rank before they end: what frees their arrays asks the rank what it has begun.
+    const std::vector<std::shared_ptr<NcclPending>> ended = std::exchange(rank_->begun, {});
+  }
+
+  void confirm() override { rank_->confirm(); }
+
+ private:
+  // A message's lane, and whether this is its receiving end: of a lane to itself a rank has both.
+  using LaneEnd = std::pair<std::pair<int, int>, bool>;
+  LaneEnd lane_of(const Call& call) const {
+    if (call.op == Collective::send) return {{rank(), call.root}, false};
+    if (call.op == Collective::recv) return {{call.root, rank()}, true};
+    return {{-1, -1}, false};
+  }
+  Engine& host() const { return *group_->host; }
+
+  void begin(const std::shared_ptr<NcclPending>& pending) {
+    const Call& call = pending->call;
+    if (call.op != Collective::send && call.op != Collective::recv) {
+      pending->ask(group_->comms.of(call), [&](const End& end, const std::string& where) {
+        ask_collective(end, call, where);
+      });
+      return pending->state(host());
+    }
+    if (call.root == rank()) return begin_own(*group_, pending);
+    const std::pair<int, int> ends = lane_of(call).first;
+    Messages& messages = group_->lanes[ends];
+    if (!messages.lane) {
+      messages.lane = std::make_unique<Lane>(*group_->meeting, ends.first, ends.second,
+                                             group_->axis, rank_->terms);
+    }
+    pending->state(host());
+    messages.waiting.push_back(pending);
+  }
+
+  void sweep() {
+    for (const auto& pending : rank_->begun) {
+      if (pending.use_count() == 1) pending->release_if_done();
+    }
+    auto& begun = rank_->begun;
+    const auto open = [](const auto& pending) { return !pending->complete(); };
+    const auto first = std::stable_partition(begun.begin(), begun.end(), open);
+    // Out of the rank before they end: a group that ends with them asks the rank what it has begun.
+    const std::vector<std::shared_ptr<NcclPending>> ended(std::make_move_iterator(first),
+                                                          std::make_move_iterator(begun.end()));
+    begun.erase(first, begun.end());
+  }
+
+  std::shared_ptr<GpuRank> rank_;
+  std::shared_ptr<GpuGroup> group_;
+  std::map<LaneEnd, uint64_t> next_;
+};
+
+}  // namespace
+
+std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, int local_rank, int local_size,
+                                    const Timeouts& timeouts) {
+  std::shared_ptr<Engine> meeting = meeting_of(*host, "world");
+  auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*meeting, local_rank, local_size),
+                                              timeouts, [host] { return host->has_failed(); }});
+  Comms comms = meet(*meeting, "world", rank->terms);
+  std::shared_ptr<GpuGroup> world =
+      add_group(rank, {std::move(host), std::move(meeting), std::move(comms), "world"});
+  return std::make_shared<NcclEngine>(std::move(rank), std::move(world));
+}
+
+}  // namespace hero::dist::nccl

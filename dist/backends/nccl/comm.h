@@ -1,0 +1,132 @@
+#pragma once
+// One communicator of NCCL: its making and its end, its stream, its errors.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <hero/core/exchange.h>
+#include <hero/cuda/cuda.h>
+#include <hero/cuda/runtime/free_gate.h>
+#include <hero/dist/backends/nccl/library.h>
+#include <hero/dist/backends/timeouts.h>
+
+namespace hero::dist::nccl {
+
+/// Asked while the host waits for NCCL; throws where waiting is in vain.
+using Patience = std::function<void()>;
+
+/// Who a communicator is in errors: "rank 1 of 'world'".
+struct Name {
+  std::string axis;
+  int rank = 0;
+  std::string text() const;
+};
+
+/// What all communicators of a rank have in common.
+struct Terms {
+  Device device = {DeviceType::cuda, 0};
+  Timeouts timeouts = {};             ///< of waiting for NCCL
+  std::function<bool()> failed = {};  ///< whether a rank has failed; any thread may ask; or empty
+};
+
+/// Makes a communicator, and returns when all its ranks do so: NCCL's call of that kind. Leaves
+/// null for a rank that belongs to none.
+using Make = std::function<ncclResult_t(ncclComm_t*)>;
+/// By an id, for `size` ranks that all have it.
+Make by_id(const Library& library, const ncclUniqueId& id, int size, int rank);
+/// From a communicator whose ranks all do so and which no call uses meanwhile: ranks with one color
+/// get one together, in the order of their keys; those with a negative one get none.
+Make by_split(const Library& library, ncclComm_t parent, int color, int key);
+
+/// A communicator that is being made, with which `first` is done then, if given; that throws. A
+/// thread of its own waits for the other ranks, so nothing here blocks. A communicator that is not
+/// taken is aborted, by that thread where it comes late. The current device is the rank's. Errors
+/// of NCCL begin with `where`.
+class Joining {
+ public:
+  using First = std::function<void(ncclComm_t)>;
+  Joining(const Library& library, Make make, const std::string& where, First first = {});
+  ~Joining();
+  Joining(const Joining&) = delete;
+  Joining& operator=(const Joining&) = delete;
+  /// Whether all ranks have come; an Error with NCCL's text when they never will.
+  bool ready();
+  ncclComm_t take();
+
+ private:
+  struct State;
+  const Library& library_;
+  const std::shared_ptr<State> state_;
+};
+
+/// Makes one and returns when it is ready; an Error of its own, of `patience`, or after the
+/// time-out of joining, `timeout` seconds.
+ncclComm_t connect(const Library& library, const Make& make, const std::string& where,
+                   double timeout, const Patience& patience);
+
+/// An Error that begins with `where` unless `status` is ncclSuccess, with what NCCL says of it.
+/// `comm` may be null.
+void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
+                const std::string& where);
+
+/// A communicator and the stream on which its calls run, beside the rank's own.
+class Comm {
+ public:
+  Comm(ncclComm_t handle, Name name, Terms terms);
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  const Library& library() const { return library_; }
+  const Name& name() const { return name_; }
+  const Terms& terms() const { return terms_; }
+  ncclComm_t handle() const { return handle_; }
+  const cuda::Stream& stream() const { return stream_; }
+  /// The stream as NCCL takes it.
+  cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_.handle()); }
+
+  /// What NCCL was asked for in groups since the last such question, as work that waits for other
+  /// ranks; null where it was asked for nothing.
+  std::unique_ptr<cuda::AwaitedWork> take_awaited() { return std::move(awaited_); }
+  /// Whether it was aborted, so that its work waits for nobody; lives on, and any thread may look.
+  std::shared_ptr<const std::atomic<bool>> aborted() const { return aborted_; }
+
+  /// Runs `calls`, which make any number of NCCL's calls, as one group, and returns when NCCL has
+  /// them all in the stream; when a rank has failed, or after the time-out, the communicator is
+  /// aborted. Throws as check_nccl().
+  void group(const std::string& where, const std::function<void()>& calls);
+  /// Throws when a call that is under way has failed.
+  void check_health(const std::string& where);
+  /// Returns when the GPU has done all that the stream was asked for; as connect() where it never
+  /// will.
+  void finish(const Patience& patience);
+  /// A number for what the stream is asked for next, in its order.
+  uint64_t next() { return next_++; }
+  /// All ranks have asked NCCL for the call of this number, behind which `done` lies.
+  void agreed(uint64_t number, std::shared_ptr<core::Point> done);
+  /// Ends all that is under way, with whatever values, once the calls that all have asked for are
+  /// done, or at the latest at `deadline`; the communicator is unusable then.
+  void abort(std::chrono::steady_clock::time_point deadline) noexcept;
+  /// Any thread: aborts it at once, where it is not yet; false while the rank's thread uses it.
+  bool abort_if_free() noexcept;
+
+ private:
+  void abort_handle() noexcept;  // under the mutex
+  const Library& library_;
+  const Name name_;
+  const Terms terms_;
+  const cuda::Stream stream_;
+  const std::shared_ptr<std::atomic<bool>> aborted_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<cuda::AwaitedWork> awaited_;
+  std::mutex mutex_;  // of the handle: held by whoever gives it to NCCL
+  ncclComm_t handle_;
+  uint64_t next_ = 0, agreed_number_ = 0;
+  std::shared_ptr<core::Point> agreed_;
+};
+
+}  // namespace hero::dist::nccl

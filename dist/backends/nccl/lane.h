@@ -1,0 +1,41 @@
+#pragma once
+// Messages from one rank to another, on GPUs.
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include <hero/core/array.h>
+#include <hero/cuda/runtime/free_gate.h>
+#include <hero/dist/backends/backend.h>
+#include <hero/dist/backends/nccl/comm.h>
+
+namespace hero::dist::nccl {
+
+/// A communicator of a sender (its rank 0) and a receiver (its rank 1), made and connected with
+/// their first message. Calls of one communicator run one after the other: with a communicator for
+/// each lane no message ever waits for one of another lane, whatever the order in which ranks send
+/// and receive.
+class Lane {
+ public:
+  /// Both ends make theirs; `meeting` carries NCCL's id, in messages between the two. Never blocks.
+  Lane(Engine& meeting, int from, int to, const std::string& axis, Terms terms);
+  /// The communicator, null until both have joined. Never blocks.
+  Comm* ready();
+  /// As Comm::abort().
+  void abort(std::chrono::steady_clock::time_point deadline) noexcept;
+
+ private:
+  const Name name_;
+  const Terms terms_;
+  core::Array id_;
+  std::shared_ptr<Pending> id_here_;
+  std::unique_ptr<cuda::AwaitedWork> connecting_;  // as long as the first byte may wait
+  std::unique_ptr<Joining> joining_;
+  std::unique_ptr<Comm> comm_;
+};
+
+/// 128 bytes that name a communicator to all who will make it, as an array of the host.
+core::Array make_id(const std::string& axis);
+ncclUniqueId id_in(const core::Array& bytes);
+
+}  // namespace hero::dist::nccl

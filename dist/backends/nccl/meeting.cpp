@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <hero/core/array.h>
+#include <hero/core/error.h>
+#include <hero/cuda/cuda.h>
+#include <hero/cuda/runtime/runtime.cuh>
+#include <hero/dist/backends/nccl/lane.h>
+#include <hero/dist/backends/nccl/meeting.h>
+
+namespace hero::dist::nccl {
+namespace {
+
+constexpr int64_t kUuid = 32;  // characters
+
+// Asks every rank for its bytes, which come to `all` in the order of ranks.
+std::shared_ptr<Pending> gather(Engine& meeting, const char* what, const core::Array& mine,
+                                const core::Array& all) {
+  Call call;
+  call.op = Collective::all_gather;
+  call.dtype = kUInt8;
+  call.size = all.numel();
+  call.counts = PartCounts::balanced(call.size, meeting.size());
+  call.unit = what;
+  call.input = mine.bytes();
+  call.output = all.bytes();
+  return meeting.post(std::move(call), mine, all);
+}
+
+// While NCCL joins the ranks they tell each other, round after round, who has been joined, until
+// all have. A rank that fails or ends says nothing more, and the round that misses it tells the
+// others, who would wait in NCCL for ever.
+class Rounds {
+ public:
+  explicit Rounds(Engine& meeting) : meeting_(meeting) {}
+
+  // This rank still waits; an Error where another one has failed. Rounds of many ranks are many
+  // messages: there is time between them, the more the longer NCCL takes.
+  void not_yet() {
+    if (round_ && (!round_->test() || Clock::now() < next_)) return;
+    begin(0);
+    next_ = Clock::now() + pause_;
+    pause_ = std::min(2 * pause_, kLongest);
+  }
+  // This rank is joined; returns when all are.
+  void joined() {
+    while (true) {
+      if (round_) {
+        round_->wait();
+        const uint8_t* said = all_.data<uint8_t>();
+        if (std::all_of(said, said + all_.numel(), [](uint8_t one) { return one == 1; })) return;
+      }
+      begin(1);
+    }
+  }
+
+ private:
+  void begin(uint8_t is_joined) {
+    mine_ = core::Array::from(std::span<const uint8_t>(&is_joined, 1), {1});
+    all_ = core::Array::zeros({meeting_.size()}, kUInt8);
+    round_ = gather(meeting_, "NCCL's communicator", mine_, all_);
+  }
+
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kLongest{64};
+
+  Engine& meeting_;
+  std::chrono::milliseconds pause_{1};
+  Clock::time_point next_;
+  std::shared_ptr<Pending> round_;
+  core::Array mine_, all_;
+};
+
+// Makes a communicator of all ranks that go through these rounds.
+std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& where,
+                           const Name& name, const Terms& terms) {
+  const cuda::DeviceGuard guard(terms.device.index);
+  const ncclComm_t handle =
+      connect(library(), how, where, terms.timeouts.join, [&] { rounds.not_yet(); });
+  auto comm = handle == nullptr ? nullptr : std::make_unique<Comm>(handle, name, terms);
+  try {
+    rounds.joined();
+  } catch (...) {
+    if (comm) comm->abort(std::chrono::steady_clock::now());
+    throw;
+  }
+  return comm;
+}
+
+// That of all ranks of `meeting`, by an id.
+std::unique_ptr<Comm> join(Engine& meeting, const Name& name, const Terms& terms) {
+  const bool sends = meeting.rank() == 0;
+  core::Array id = sends ? make_id(name.axis)
+                         : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
+  Call call;
+  call.op = Collective::broadcast;
+  call.dtype = kUInt8;
+  call.root = 0;
+  call.size = id.numel();
+  call.unit = "NCCL's id";
+  call.input = sends ? id.bytes() : nullptr;
+  call.output = sends ? nullptr : id.bytes();
+  meeting.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
+  Rounds rounds(meeting);
+  const std::string& slow = library().no_split;
+  const std::string where =
+      "nccl: joining " + name.text() + (slow.empty() ? "" : ", by an id as " + slow);
+  return make(rounds, by_id(library(), id_in(id), meeting.size(), name.rank), where, name, terms);
+}
+
+// Splits `parent`, whose ranks are those of `meeting`.
+std::unique_ptr<Comm> split(Comm& parent, Engine& meeting, int color, const Name& name) {
+  Rounds rounds(meeting);
+  parent.finish([&] { rounds.not_yet(); });  // NCCL splits what has nothing to do
+  const std::string where = "nccl: splitting '" + parent.name().axis + "' for " + name.text();
+  return make(rounds, by_split(library(), parent.handle(), color, name.rank), where, name,
+              parent.terms());
+}
+
+// A second one of the same ranks, which are those of `meeting`; null where the rank is alone.
+std::unique_ptr<Comm> twin(Comm& comm, Engine& meeting) {
+  if (meeting.size() == 1) return nullptr;
+  const Name name{comm.name().axis + ", reductions", comm.name().rank};
+  if (comm.library().CommSplit == nullptr) return join(meeting, name, comm.terms());
+  return split(comm, meeting, 0, name);
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> meeting_of(Engine& host, const std::string& axis) {
+  std::vector<int> everyone(static_cast<size_t>(host.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return host.group(everyone, axis);
+}
+
+Device choose_gpu(Engine& meeting, int local_rank, int local_size) {
+  const int count = cuda::device_count();
+  check(count > 0, "engine: nccl needs GPUs: ", cuda::reason());
+  const Device device{DeviceType::cuda, static_cast<int8_t>(local_rank % count)};
+  const std::string uuid = cuda::device_properties(device).uuid;
+  const core::Array mine =
+      core::Array::from(std::span(reinterpret_cast<const uint8_t*>(uuid.data()), uuid.size()),
+                        {static_cast<int64_t>(uuid.size())});
+  const core::Array all = core::Array::zeros({kUuid * meeting.size()}, kUInt8);
+  gather(meeting, "the ranks' GPUs", mine, all)->wait();
+  const std::string_view uuids(reinterpret_cast<const char*>(all.data<uint8_t>()),
+                               static_cast<size_t>(all.numel()));
+  const auto of = [&](int rank) {
+    return uuids.substr(static_cast<size_t>(kUuid * rank), static_cast<size_t>(kUuid));
+  };
+  for (int rank = 0; rank < meeting.size(); ++rank) {
+    for (int before = 0; before < rank; ++before) {
+      check(of(before) != of(rank), "engine: nccl gives every rank a GPU, and ranks ", before,
+            " and ", rank, " would have the same one: ", local_size, " ranks of this machine see ",
+            count, "; start fewer there, or let threads share a GPU with --engine local");
+    }
+  }
+  return device;
+}
+
+void Comms::abort(std::chrono::steady_clock::time_point deadline) const noexcept {
+  if (gathers) gathers->abort(deadline);
+  if (reductions) reductions->abort(deadline);
+}
+
+Comms meet(Engine& meeting, const std::string& axis, const Terms& terms) {
+  Comms comms;
+  comms.gathers = join(meeting, {axis, meeting.rank()}, terms);
+  comms.reductions = twin(*comms.gathers, meeting);
+  return comms;
+}
+
+Comms meet_within(const Comms& parent, Engine& meeting, const Subset& subset,
+                  const std::string& axis) {
+  const bool none = subset.meeting == nullptr;
+  const Comm& whole = *parent.gathers;
+  Comms comms;
+  if (whole.library().CommSplit != nullptr) {
+    const int color = none ? -1 : std::ranges::min(subset.members);
+    const int key = none ? 0 : subset.meeting->rank();
+    comms.gathers = split(*parent.gathers, meeting, color, {axis, key});
+  } else if (!none) {
+    comms.gathers = join(*subset.meeting, {axis, subset.meeting->rank()}, whole.terms());
+  }
+  if (!none) comms.reductions = twin(*comms.gathers, *subset.meeting);
+  return comms;
+}
+
+}  // namespace hero::dist::nccl

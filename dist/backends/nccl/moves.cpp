@@ -1,0 +1,292 @@
+#include <algorithm>
+#include <vector>
+
+#include <hero/core/array.h>
+#include <hero/core/error.h>
+#include <hero/core/ledger.h>
+#include <hero/dist/backends/nccl/moves.h>
+
+namespace hero::dist::nccl {
+namespace {
+
+constexpr int64_t kStaged = int64_t{64} << 20;  // bytes of what has come and is not added up
+
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case kBool:
+    case kUInt8:
+      return ncclUint8;
+    case kInt32:
+      return ncclInt32;
+    case kInt64:
+      return ncclInt64;
+    case kFloat16:
+      return ncclFloat16;
+    case kBFloat16:
+      return ncclBfloat16;
+    case kFloat32:
+      return ncclFloat32;
+    case kFloat64:
+      return ncclFloat64;
+  }
+  fail("nccl: no type for ", dtype);
+}
+
+// Bytes of 0 and 1: "or" and "and" are the larger and the smaller.
+ncclRedOp_t op_of(ReduceOp op, DType dtype) {
+  if (dtype == kBool) {
+    return op == ReduceOp::sum || op == ReduceOp::max ? ncclMax : ncclMin;
+  }
+  constexpr ncclRedOp_t ops[] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};
+  return ops[static_cast<int>(op)];
+}
+
+size_t length(int64_t count) { return static_cast<size_t>(count); }
+
+// A call on its way to NCCL.
+class Asking {
+ public:
+  Asking(const End& end, const Call& call, const std::string& where)
+      : end_(end), call_(call), where_(where), item_(item_size(call.dtype)) {}
+
+  void run() {
+    if (call_.reduces()) return call_.order == Order::native ? native() : ordered();
+    switch (call_.op) {
+      case Collective::all_gather:
+        return all_gather(call_.input);
+      case Collective::broadcast:
+        return broadcast();
+      case Collective::gather:
+        return gather();
+      case Collective::scatter:
+        return scatter();
+      case Collective::all_to_all:
+        return all_to_all();
+      default:
+        fail(where_, ": not a collective of arrays");
+    }
+  }
+
+ private:
+  Part part(int i) const { return call_.counts.part(i); }
+  Part own() const { return part(end_.rank); }
+  bool is_root() const { return end_.rank == call_.root; }
+  bool even() const { return call_.counts.all_equal(); }
+  void said(ncclResult_t status) const {
+    check_nccl(end_.comm.library(), status, end_.comm.handle(), where_);
+  }
+  template <class Calls>
+  void group(const Calls& calls) {
+    end_.comm.group(where_, calls);
+  }
+  template <class Each>
+  void for_others(const Each& each) const {
+    for (int i = 1; i < end_.size; ++i) each((end_.rank + i) % end_.size);
+  }
+
+  void send(int to, const std::byte* data, int64_t count) {
+    if (count == 0) return;
+    said(end_.comm.library().Send(data, length(count * item_), ncclUint8, to, end_.comm.handle(),
+                                  end_.comm.queue()));
+  }
+  void receive(int from, std::byte* data, int64_t count) {
+    if (count == 0) return;
+    said(end_.comm.library().Recv(data, length(count * item_), ncclUint8, from, end_.comm.handle(),
+                                  end_.comm.queue()));
+  }
+  void copy(const std::byte* from, std::byte* to, int64_t count) {
+    if (count > 0 && from != to) end_.exchange.copy(from, to, count * item_);
+  }
+
+  void gather_even(const std::byte* own_part, int64_t count) {
+    said(end_.comm.library().AllGather(own_part, call_.output, length(count * item_), ncclUint8,
+                                       end_.comm.handle(), end_.comm.queue()));
+  }
+
+  // `own` is this rank's part, wherever it lies; the output takes all.
+  void all_gather(const std::byte* own_part) {
+    if (call_.size == 0) return;
+    if (even()) return group([&] { gather_even(own_part, call_.size / end_.size); });
+    copy(own_part, call_.output + own().begin * item_, own().count);
+    group([&] {
+      for_others([&](int i) {
+        send(i, own_part, own().count);
+        receive(i, call_.output + part(i).begin * item_, part(i).count);
+      });
+    });
+  }
+
+  void broadcast() {
+    if (call_.size == 0) return;
+    const std::byte* const from = is_root() ? call_.input : call_.output;
+    std::byte* const to = is_root() ? const_cast<std::byte*>(call_.input) : call_.output;
+    group([&] {
+      said(end_.comm.library().Broadcast(from, to, length(call_.size * item_), ncclUint8,
+                                         call_.root, end_.comm.handle(), end_.comm.queue()));
+    });
+  }
+
+  void gather() {
+    if (is_root()) copy(call_.input, call_.output + own().begin * item_, own().count);
+    group([&] {
+      if (!is_root()) return send(call_.root, call_.input, own().count);
+      for_others([&](int i) { receive(i, call_.output + part(i).begin * item_, part(i).count); });
+    });
+  }
+
+  void scatter() {
+    if (is_root()) copy(call_.input + own().begin * item_, call_.output, own().count);
+    group([&] {
+      if (!is_root()) return receive(call_.root, call_.output, own().count);
+      for_others([&](int i) { send(i, call_.input + part(i).begin * item_, part(i).count); });
+    });
+  }
+
+  void all_to_all() {
+    const auto sent = [&](int i) { return call_.send_counts.part(i); };
+    const auto come = [&](int i) { return call_.recv_counts.part(i); };
+    copy(call_.input + sent(end_.rank).begin * item_, call_.output + come(end_.rank).begin * item_,
+         sent(end_.rank).count);
+    group([&] {
+      for_others([&](int i) {
+        send(i, call_.input + sent(i).begin * item_, sent(i).count);
+        receive(i, call_.output + come(i).begin * item_, come(i).count);
+      });
+    });
+  }
+
+  void native() {
+    if (call_.size == 0) return;
+    const Library& nccl = end_.comm.library();
+    const ncclDataType_t type = type_of(call_.dtype);
+    const bool divides =
+        call_.reduce == ReduceOp::mean && call_.divide_by > 0.0;  // by what it says
+    const ncclRedOp_t op = divides ? ncclSum : op_of(call_.reduce, call_.dtype);
+    const auto reduce = [&](const std::byte* from, std::byte* to, int64_t count, int root) {
+      said(nccl.Reduce(from, to, length(count), type, op, root, end_.comm.handle(),
+                       end_.comm.queue()));
+    };
+    group([&] {
+      if (call_.op == Collective::all_reduce) {
+        said(nccl.AllReduce(call_.input, call_.output, length(call_.size), type, op,
+                            end_.comm.handle(), end_.comm.queue()));
+      } else if (call_.op == Collective::reduce) {
+        reduce(call_.input, call_.output, call_.size, call_.root);
+      } else if (even()) {
+        said(nccl.ReduceScatter(call_.input, call_.output, length(own().count), type, op,
+                                end_.comm.handle(), end_.comm.queue()));
+      } else {
+        for (int i = 0; i < end_.size; ++i) {
+          if (part(i).count > 0) {
+            reduce(call_.input + part(i).begin * item_, call_.output, part(i).count, i);
+          }
+        }
+      }
+    });
+    const int64_t count = call_.op == Collective::reduce_scatter ? own().count : call_.size;
+    if (!divides || (call_.op == Collective::reduce && !is_root())) return;
+    const std::byte* const sums[] = {call_.output};
+    end_.exchange.combine(call_.fold(), sums, call_.output, count);
+  }
+
+  // Where this rank's sums go, and what it sums.
+  void ordered() {
+    if (call_.op == Collective::all_reduce) return ordered_of_all();
+    if (call_.op == Collective::reduce) {
+      exchange_and_sum(
+          [&](int i) {
+            return i == call_.root ? Part{0, call_.size} : Part{};
+          },
+          call_.output);
+      return;
+    }
+    exchange_and_sum([&](int i) { return part(i); }, call_.output);
+  }
+
+  // [note: parts of an all_reduce] Nobody but this engine sees them. All ranks sum up equal parts,
+  // which begin at 16 bytes and which NCCL gathers in a call of its own; the last rank sums up what
+  // is left as well, less than 16 bytes a rank, and broadcasts it.
+  void ordered_of_all() {
+    if (call_.size == 0) return;
+    const int64_t pack = 16 / item_;
+    const int64_t even = call_.size / end_.size / pack * pack, left = call_.size - even * end_.size;
+    const int last = end_.size - 1;
+    std::byte* const sums = call_.output + end_.rank * even * item_;
+    exchange_and_sum([&](int i) { return Part{i * even, i == last ? even + left : even}; }, sums);
+    std::byte* const behind = call_.output + end_.size * even * item_;
+    group([&] {
+      if (even > 0) gather_even(sums, even);
+      if (left == 0) return;
+      said(end_.comm.library().Broadcast(behind, behind, length(left * item_), ncclUint8, last,
+                                         end_.comm.handle(), end_.comm.queue()));
+    });
+  }
+
+  // Rank i sums up part(i) of all inputs. All ranks make the same number of steps: those of the
+  // longest part.
+  template <class PartOf>
+  void exchange_and_sum(const PartOf& part, std::byte* sums) {
+    const Part own = part(end_.rank);
+    int64_t longest = 0;
+    for (int i = 0; i < end_.size; ++i) longest = std::max(longest, part(i).count);
+    const int64_t others = end_.size - 1, pack = 16 / item_;
+    const int64_t fits = kStaged / item_ / std::max<int64_t>(others, 1) / pack * pack;
+    // whole packs, so that each rank's segment begins where the device reads 16 bytes at a time
+    const int64_t whole = (longest + pack - 1) / pack * pack;
+    const int64_t segment = std::min(whole, std::max(fits, pack));
+    if (segment == 0) return;
+    const MemoryScope tag(MemoryTag::communication);
+    const core::Array staged =
+        core::Array::empty({own.count > 0 ? others * segment * item_ : 0}, kUInt8, end_.device);
+    for (int64_t begin = 0; begin < longest; begin += segment) {
+      const auto count = [&](const Part& p) {
+        return std::clamp<int64_t>(p.count - begin, 0, segment);
+      };
+      std::vector<const std::byte*> inputs(static_cast<size_t>(end_.size));
+      group([&] {
+        int64_t place = 0;
+        for (int i = 0; i < end_.size; ++i) {
+          if (i == end_.rank) continue;
+          if (count(part(i)) > 0) {
+            send(i, call_.input + (part(i).begin + begin) * item_, count(part(i)));
+          }
+          if (count(own) > 0) {
+            std::byte* const to = staged.bytes() + place++ * segment * item_;
+            receive(i, to, count(own));
+            inputs[static_cast<size_t>(i)] = to;
+          }
+        }
+      });
+      if (count(own) == 0) continue;
+      inputs[static_cast<size_t>(end_.rank)] = call_.input + (own.begin + begin) * item_;
+      std::byte* const to = sums + begin * item_size(call_.result);
+      end_.exchange.combine(call_.fold(), inputs, to, count(own));
+    }
+  }
+
+  const End& end_;
+  const Call& call_;
+  const std::string& where_;
+  const int64_t item_;
+};
+
+}  // namespace
+
+void ask_collective(const End& end, const Call& call, const std::string& where) {
+  Asking(end, call, where).run();
+}
+
+void ask_message(const End& end, const Call& call, const std::string& where) {
+  if (call.size == 0) return;
+  const Library& nccl = end.comm.library();
+  const size_t bytes = length(call.size * item_size(call.dtype));
+  end.comm.group(where, [&] {
+    const ncclResult_t status =
+        call.op == Collective::send
+            ? nccl.Send(call.input, bytes, ncclUint8, 1, end.comm.handle(), end.comm.queue())
+            : nccl.Recv(call.output, bytes, ncclUint8, 0, end.comm.handle(), end.comm.queue());
+    check_nccl(nccl, status, end.comm.handle(), where);
+  });
+}
+
+}  // namespace hero::dist::nccl

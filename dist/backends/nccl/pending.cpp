@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <utility>
+
+#include <hero/dist/backends/nccl/pending.h>
+
+namespace hero::dist::nccl {
+namespace {
+
+constexpr auto kLast = std::chrono::seconds(5);  // for the last calls, where all have failed
+
+}  // namespace
+
+bool GpuRank::ask_for_messages() {
+  if (unheard) std::rethrow_exception(std::exchange(unheard, nullptr));
+  bool none_left = true;
+  for (const auto& each : groups) {
+    const std::shared_ptr<GpuGroup> group = each.lock();
+    if (!group) continue;
+    for (auto& [ends, messages] : group->lanes) {
+      while (!messages.waiting.empty()) {
+        NcclPending& first = *messages.waiting.front();
+        if (!first.stated_by_both()) break;
+        Comm* const comm = messages.lane->ready();
+        none_left = none_left && comm != nullptr;
+        if (comm == nullptr) break;
+        first.ask(*comm, [&](const End& end, const std::string& where) {
+          ask_message(end, first.call, where);
+        });
+        first.state(*group->meeting);
+        messages.waiting.pop_front();
+      }
+    }
+  }
+  return none_left;
+}
+
+bool GpuRank::has_messages() const {
+  for (const auto& each : groups) {
+    const std::shared_ptr<GpuGroup> group = each.lock();
+    if (!group) continue;
+    for (const auto& [ends, messages] : group->lanes) {
+      if (!messages.waiting.empty()) return true;
+    }
+  }
+  return false;
+}
+
+bool GpuRank::wait_for_others(const std::function<bool()>& open) noexcept {
+  try {
+    const auto known = [](const auto& pending) { return !pending || pending->waits_for_nobody(); };
+    const Clock::time_point start = Clock::now();
+    while (!std::all_of(begun.begin(), begun.end(), known) || !(asking || open())) {
+      if (!asking) go_on_with_messages();  // for which others may wait, as this rank does for them
+      pause(start, "free");
+    }
+    return !asking || open();
+  } catch (const std::exception&) {
+    return false;  // the rank hears of it in its next call
+  }
+}
+
+void GpuRank::go_on_with_messages() {
+  try {
+    ask_for_messages();
+  } catch (...) {
+    unheard = std::current_exception();
+    throw;
+  }
+}
+
+void GpuRank::confirm_all_but(const GpuGroup* group) {
+  if (given_up) return;
+  const auto open = [group](const auto& pending) {
+    return pending && pending->unconfirmed() && pending->group() != group;
+  };
+  if (std::none_of(begun.begin(), begun.end(), open)) return;
+  const std::vector<std::shared_ptr<NcclPending>> all = begun;
+  for (const auto& pending : all) {
+    if (open(pending)) pending->confirm(NcclPending::Join::no);
+  }
+}
+
+void GpuRank::give_up() noexcept {
+  given_up = true;
+  const Clock::time_point deadline = Clock::now() + kLast;
+  std::vector<const GpuGroup*>
+      broken;  // what a group asked for behind a call that fails never ends
+  for (const auto& pending : begun) {
+    if (!pending || std::count(broken.begin(), broken.end(), pending->group()) > 0) continue;
+    if (!pending->note_agreed()) broken.push_back(pending->group());
+  }
+  for (const auto& each : groups) {
+    const std::shared_ptr<GpuGroup> group = each.lock();
+    if (!group) continue;
+    group->comms.abort(deadline);
+    for (auto& [ends, messages] : group->lanes) {
+      messages.lane->abort(deadline);
+      messages.waiting.clear();
+    }
+    group->own.clear();
+  }
+}
+
+}  // namespace hero::dist::nccl

@@ -1,0 +1,305 @@
+#pragma once
+// What a rank with a GPU has begun and not completed.
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <hero/core/accelerator.h>
+#include <hero/core/error.h>
+#include <hero/cuda/runtime/runtime.cuh>
+#include <hero/cuda/runtime/times.cuh>
+#include <hero/dist/backends/backend.h>
+#include <hero/dist/backends/nccl/comm.h>
+#include <hero/dist/backends/nccl/lane.h>
+#include <hero/dist/backends/nccl/meeting.h>
+#include <hero/dist/backends/nccl/moves.h>
+#include <hero/dist/backends/nccl/thread_ranks.h>
+#include <hero/dist/backends/nccl/watchdog.h>
+#include <hero/dist/backends/notices.h>
+
+namespace hero::dist::nccl {
+
+// The order of calls: [note: agreed means asked] in engine.h.
+using Clock = std::chrono::steady_clock;
+
+class NcclPending;
+struct GpuGroup;
+
+/// A rank, and what it has begun and not completed, over all its groups, oldest first.
+struct GpuRank : ThreadRank {
+  explicit GpuRank(Terms of_all)
+      : ThreadRank(of_all.device.index, of_all.timeouts.step),
+        terms(std::move(of_all)),
+        device(terms.device) {}
+  const Terms terms;
+  const Device device;
+  std::vector<std::shared_ptr<NcclPending>> begun;
+  std::vector<std::weak_ptr<GpuGroup>> groups;
+
+  core::Exchange& exchange() const {
+    return core::accelerator("nccl", device).exchange(device.index);
+  }
+  // Asks for messages that both ends have begun; true when there is none left of those.
+  bool ask_for_messages();
+  bool has_messages() const;
+  // As ask_for_messages(), which throws again what this has thrown.
+  void go_on_with_messages();
+  // Between two looks at what others have begun; an Error when the time since `start` is over.
+  void pause(Clock::time_point start, const std::string& where) const {
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    if (waited.count() >= terms.timeouts.step) {
+      tell_late();
+      fail(where, ": ", terms.timeouts.text(Phase::step),
+           "; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  // After an error: nothing of this rank is under way any more.
+  void give_up() noexcept;
+  // Returns when it is known of all calls for which the stream waits that all ranks have asked for
+  // them; those of one group may be left out.
+  void confirm_all_but(const GpuGroup* group);
+  void confirm() override { confirm_all_but(nullptr); }
+  bool wait_for_others(const std::function<bool()>& open) noexcept override;
+  bool asking = false;         // a call is on its way to NCCL and the other ranks at this moment
+  std::exception_ptr unheard;  // of asking for messages, where nobody could hear of it
+  bool given_up = false;       // there is nothing to confirm any more
+};
+
+/// Stands around what asks NCCL for a call, or tells the other ranks of it.
+class AskingScope {
+ public:
+  explicit AskingScope(GpuRank& rank) : rank_(rank), before_(std::exchange(rank.asking, true)) {}
+  ~AskingScope() { rank_.asking = before_; }
+  AskingScope(const AskingScope&) = delete;
+  AskingScope& operator=(const AskingScope&) = delete;
+
+ private:
+  GpuRank& rank_;
+  const bool before_;
+};
+
+/// Messages that have begun and are not asked for, in the order of their lane.
+struct Messages {
+  std::unique_ptr<Lane> lane;
+  std::deque<std::shared_ptr<NcclPending>> waiting;
+};
+
+/// A group to which the rank belongs.
+struct GpuGroup {
+  std::shared_ptr<Engine> host;
+  std::shared_ptr<Engine> meeting;  // the host's too, with calls that are not the ranks'
+  Comms comms;
+  std::string axis;
+  std::map<std::pair<int, int>, Messages> lanes = {};
+  /// Messages to oneself that miss their other end.
+  std::vector<std::shared_ptr<NcclPending>> own = {};
+};
+
+/// A call of arrays on the GPU.
+class NcclPending : public Pending {
+ public:
+  NcclPending(std::shared_ptr<GpuRank> rank, std::shared_ptr<GpuGroup> group, uint64_t sequence,
+              Call made, core::Array input, core::Array output)
+      : call(std::move(made)),
+        rank_(std::move(rank)),
+        group_(std::move(group)),
+        where_(describe(call, sequence, group_->axis)),
+        input_(std::move(input)),
+        output_(std::move(output)) {}
+
+  bool test() override {
+    return step([&] { return rank_->ask_for_messages() && agreed(); }, Join::yes);
+  }
+  void wait() override {
+    if (complete_ || !runs_ahead()) return confirm(Join::yes);
+    done_->join();
+    if (!watch_) watch_ = std::make_unique<CallWatch>(statement_, *comm_);
+    release();
+  }
+  // Returns when all ranks have asked for the call.
+  enum class Join { yes, no };  // whether the calling thread's stream waits for it then
+  void confirm(Join join) {
+    const auto known = [&] {
+      check(statement_ != nullptr, where_,
+            ": this rank waits for a message of its own whose other end it has not begun; begin "
+            "both, async");
+      if (done_ && !rank_->has_messages()) statement_->wait();
+      const Clock::time_point start = Clock::now();
+      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_);
+      return true;
+    };
+    step(known, join);
+  }
+  // Whether the stream waits for the call, and it is not known that all have asked for it.
+  bool unconfirmed() const { return watch_ && !complete_; }
+  const GpuGroup* group() const { return group_.get(); }
+
+  bool complete() const override { return complete_; }
+
+  // For calls whose handle was dropped: lets go of the arrays once the GPU is done with them.
+  void release_if_done() {
+    if (unconfirmed()) {
+      step([&] { return agreed(); }, Join::no);
+      return;
+    }
+    if (done_ && statement_->test() && done_->reached()) test();
+  }
+
+  // Asks NCCL, in the communicator's stream and behind all that the calling thread's stream was
+  // asked for.
+  template <class Ask>
+  void ask(Comm& comm, const Ask& how) {
+    const cuda::DeviceGuard guard(rank_->device.index);
+    const std::shared_ptr<core::Point> ready = rank_->exchange().point();
+    const cuda::StreamScope scope(comm.stream());
+    ready->join();
+    if (after_) after_->done_->join();
+    const AskingScope asking(*rank_);
+    try {
+      how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
+          where_);
+    } catch (...) {
+      // NCCL waited for a rank that has failed: the host's engine says which
+      if (group_->host->has_failed()) {
+        rank_->confirm();
+        state(statement_ ? *group_->meeting : *group_->host);
+      }
+      throw;
+    }
+    awaited_ = comm.take_awaited();
+    done_ = rank_->exchange().point();
+    comm_ = &comm;
+    number_ = comm.next();
+  }
+
+  bool asked() const { return done_ != nullptr; }
+  // The call is asked for behind that one, which has been asked for.
+  void follow(std::shared_ptr<NcclPending> other) {
+    after_ = std::move(other);
+    follows_ = true;
+  }
+
+  // Tells the other ranks what this one has begun, or, of a message, asked for. They hear of a call
+  // after another when all have asked for that one: who then waits for this one waits for nothing
+  // that may not come.
+  void state(Engine& host) {
+    const AskingScope asking(*rank_);
+    Call statement = call;
+    if (after_) statement.after = after_->statement_;
+    after_ = nullptr;
+    statement.moves = false;
+    statement.device = {DeviceType::cuda, 0};  // each rank has another one
+    statement.input = nullptr;
+    statement.output = nullptr;
+    statement_ = host.post(std::move(statement), {}, {});
+    if (!awaited_) return;
+    awaited_->opens_when(
+        [said = statement_, aborted = comm_->aborted()] { return *aborted || said->complete(); });
+  }
+
+  bool stated_by_both() const { return statement_->test(); }
+
+  // Whether NCCL's call, if it was asked for, waits for no other rank's.
+  bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }
+
+  // Where something has failed: tells the communicator of a call that all ranks have asked for;
+  // false for a collective of which that is not known.
+  bool note_agreed() noexcept {
+    if (complete_ || !done_) return true;
+    const bool all = statement_ && statement_->complete();
+    if (all) comm_->agreed(number_, done_);
+    return all || is_message();
+  }
+
+  const Call call;
+
+ private:
+  bool agreed() const { return done_ && statement_ && statement_->test(); }
+  bool is_message() const { return call.op == Collective::send || call.op == Collective::recv; }
+
+  // Whether the stream may wait for the call before it is known that all have asked for it. The
+  // others must come to know it without a further word of this rank, and where every launch waits,
+  // or may wait for the times of those before, the host would have to confirm each.
+  bool runs_ahead() const {
+    return done_ && statement_ && !is_message() && !follows_ && !rank_->has_messages() &&
+           !cuda::synchronous() && !cuda::capturing() &&
+           (cuda::watched_launches & cuda::kEvents) == 0;
+  }
+
+  // Lets go of the arrays, which are freed behind all that this stream was asked for.
+  void release() {
+    input_ = {};
+    output_ = {};
+  }
+
+  template <class Agreed>
+  bool step(const Agreed& is_agreed, Join join) {
+    if (complete_) {
+      if (join == Join::yes) done_->join();
+      return true;
+    }
+    try {
+      if (!is_agreed()) return false;
+      comm_->agreed(number_, done_);
+      comm_->check_health(where_);
+      if (join == Join::yes) done_->join();
+    } catch (...) {
+      watch_.reset();
+      rank_->give_up();
+      throw;
+    }
+    complete_ = true;
+    watch_.reset();
+    awaited_.reset();
+    release();
+    return true;
+  }
+
+  std::shared_ptr<GpuRank> rank_;
+  std::shared_ptr<GpuGroup> group_;
+  std::string where_;
+  core::Array input_, output_;
+  std::shared_ptr<core::Point> done_;  // the communicator's stream is there when the call is made
+  std::shared_ptr<Pending> statement_;
+  std::shared_ptr<NcclPending> after_;
+  bool follows_ = false;  // another call
+  std::unique_ptr<CallWatch> watch_;
+  std::unique_ptr<cuda::AwaitedWork> awaited_;
+  Comm* comm_ = nullptr;  // lives as long as the group
+  uint64_t number_ = 0;   // in its stream
+  bool complete_ = false;
+};
+
+/// A call of the host's engine. Messages on the GPU go on meanwhile: others may wait for them.
+class HostPending : public Pending {
+ public:
+  HostPending(std::shared_ptr<GpuRank> rank, std::shared_ptr<Pending> call, std::string where)
+      : rank_(std::move(rank)), call_(std::move(call)), where_(std::move(where)) {}
+
+  bool test() override {
+    rank_->ask_for_messages();
+    return call_->test();
+  }
+  void wait() override {
+    const Clock::time_point start = Clock::now();
+    while (rank_->has_messages() && !test()) rank_->pause(start, where_);
+    call_->wait();
+  }
+  bool complete() const override { return call_->complete(); }
+  const std::shared_ptr<Pending>& call() const { return call_; }
+
+ private:
+  std::shared_ptr<GpuRank> rank_;
+  std::shared_ptr<Pending> call_;
+  std::string where_;
+};
+
+}  // namespace hero::dist::nccl

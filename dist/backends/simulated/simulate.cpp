@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include <hero/core/error.h>
+#include <hero/core/planned_device.h>
+#include <hero/core/random.h>
+#include <hero/dist/backends/rank_frame.h>
+#include <hero/dist/backends/simulated/backend.h>
+#include <hero/dist/rehearsal.h>
+#include <hero/dist/rehearsal/recorder.h>
+
+namespace hero::dist {
+namespace {
+
+// simulate_ranks(), and what the ranks do goes to `recorder` where there is one.
+void simulate(const char* what, int size, const RankProgram& program, const std::vector<int>& ranks,
+              Recorder* recorder) {
+  check(static_cast<bool>(program), what, ": there is no function for the ranks to run");
+  check(size >= 1, what, ": not a positive number of ranks: ", size);
+  std::vector<int> chosen;
+  for (int rank = 0; rank < size && ranks.empty(); ++rank) chosen.push_back(rank);
+  for (const int rank : ranks) {  // each once, in the order in which they are named
+    check(rank >= 0 && rank < size, what, ": not a rank: ", rank, " of ", size);
+    if (std::find(chosen.begin(), chosen.end(), rank) == chosen.end()) chosen.push_back(rank);
+  }
+  const auto world = make_simulated_world(size);
+  const Generator::State generator = default_generator().state();
+  std::mutex output;
+  for (const int rank : chosen) {
+    // the first of them prints
+    const RankFrame frame(rank == chosen.front() ? 0 : 1, false, generator, output);
+    std::optional<core::PlannedDevice> planned;
+    if (recorder) planned.emplace(recorder->cluster().device);
+    std::optional<RankRecorder> recording;
+    if (recorder) recording.emplace(*recorder, rank, frame.state()->traffic);
+    const std::shared_ptr<Engine> engine = make_simulated_engine(world, rank);
+    Communicator communicator(engine, frame.state(), "world");
+    program(communicator);
+    engine->drain();
+    if (recording) recording->end();
+  }
+}
+
+}  // namespace
+
+void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks) {
+  simulate("simulate_ranks", size, program, ranks, nullptr);
+}
+
+Recording record_ranks(int size, const RankProgram& program, const Cluster& cluster,
+                       const std::vector<int>& ranks) {
+  Recorder recorder(size, cluster);
+  simulate("rehearse", size, program, ranks, &recorder);
+  return recorder.finish();
+}
+
+Recording record_parts(int size, const RankProgram& program, const Cluster& cluster,
+                       const std::vector<int>& ranks) {
+  Recorder recorder(size, cluster, true);
+  simulate("rehearse", size, program, ranks, &recorder);
+  return recorder.finish();
+}
+
+}  // namespace hero::dist
