@@ -17,7 +17,7 @@ set(hero_components "" CACHE INTERNAL "The components of the library")
 
 # Folders whose headers only the library and its tests include: they are not installed, and no public
 # header and no tutorial includes them. tests/layers/check reads the line below.
-set(hero_private_folders "core/(cpu|json|meta)|nn/(data/bpe|models|training/report)|autograd/profile|dist/(checkpoint|parallel|plan|trainer|engines/(local|mpi|nccl|simulated))")
+set(hero_private_folders "core/(cpu|json|meta)|nn/(data/bpe|models|training/report)|autograd/profile|dist/(checkpoint|parallel|plan|trainer|backends/(local|mpi|nccl|simulated))")
 
 # What nearly every source reads of the standard library, compiled once: half of the compile time of
 # most files. Headers of Hero are not among them, so that a change to one compiles no more than its

@@ -25,7 +25,7 @@ target_link_libraries(hero_cuda_sim PUBLIC hero_core)
 hero_standard_headers(hero_cuda_sim)
 target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
 
-# the nccl engine over that NCCL
+# the nccl backend over that NCCL
 set(wrapped "")
 foreach(source IN LISTS hero_nccl_sources)
   cmake_path(GET source FILENAME file)
@@ -55,7 +55,7 @@ if(NOT HERO_SANITIZE)
                                                                HERO_CUDA_CACHE=0)
 endif()
 
-# the nccl engine between processes
+# the nccl backend between processes
 if(NOT HERO_SANITIZE)
   add_executable(hero_nccl_ranks ${PROJECT_SOURCE_DIR}/tests/cuda/nccl/mpi/ranks.cpp)
   target_include_directories(hero_nccl_ranks PRIVATE ${PROJECT_SOURCE_DIR}/tests)

@@ -1,4 +1,4 @@
-# The mpi engine's library: Open MPI or MPICH, as CMake finds it. Without one the engine is built
+# The mpi backend's library: Open MPI or MPICH, as CMake finds it. Without one the backend is built
 # all the same, and asking for it at run time says what to install.
 
 # hero_mpi(): gives hero_dist MPI, where it is there and wanted
@@ -15,7 +15,7 @@ function(hero_mpi)
       message(FATAL_ERROR " hero: HERO_MPI=ON, but no MPI was found; install Debian's libopenmpi-dev "
                           "openmpi-bin (or libmpich-dev mpich), or configure with HERO_MPI=AUTO")
     endif()
-    message(STATUS "hero: no MPI found (Debian: libopenmpi-dev openmpi-bin), no mpi engine")
+    message(STATUS "hero: no MPI found (Debian: libopenmpi-dev openmpi-bin), no mpi backend")
     return()
   endif()
   target_compile_definitions(hero_dist PRIVATE HERO_HAS_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)

@@ -1,6 +1,6 @@
-# The nccl engine, a library of its own so that dist knows no CUDA: dist/backends/nccl/*.cpp where the
+# The nccl backend, a library of its own so that dist knows no CUDA: dist/backends/nccl/*.cpp where the
 # toolkit and NCCL's header are. The library itself is loaded at run time. Without the header the
-# engine is left out, and asking for it at run time says what is missing.
+# backend is left out, and asking for it at run time says what is missing.
 file(GLOB hero_nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/dist/backends/nccl/*.cpp)
 
 if(HERO_HAS_CUDA)
@@ -18,6 +18,6 @@ if(HERO_HAS_CUDA)
     target_link_libraries(hero INTERFACE hero_nccl)
   else()
     message(STATUS "hero: no nccl.h found (Debian: libnccl-dev, or -DHERO_NCCL_INCLUDE=...), no "
-                   "nccl engine")
+                   "nccl backend")
   endif()
 endif()

@@ -1,7 +1,7 @@
 # Debian packages: cpack -G DEB in a build folder makes libhero-dev, headers and static libraries, and
 # hero-tools, the programs. The page docs/guides/packages.md says what a version promises.
 
-# Debian's name of the package of the MPI that the mpi engine was built with
+# Debian's name of the package of the MPI that the mpi backend was built with
 set(mpi "")
 if(HERO_MPIEXEC AND MPI_CXX_LIBRARIES MATCHES "openmpi")
   set(mpi ", libopenmpi-dev")

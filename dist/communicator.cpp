@@ -6,8 +6,8 @@
 #include <hero/core/error.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/profile/observer.h>
-#include <hero/dist/communicator.h>
 #include <hero/dist/backends/rank_state.h>
+#include <hero/dist/communicator.h>
 
 namespace hero::dist {
 namespace {
@@ -52,25 +52,25 @@ void check_output_apart(Collective op, const Array& output, const Array& input, 
 UnitScope::UnitScope(std::string unit) : previous_(std::exchange(current_unit, std::move(unit))) {}
 UnitScope::~UnitScope() { current_unit = std::move(previous_); }
 
-Communicator::Communicator(std::shared_ptr<Engine> engine, std::shared_ptr<RankState> state,
+Communicator::Communicator(std::shared_ptr<Backend> backend, std::shared_ptr<RankState> state,
                            std::string axis)
-    : engine_(std::move(engine)), state_(std::move(state)), axis_(std::move(axis)) {}
+    : backend_(std::move(backend)), state_(std::move(state)), axis_(std::move(axis)) {}
 
-Engine& Communicator::engine() const {
+Backend& Communicator::backend() const {
   check(defined(),
         "communicator: undefined; this rank is in none of the groups, or it was made "
         "without launch(), run_ranks(), split() or group(), or it was moved from; use the one "
         "that it was moved into");
-  return *engine_;
+  return *backend_;
 }
 
 Traffic& Communicator::traffic() const {
-  engine();
+  backend();
   return state_->traffic;
 }
 
 std::ostream& Communicator::out() const {
-  engine();
+  backend();
   return state_->out;
 }
 
@@ -81,16 +81,16 @@ void Communicator::check_rank(Collective op, const char* what, int rank) const {
 
 void Communicator::check_array(Collective op, const char* what, const Array& array) const {
   check(array.defined(), name(op), ": ", what, " is undefined");
-  const EngineKind engine = engine_kind();
+  const BackendKind backend = backend_kind();
   const DeviceType device = array.device().type;
-  const bool simulated = engine == EngineKind::simulated;  // it says itself how much of the cpu's
-  const bool has_devices = engine == EngineKind::local || engine == EngineKind::nccl;
+  const bool simulated = backend == BackendKind::simulated;  // it says itself how much of the cpu's
+  const bool has_devices = backend == BackendKind::local || backend == BackendKind::nccl;
   check(device == DeviceType::cpu || (simulated && device == DeviceType::meta) ||
             (has_devices && device == DeviceType::cuda),
         name(op), ": ", what, " is on ", array.device(),
         simulated     ? "; simulated ranks have no values: make it on meta"
-        : has_devices ? "; this engine exchanges cpu and cuda arrays"
-                      : "; this engine exchanges cpu arrays");
+        : has_devices ? "; this backend exchanges cpu and cuda arrays"
+                      : "; this backend exchanges cpu arrays");
   check(array.is_contiguous(), name(op), ": ", what, " is not contiguous: ", array.shape(),
         " with strides ", array.strides(), "; pass contiguous()");
 }
@@ -151,14 +151,14 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
   call.output = pointer(output);
   call.awaited = !async;
   const Collective op = call.op;
-  if (op != Collective::send && op != Collective::recv) call.declared = engine().take_declared();
+  if (op != Collective::send && op != Collective::recv) call.declared = backend().take_declared();
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());
   if (!state_->met) call.phase = Phase::join;
   int64_t observed = 0;
   if (core::observer != nullptr && op != Collective::split) [[unlikely]]
     observed = core::observer->begin_call({name(op), axis_, unit, bytes});
-  Work work(engine().post(std::move(call), input, output), observed);
+  Work work(backend().post(std::move(call), input, output), observed);
   if (output.defined()) output.storage().bump_version();
   if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
   if (!async) {
@@ -321,7 +321,7 @@ void Communicator::barrier(const CallOptions& options) const {
 }
 
 void Communicator::declare(const std::string& what) const {
-  if (size() > 1) engine().declare(what);
+  if (size() > 1) backend().declare(what);
 }
 
 std::vector<int64_t> Communicator::exchange(std::span<const int64_t> words) const {
@@ -337,12 +337,12 @@ std::vector<int64_t> Communicator::exchange(std::span<const int64_t> words) cons
 }
 
 Communicator Communicator::split(int color, int key, const std::string& axis) const {
-  check(engine_kind() != EngineKind::simulated,
+  check(backend_kind() != BackendKind::simulated,
         "split: simulated ranks cannot ask the others for their colors; use group() or a Mesh");
   const int64_t words[] = {color, key};
   const std::vector<int64_t> all = exchange(words);
   if (color < 0) {
-    engine().group_of_others(axis);
+    backend().group_of_others(axis);
     return {};
   }
   std::vector<int> members;
@@ -355,7 +355,7 @@ Communicator Communicator::split(int color, int key, const std::string& axis) co
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return at(a, 1) < at(b, 1); });
   const PhaseScope joining(Phase::join);
-  return {engine().group(members, axis), state_, axis};
+  return {backend().group(members, axis), state_, axis};
 }
 
 Communicator Communicator::group(std::span<const int> ranks, const std::string& axis) const {
@@ -372,7 +372,7 @@ Communicator Communicator::group(std::span<const int> ranks, const std::string& 
   const int64_t words[] = {static_cast<int64_t>(hash), ranks.empty() ? 0 : 1};
   const std::vector<int64_t> all = exchange(words);
   if (ranks.empty()) {
-    engine().group_of_others(axis);
+    backend().group_of_others(axis);
     return {};
   }
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -381,7 +381,7 @@ Communicator Communicator::group(std::span<const int> ranks, const std::string& 
           ranks[i], " of '", axis_, "' name different members for '", axis, "'");
   }
   const PhaseScope joining(Phase::join);
-  return {engine().group(ranks, axis), state_, axis};
+  return {backend().group(ranks, axis), state_, axis};
 }
 
 }  // namespace hero::dist

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <hero/core/array.h>
-#include <hero/dist/backends/call.h>
 #include <hero/dist/backends/backend.h>
+#include <hero/dist/backends/call.h>
 #include <hero/dist/traffic.h>
 
 namespace hero::dist {
@@ -23,11 +23,11 @@ class Work {
  public:
   /// A call that is complete.
   Work() = default;
-  /// For engines. `observed` is the number of the call in the core::Observer that observes it; 0 if
-  /// none does.
+  /// For backends. `observed` is the number of the call in the core::Observer that observes it; 0
+  /// if none does.
   explicit Work(std::shared_ptr<Pending> pending, int64_t observed = 0)
       : pending_(std::move(pending)), observed_(observed) {}
-  /// The engine's record of the call; null if it is complete.
+  /// The backend's record of the call; null if it is complete.
   const std::shared_ptr<Pending>& pending() const { return pending_; }
   /// Waits until the call is complete; does nothing if it already is.
   void wait();
@@ -40,15 +40,15 @@ class Work {
 };
 
 /// Options of a collective. For Order::tree and Order::ranks, the ranks exchange their
-/// contributions and add them up themselves, so every engine gives the same bits.
+/// contributions and add them up themselves, so every backend gives the same bits.
 ///
-/// Order::native is the reduction of the library behind the engine. MPI's is faster only for the
+/// Order::native is the reduction of the library behind the backend. MPI's is faster only for the
 /// smallest arrays with Open MPI 4.1 (docs/performance.md). Its bits depend on the number of ranks,
 /// the host and the library: for float32 they differ from those of Order::ranks by up to (N - 1)
 /// 2^-23 of the sum of magnitudes, and it is unspecified what min and max do with NaN. It throws an
 /// Error for half precision, which MPI does not have, and for more than 2^31 - 1 elements. On GPUs
-/// of the nccl engine it is NCCL's reduction, for all dtypes, whose bits depend on the rings and
-/// trees that NCCL chooses. The engines without a library, local and simulated, treat it as
+/// of the nccl backend it is NCCL's reduction, for all dtypes, whose bits depend on the rings and
+/// trees that NCCL chooses. The backends without a library, local and simulated, treat it as
 /// Order::tree.
 struct CallOptions {
   ReduceOp op = ReduceOp::sum;  ///< for reductions: what is computed
@@ -86,7 +86,7 @@ struct RankState;
 /// One rank's handle of a group of ranks. It is cheap to copy, and for the rank's own thread.
 ///
 /// Arrays must be defined, contiguous and of one dtype. They are on the cpu; or, on the local
-/// engine, on a GPU that all ranks share; or, on the nccl engine, on the rank's own GPU; or, for
+/// backend, on a GPU that all ranks share; or, on the nccl backend, on the rank's own GPU; or, for
 /// simulated ranks, on meta (see simulate_ranks()). On a GPU a call is ordered with the other work
 /// in the stream of the rank's thread, and the host never waits for the device. The shapes of
 /// arrays do not matter, only their numbers of elements. The parts of an array lie one after the
@@ -98,25 +98,26 @@ struct RankState;
 class Communicator {
  public:
   Communicator() = default;
-  /// For engines; programs get theirs from launch(), run_ranks() or simulate_ranks().
-  Communicator(std::shared_ptr<Engine> engine, std::shared_ptr<RankState> state, std::string axis);
+  /// For backends; programs get theirs from launch(), run_ranks() or simulate_ranks().
+  Communicator(std::shared_ptr<Backend> backend, std::shared_ptr<RankState> state,
+               std::string axis);
 
   /// True if this is a group of ranks, and not undefined.
-  bool defined() const { return static_cast<bool>(engine_); }
+  bool defined() const { return static_cast<bool>(backend_); }
   /// This rank's number in the group, from 0.
-  int rank() const { return engine().rank(); }
+  int rank() const { return backend().rank(); }
   /// The number of ranks in the group.
-  int size() const { return engine().size(); }
+  int size() const { return backend().size(); }
   /// This rank's number in the whole world.
-  int world_rank() const { return engine().world_ranks()[static_cast<size_t>(rank())]; }
+  int world_rank() const { return backend().world_ranks()[static_cast<size_t>(rank())]; }
   /// The numbers of the group's ranks in the whole world, in the order of the group.
-  std::span<const int> world_ranks() const { return engine().world_ranks(); }
+  std::span<const int> world_ranks() const { return backend().world_ranks(); }
   /// The name of this group in errors and in Traffic: "world", or a mesh's axis.
   const std::string& axis() const { return axis_; }
-  /// The engine that makes the calls.
-  EngineKind engine_kind() const { return engine().kind(); }
-  /// This rank's own GPU on the nccl engine; the cpu on others.
-  Device device() const { return engine().device(); }
+  /// The backend that makes the calls.
+  BackendKind backend_kind() const { return backend().kind(); }
+  /// This rank's own GPU on the nccl backend; the cpu on others.
+  Device device() const { return backend().device(); }
 
   /// Replaces x by the reduction of all ranks' x, on every rank.
   Work all_reduce(const Array& x, const CallOptions& options = {}) const;
@@ -175,7 +176,7 @@ class Communicator {
 
  private:
   friend class GroupOwners;
-  Engine& engine() const;
+  Backend& backend() const;
   void check_rank(Collective op, const char* what, int rank) const;
   void check_array(Collective op, const char* what, const Array& array) const;
   void check_pair(Collective op, const Array& output, const Array& input) const;
@@ -185,7 +186,7 @@ class Communicator {
   Work post(Call call, const Array& output, const Array& input, bool async) const;
   std::vector<int64_t> exchange(std::span<const int64_t> words) const;
 
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Backend> backend_;
   std::shared_ptr<RankState> state_;
   std::string axis_;
 };

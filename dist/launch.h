@@ -19,7 +19,7 @@ struct RunOptions {
   double link_bytes_per_second = 0.0;  ///< rate of a simulated link, see run_ranks(); 0: no limit
   /// True: each rank's thread runs on a core of its own, see run_ranks().
   bool bind_to_cores = false;
-  EngineKind engine = EngineKind::local;  ///< local, or nccl, where rank i has GPU i to itself
+  BackendKind backend = BackendKind::local;  ///< local, or nccl, where rank i has GPU i to itself
   /// Seconds that it waits until its first call is complete, and while groups are made; 0:
   /// HERO_TIMEOUT_JOIN, timeout, HERO_TIMEOUT, or else 600.
   double timeout_join = 0.0;
@@ -66,10 +66,10 @@ struct LaunchOptions {
 /// The body of main(): runs `program` on all ranks and returns the exit code, which is 1 if a rank
 /// failed, with its message on stderr, or if what was printed could not be written. Ranks are as
 /// many threads as `--ranks N` or default_ranks say; but if mpirun or srun has started this
-/// process, each process of that MPI world is one rank, on the mpi engine. launch() takes its
+/// process, each process of that MPI world is one rank, on the mpi backend. launch() takes its
 /// options out of argc and argv: --ranks N (in an MPI world it must be the size of the world),
 /// --prefix, --timeout SECONDS, --timeout-join SECONDS,
-/// --timeout-checkpoint SECONDS (see RunOptions), --bind-to-cores (for threads only), --engine
+/// --timeout-checkpoint SECONDS (see RunOptions), --bind-to-cores (for threads only), --backend
 /// local, mpi (without mpirun a world of one process) or nccl (threads or processes as without it,
 /// each with one of its machine's GPUs), and --link BYTES_PER_SECOND (for threads only; see
 /// run_ranks()). MPI is finalised when the process ends.
@@ -88,7 +88,7 @@ struct LaunchOptions {
 /// child's exit code, or 128 + n after signal n, and leaves no process behind.
 ///
 /// If ranks are threads, the child is a fork of the calling process, which must have no other
-/// threads yet. With --engine mpi or --mpirun "COMMAND" (words separated by blanks; "mpirun" by
+/// threads yet. With --backend mpi or --mpirun "COMMAND" (words separated by blanks; "mpirun" by
 /// default) the child is `COMMAND -n RANKS PROGRAM ..` with the words of this process's command
 /// line. If mpirun or srun has started the program, `restarts` does nothing, and --restarts is an
 /// Error.

@@ -75,7 +75,7 @@ struct OneBitAdamOptions {
 /// - beta2^freeze) + eps). Tang et al., arXiv 2102.02888.
 ///
 /// Every rank ends each step with the same bits, those of one process that does the same with N
-/// gradients, on every engine. A frozen step of a bucket of n elements on N ranks sends 2 (N - 1)
+/// gradients, on every backend. A frozen step of a bucket of n elements on N ranks sends 2 (N - 1)
 /// (4 + row / 8) bytes, row = n / N rounded up to 32, and 8 (N - 1) for all buckets together; see
 /// bytes_of_step(). Beside Adam's memory, errors take 4 bytes and 4 / N bytes for each element.
 /// They differ from rank to rank: a Checkpointer that tracks the optimizer saves them by rank.

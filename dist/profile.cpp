@@ -45,13 +45,13 @@ std::pair<std::string, std::vector<int64_t>> gather_bytes(const Communicator& wo
 }  // namespace
 
 std::vector<Profile> gather_profiles(const Communicator& world, Profile mine) {
-  check(world.engine_kind() != EngineKind::simulated,
+  check(world.backend_kind() != BackendKind::simulated,
         "profile: simulated ranks take no time; record them with record_ranks()");
   const Traffic counted = world.traffic();
   mine.rank = world.rank();
   mine.label = "rank " + std::to_string(world.rank());
   double zero = 0.0;
-  if (world.engine_kind() != EngineKind::local) {
+  if (world.backend_kind() != BackendKind::local) {
     world.barrier();
     zero = seconds_now();
   }

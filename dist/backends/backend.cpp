@@ -8,19 +8,19 @@
 namespace hero::dist {
 
 namespace {
-std::atomic<NcclEngineMaker> nccl_engine = nullptr;
+std::atomic<NcclBackendMaker> nccl_backend = nullptr;
 }  // namespace
 
-void set_nccl_engine(NcclEngineMaker make) { nccl_engine = make; }
+void set_nccl_backend(NcclBackendMaker make) { nccl_backend = make; }
 
-std::shared_ptr<Engine> make_nccl_engine(std::shared_ptr<Engine> host, int local_rank,
-                                         int local_size, const Timeouts& timeouts) {
-  require_engine(EngineKind::nccl);
-  return nccl_engine.load()(std::move(host), local_rank, local_size, timeouts);
+std::shared_ptr<Backend> make_nccl_backend(std::shared_ptr<Backend> host, int local_rank,
+                                           int local_size, const Timeouts& timeouts) {
+  require_backend(BackendKind::nccl);
+  return nccl_backend.load()(std::move(host), local_rank, local_size, timeouts);
 }
 
 // A program may declare any number of things before it makes a call: long texts become a hash.
-void Engine::declare(const std::string& what) {
+void Backend::declare(const std::string& what) {
   constexpr size_t kMost = 500;
   if (declared_.size() > kMost) {
     declared_ = "what has the hash " + std::to_string(Digest().put(declared_).low);
@@ -28,28 +28,28 @@ void Engine::declare(const std::string& what) {
   declared_ += (declared_.empty() ? "" : ", ") + what;
 }
 
-const char* name(EngineKind kind) {
+const char* name(BackendKind kind) {
   constexpr const char* names[] = {"local", "simulated", "mpi", "nccl"};
   return names[static_cast<int>(kind)];
 }
 
-EngineKind parse_engine(const std::string& text) {
-  for (const EngineKind kind :
-       {EngineKind::local, EngineKind::simulated, EngineKind::mpi, EngineKind::nccl}) {
+BackendKind parse_backend(const std::string& text) {
+  for (const BackendKind kind :
+       {BackendKind::local, BackendKind::simulated, BackendKind::mpi, BackendKind::nccl}) {
     if (text == name(kind)) return kind;
   }
-  fail("engine: unknown name '", core::cut_text(text), "'; use local, simulated, mpi or nccl");
+  fail("backend: unknown name '", core::cut_text(text), "'; use local, simulated, mpi or nccl");
 }
 
-void require_engine(EngineKind kind) {
-  check(
-      kind != EngineKind::mpi || has_mpi(),
-      "engine: this build has no mpi engine; install Debian's libopenmpi-dev openmpi-bin and build "
-      "again, or run the ranks as threads with --ranks N");
-  check(
-      kind != EngineKind::nccl || nccl_engine.load() != nullptr,
-      "engine: this build has no nccl engine, which needs the CUDA toolkit and NCCL's nccl.h; run "
-      "the ranks as threads with --ranks N");
+void require_backend(BackendKind kind) {
+  check(kind != BackendKind::mpi || has_mpi(),
+        "backend: this build has no mpi backend; install Debian's libopenmpi-dev openmpi-bin and "
+        "build "
+        "again, or run the ranks as threads with --ranks N");
+  check(kind != BackendKind::nccl || nccl_backend.load() != nullptr,
+        "backend: this build has no nccl backend, which needs the CUDA toolkit and NCCL's nccl.h; "
+        "run "
+        "the ranks as threads with --ranks N");
 }
 
 }  // namespace hero::dist

@@ -15,15 +15,15 @@ namespace hero::dist {
 /// arrays, no peers. `mpi`: ranks are processes, on any hosts, where the build has found MPI.
 /// `nccl`: threads or processes, each with a GPU of its own, whose arrays NCCL moves; where the
 /// build has found CUDA and NCCL.
-enum class EngineKind : uint8_t { local, simulated, mpi, nccl };
+enum class BackendKind : uint8_t { local, simulated, mpi, nccl };
 
-const char* name(EngineKind kind);
+const char* name(BackendKind kind);
 
 /// "local", "simulated", "mpi", "nccl"; an Error for any other text.
-EngineKind parse_engine(const std::string& text);
+BackendKind parse_backend(const std::string& text);
 
-/// An Error that says what to install when this build lacks the engine.
-void require_engine(EngineKind kind);
+/// An Error that says what to install when this build lacks the backend.
+void require_backend(BackendKind kind);
 
 /// A call that has begun. Belongs to its rank's thread.
 class Pending {
@@ -46,12 +46,12 @@ class Pending {
   }
 };
 
-/// One rank's end of a group. Every rank makes the same calls in the same order; each engine checks
-/// that they agree and raises on all ranks where they do not. Belongs to its rank's thread.
-class Engine {
+/// One rank's end of a group. Every rank makes the same calls in the same order; each backend
+/// checks that they agree and raises on all ranks where they do not. Belongs to its rank's thread.
+class Backend {
  public:
-  virtual ~Engine() = default;
-  virtual EngineKind kind() const = 0;
+  virtual ~Backend() = default;
+  virtual BackendKind kind() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// The members' numbers in the whole world, by which errors name them.
@@ -64,11 +64,11 @@ class Engine {
   virtual std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) = 0;
   /// The group of these ranks of this group, in this order, to which this rank belongs; the ranks
   /// have agreed on the lists in the call just before.
-  virtual std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) = 0;
+  virtual std::shared_ptr<Backend> group(std::span<const int> members, const std::string& axis) = 0;
   /// In its place, for a rank of this group that belongs to none of those which the others make.
   virtual void group_of_others(const std::string& axis) { (void)axis; }
   /// Whether a rank of the world is known to have failed, so that this one's next call will; any
-  /// thread may ask. An engine that ends the processes of such a world need not know.
+  /// thread may ask. A backend that ends the processes of such a world need not know.
   virtual bool has_failed() const { return false; }
   /// Completes everything this rank has begun, in all groups.
   virtual void drain() = 0;
@@ -86,14 +86,14 @@ class Engine {
   std::string declared_ = {};
 };
 
-/// Makes the engine of a rank with a GPU of its own over one for the host; ranks of this machine
+/// Makes the backend of a rank with a GPU of its own over one for the host; ranks of this machine
 /// are numbered from 0 to local_size - 1. A call of all ranks.
-using NcclEngineMaker = std::shared_ptr<Engine> (*)(std::shared_ptr<Engine> host, int local_rank,
-                                                    int local_size, const Timeouts& timeouts);
-/// For the library of the nccl engine, where the build has one.
-void set_nccl_engine(NcclEngineMaker make);
+using NcclBackendMaker = std::shared_ptr<Backend> (*)(std::shared_ptr<Backend> host, int local_rank,
+                                                      int local_size, const Timeouts& timeouts);
+/// For the library of the nccl backend, where the build has one.
+void set_nccl_backend(NcclBackendMaker make);
 /// An Error that says what is missing where there is none.
-std::shared_ptr<Engine> make_nccl_engine(std::shared_ptr<Engine> host, int local_rank,
-                                         int local_size, const Timeouts& timeouts);
+std::shared_ptr<Backend> make_nccl_backend(std::shared_ptr<Backend> host, int local_rank,
+                                           int local_size, const Timeouts& timeouts);
 
 }  // namespace hero::dist

@@ -42,15 +42,16 @@ enum class ReduceOp : uint8_t { sum, product, min, max, mean };
 /// The same for the devices, in the words of core.
 inline core::Combine combine_of(ReduceOp op) { return static_cast<core::Combine>(op); }
 
-/// In which order a reduction of N ranks adds up. The first two give the same bits on every engine.
+/// In which order a reduction of N ranks adds up. The first two give the same bits on every
+/// backend.
 ///
 /// `tree`: T[0, N) = T[0, p) + T[p, N), where T[r, r + 1) is rank r's contribution and p the
 /// largest power of two below N. An aligned group of 2^k ranks is a subtree, so a sum within such
 /// groups and then over them is the sum over all; one process adds up its micro-batches so with
 /// optim::Accumulator. Up to three ranks it is the order of ranks.
 /// `ranks`: rank 0's contribution, plus rank 1's, plus rank 2's, ...
-/// `native`: that of the library which carries the engine (MPI, NCCL; see CallOptions), whose bits
-/// are its own. The engines without one, local and simulated, add up in a tree.
+/// `native`: that of the library which carries the backend (MPI, NCCL; see CallOptions), whose bits
+/// are its own. The backends without one, local and simulated, add up in a tree.
 enum class Order : uint8_t { tree, ranks, native };
 
 const char* name(Collective op);

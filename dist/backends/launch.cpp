@@ -23,7 +23,7 @@ namespace {
 struct CommandLine {
   std::optional<int> ranks;
   RunOptions run;
-  std::optional<EngineKind> engine;
+  std::optional<BackendKind> backend;
   Restarts restarts;
 };
 
@@ -89,8 +89,8 @@ CommandLine parse(int& argc, char** argv) {
       options.run.timeout_join = parse_number("--timeout-join", value, 1e-3);
     } else if (i > 0 && take("--timeout-checkpoint", argc, argv, i, value, used)) {
       options.run.timeout_checkpoint = parse_number("--timeout-checkpoint", value, 1e-3);
-    } else if (i > 0 && take("--engine", argc, argv, i, value, used)) {
-      options.engine = parse_engine(value);
+    } else if (i > 0 && take("--backend", argc, argv, i, value, used)) {
+      options.backend = parse_backend(value);
     } else if (i > 0 && take("--link", argc, argv, i, value, used)) {
       options.run.link_bytes_per_second = parse_number("--link", value, 1.0);
     } else if (i > 0 && std::strcmp(argv[i], "--prefix") == 0) {
@@ -107,24 +107,24 @@ CommandLine parse(int& argc, char** argv) {
   return options;
 }
 
-// The mpi engine where it is asked for, or where mpirun or srun has started several processes: each
-// of them would otherwise run the whole program by itself and write the same files.
-// The engine of the host; with --engine nccl the one beside which it works.
-EngineKind engine_for(const CommandLine& options, const StartedWorld& started) {
-  const EngineKind engine = options.engine.value_or(EngineKind::local);
-  const bool named = options.engine && engine != EngineKind::nccl;
-  require_engine(engine);
-  check(engine != EngineKind::simulated,
+// The mpi backend where it is asked for, or where mpirun or srun has started several processes:
+// each of them would otherwise run the whole program by itself and write the same files. The
+// backend of the host; with --backend nccl the one beside which it works.
+BackendKind backend_for(const CommandLine& options, const StartedWorld& started) {
+  const BackendKind backend = options.backend.value_or(BackendKind::local);
+  const bool named = options.backend && backend != BackendKind::nccl;
+  require_backend(backend);
+  check(backend != BackendKind::simulated,
         "launch: simulated ranks have no values to compute with; use simulate_ranks()");
-  if (engine == EngineKind::mpi) return engine;
+  if (backend == BackendKind::mpi) return backend;
   check(!named || started.size <= 1, "launch: started as ", started.size, " processes (",
-        started.variable, "), which --engine local would not join; leave it out");
-  if (named || started.variable.empty()) return EngineKind::local;
+        started.variable, "), which --backend local would not join; leave it out");
+  if (named || started.variable.empty()) return BackendKind::local;
   check(has_mpi() || started.size <= 1, "launch: started as ", started.size, " processes (",
         started.variable,
-        "), but this build has no mpi engine; run one process with --ranks N, or install Debian's "
+        "), but this build has no mpi backend; run one process with --ranks N, or install Debian's "
         "libopenmpi-dev openmpi-bin and build again");
-  return has_mpi() ? EngineKind::mpi : EngineKind::local;
+  return has_mpi() ? BackendKind::mpi : BackendKind::local;
 }
 
 void report(const char* program, const Failure& failure) {
@@ -154,14 +154,14 @@ int run_in_world(const char* name, const CommandLine& options, const StartedWorl
 
 // Where the program is to be restarted only the process that runs it comes back from here, once
 // with every attempt, and with the attempt's number of ranks.
-void begin_attempt(const std::string& name, EngineKind engine, const StartedWorld& started,
+void begin_attempt(const std::string& name, BackendKind backend, const StartedWorld& started,
                    const LaunchOptions& defaults, CommandLine& options) {
   Restarts& restarts = options.restarts;
   const bool has_options = restarts.elastic || !restarts.hosts.empty() || !restarts.mpirun.empty();
   if (!started.variable.empty()) {
     check(!restarts.count && !has_options, "launch: started by mpirun or srun (", started.variable,
           "), which --restarts must be above; start the program by itself, with --mpirun or "
-          "--engine mpi, and --ranks N");
+          "--backend mpi, and --ranks N");
     return;
   }
   if (!restarts.count) restarts.count = defaults.restarts;
@@ -172,7 +172,7 @@ void begin_attempt(const std::string& name, EngineKind engine, const StartedWorl
   check(*restarts.count > 0 || !has_options,
         "launch: --elastic, --hosts and --mpirun are about restarts; add --restarts N");
   if (*restarts.count == 0) return;
-  if (engine == EngineKind::mpi && restarts.mpirun.empty()) restarts.mpirun = "mpirun";
+  if (backend == BackendKind::mpi && restarts.mpirun.empty()) restarts.mpirun = "mpirun";
   options.ranks = supervise(name, restarts, options.ranks.value_or(defaults.default_ranks));
 }
 
@@ -205,26 +205,27 @@ int run_attempts(int& argc, char** argv, const RankProgram& body, const LaunchOp
   const bool supervised = join_supervisor();
   const StartedWorld started = started_world();
   CommandLine options;
-  EngineKind engine = EngineKind::local;
+  BackendKind backend = BackendKind::local;
   try {
     check(static_cast<bool>(body), "launch: there is no function for the ranks to run");
     options = parse(argc, argv);
     if (supervised) options.ranks.reset();  // there are as many as mpirun was told to start
-    engine = engine_for(options, started);
-    if (options.engine == EngineKind::nccl) options.run.engine = EngineKind::nccl;
-    check((engine == EngineKind::local && options.run.engine == EngineKind::local) ||
+    backend = backend_for(options, started);
+    if (options.backend == BackendKind::nccl) options.run.backend = BackendKind::nccl;
+    check((backend == BackendKind::local && options.run.backend == BackendKind::local) ||
               options.run.link_bytes_per_second == 0,
           "launch: --link throttles ranks that are threads of one process; leave it out");
-    check(engine == EngineKind::local || !options.run.bind_to_cores,
+    check(backend == BackendKind::local || !options.run.bind_to_cores,
           "launch: --bind-to-cores is for ranks that are threads of one process; leave it out, and "
           "tell mpirun --bind-to core");
-    if (!supervised) begin_attempt(name == nullptr ? "" : name, engine, started, defaults, options);
+    if (!supervised)
+      begin_attempt(name == nullptr ? "" : name, backend, started, defaults, options);
   } catch (const Error& error) {  // the same on every process: one line is enough
     if (started.rank <= 0) report(name, {-1, error.what()});
     return 1;
   }
   try {
-    if (engine == EngineKind::mpi) return run_in_world(name, options, started, program);
+    if (backend == BackendKind::mpi) return run_in_world(name, options, started, program);
     const Outcome outcome = run_outcome(options.ranks.value_or(defaults.default_ranks), program,
                                         options.run, end_with_stuck(name));
     if (!outcome.error) return 0;

@@ -107,9 +107,9 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-std::exception_ptr first_error(Engine& engine, std::exception_ptr thrown) {
+std::exception_ptr first_error(Backend& backend, std::exception_ptr thrown) {
   try {
-    engine.confirm();
+    backend.confirm();
   } catch (...) {
     return std::current_exception();
   }

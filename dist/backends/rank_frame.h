@@ -12,11 +12,11 @@ namespace hero::dist {
 /// The text of what a program threw.
 std::string message_of(const std::exception_ptr& error);
 
-class Engine;
+class Backend;
 
 /// What a rank ends with whose program threw `thrown`: the error of a call that it had waited for
-/// before, where there is one (Engine::confirm()).
-std::exception_ptr first_error(Engine& engine, std::exception_ptr thrown);
+/// before, where there is one (Backend::confirm()).
+std::exception_ptr first_error(Backend& backend, std::exception_ptr thrown);
 
 /// What a rank's thread has while its program runs: a ledger and traffic of its own, a default
 /// generator that begins in the given state, and an output.

@@ -79,25 +79,25 @@ std::vector<int> cores_of(int ranks, const RunOptions& options) {
 
 void run_one(Run& run, int rank) {
   const RankFrame frame(rank, run.options.prefix, run.generator, run.output);
-  std::shared_ptr<Engine> engine = make_local_engine(run.world, rank);
+  std::shared_ptr<Backend> backend = make_local_backend(run.world, rank);
   std::optional<core::OnCore> bound;
   try {
     if (!run.cores.empty()) bound.emplace(run.cores[static_cast<size_t>(rank)]);
     core::join_all(run.begin);
-    if (run.options.engine == EngineKind::nccl) {
+    if (run.options.backend == BackendKind::nccl) {
       const PhaseScope joining(Phase::join);
-      engine = make_nccl_engine(engine, rank, run.world->size(), run.world->timeouts());
+      backend = make_nccl_backend(backend, rank, run.world->size(), run.world->timeouts());
     }
-    Communicator world(engine, frame.state(), "world");
+    Communicator world(backend, frame.state(), "world");
     run.program(world);
-    engine->drain();
+    backend->drain();
     run.ends[static_cast<size_t>(rank)] = core::points_of_thread();
     run.world->finish(rank);
   } catch (...) {
-    const std::exception_ptr error = first_error(*engine, std::current_exception());
+    const std::exception_ptr error = first_error(*backend, std::current_exception());
     run.errors[static_cast<size_t>(rank)] = error;
     run.world->fail_rank(rank, message_of(error));
-    engine->abandon();
+    backend->abandon();
   }
 }
 
@@ -119,9 +119,9 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
   check(ranks >= 1 && ranks <= kMaxRanks, "run_ranks: not from 1 to ", kMaxRanks,
         " ranks: ", ranks);
   check(static_cast<bool>(program), "run_ranks: there is no function for the ranks to run");
-  require_engine(options.engine);
-  check(options.engine == EngineKind::local || options.engine == EngineKind::nccl,
-        "run_ranks: threads have the engine local or nccl, not ", name(options.engine));
+  require_backend(options.backend);
+  check(options.backend == BackendKind::local || options.backend == BackendKind::nccl,
+        "run_ranks: threads have the backend local or nccl, not ", name(options.backend));
   Run run{std::make_shared<LocalWorld>(ranks, timeouts_of(options), options.link_bytes_per_second),
           program,
           options,

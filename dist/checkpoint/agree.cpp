@@ -43,7 +43,7 @@ std::string line_at(const std::string& text, size_t at) {
 }  // namespace
 
 void check_not_simulated(const Communicator& world) {
-  check(!world.defined() || world.engine_kind() != EngineKind::simulated,
+  check(!world.defined() || world.backend_kind() != BackendKind::simulated,
         "checkpoint: simulated ranks have no values to save or load");
 }
 

@@ -31,7 +31,8 @@ std::vector<double> target_weights(const std::vector<double>& targets, const Com
   const int ranks = group.size();
   const Array all = Array::zeros({ranks, 2}, kFloat64);
   group.all_gather(all, Array::from(std::vector<double>{own, parts}, {2}), {.unit = "targets"});
-  if (group.engine_kind() == EngineKind::simulated) return std::vector<double>(targets.size(), 1.0);
+  if (group.backend_kind() == BackendKind::simulated)
+    return std::vector<double>(targets.size(), 1.0);
   const std::vector<double> told = all.to_vector<double>();
   double sum = 0.0;
   for (int rank = 0; rank < ranks; ++rank) {

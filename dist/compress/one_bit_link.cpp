@@ -95,7 +95,7 @@ void OneBitLink::check_finite_here(const std::vector<Tensor>& parameters) const 
 
 void OneBitLink::check_finite(const std::vector<Tensor>& parameters) const {
   const int64_t mine = first_not_finite(parameters);
-  if (comm().engine_kind() == EngineKind::simulated) return;
+  if (comm().backend_kind() == BackendKind::simulated) return;
   const Array all = Array::empty({comm().size()}, kInt64);
   const Array own = all.slice(0, comm().rank(), comm().rank() + 1);
   own.data<int64_t>()[0] = mine;
@@ -106,7 +106,7 @@ void OneBitLink::check_finite(const std::vector<Tensor>& parameters) const {
 }
 
 bool OneBitLink::all_say(bool mine) const {
-  if (comm().engine_kind() == EngineKind::simulated) return mine;
+  if (comm().backend_kind() == BackendKind::simulated) return mine;
   const Array word = Array::full({1}, mine ? 1 : 0, kInt64);
   comm().all_reduce(word, {.op = ReduceOp::min, .unit = "finite gradients"});
   return word.item() != 0.0;

@@ -44,8 +44,8 @@ std::shared_ptr<GroupOwners> GroupOwners::of(const Communicator& group,
   std::erase_if(known, [](const auto& each) { return each.expired(); });
   for (const auto& each : known) {
     const auto owners = each.lock();
-    if (owners && owners->group_.engine_ == group.engine_ &&
-        owners->replicas_.engine_ == replicas.engine_) {
+    if (owners && owners->group_.backend_ == group.backend_ &&
+        owners->replicas_.backend_ == replicas.backend_) {
       return owners;
     }
   }

@@ -124,7 +124,7 @@ void Replica::check_all_known() const {
 void Replica::declare_first_values() {
   const Communicator& same = shards() ? groups_.replicas : groups_.shard;
   if (std::exchange(compared_values_, true) || !same.defined() || same.size() == 1) return;
-  if (same.engine_kind() == EngineKind::simulated || options_.units.offload.disk) return;
+  if (same.backend_kind() == BackendKind::simulated || options_.units.offload.disk) return;
   uint32_t hash = 0;
   for (const ParameterEntry& entry : parameters_) {
     const Array& values = entry.unit->members()[entry.member].leaf.array();

@@ -85,7 +85,7 @@ void broadcast_state(nn::Module& module, const Groups& groups, const Names& alon
     if (!tensor.defined() || std::count(sent.begin(), sent.end(), tensor.impl()) > 0) continue;
     if (keeper(tensor)) continue;  // a shard of a module below, which saw to it
     if (has_boxes(tensor) && is_one_of(alone, name)) continue;  // its own on each rank
-    if (on_meta(tensor) && groups.shard.engine_kind() != EngineKind::simulated) continue;
+    if (on_meta(tensor) && groups.shard.backend_kind() != BackendKind::simulated) continue;
     sent.push_back(tensor.impl());
     const Array values = tensor.array().contiguous();
     if (groups.replicas.defined()) groups.replicas.broadcast(values, 0, {.unit = "first values"});
@@ -97,7 +97,7 @@ void broadcast_state(nn::Module& module, const Groups& groups, const Names& alon
 // What was made on meta and is cut into no unit (buffers, and parameters that are frozen or
 // ignored) is this rank's as it stands: planned on simulated ranks, or with its first values.
 void materialize_rest(nn::Module& module, const Groups& groups, Device device = kCpu) {
-  module.materialize(groups.shard.engine_kind() == EngineKind::simulated ? kMeta : device);
+  module.materialize(groups.shard.backend_kind() == BackendKind::simulated ? kMeta : device);
 }
 
 std::vector<Member> reversed(std::vector<Member> members) {

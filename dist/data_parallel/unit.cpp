@@ -150,7 +150,7 @@ void Unit::fill(const Member& member, const Array& target, int64_t first) const 
 
 void Unit::cut(const UnitOptions& options) {
   const DType dtype = members_.front().leaf.dtype();
-  const bool meta = groups_.shard.engine_kind() == EngineKind::simulated;
+  const bool meta = groups_.shard.backend_kind() == BackendKind::simulated;
   const bool converts = options.gathered && *options.gathered != dtype;
   const Device device = meta ? kMeta : device_of(members_, options);
   if (options.offload.any() && core::kernels_of(device) == DeviceType::cuda) {

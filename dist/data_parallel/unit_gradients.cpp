@@ -341,7 +341,7 @@ void Unit::add_gradient(Member& member, const Array& gradient) const {
       core::map_into<k::Add>(former.array(), former.array(), mine);
     }
   }
-  if (options_.stage == Stage::none) return;  // the engine has called the leaf's hooks
+  if (options_.stage == Stage::none) return;  // the backend has called the leaf's hooks
   const NoGrad as_in_backward;
   detail::each_hook(*member.leaf.impl(), &detail::Hooks::leaf,
                     [&](const auto& hook) { hook.call(member.leaf); });

@@ -10,9 +10,9 @@
 namespace hero::dist {
 
 // [note: streams of gathering] The gathering is asked for beside the copy of this rank's part, so
-// that what computes meanwhile waits for neither: an engine with streams of its own goes on behind
-// the stream in which it is asked. The engines without use the thread's, which must wait; simulated
-// ranks stand for those of NCCL.
+// that what computes meanwhile waits for neither: a backend with streams of its own goes on behind
+// the stream in which it is asked. The backends without use the thread's, which must wait;
+// simulated ranks stand for those of NCCL.
 void Unit::gather_from_home() {
   const Array mine = full_.slice(0, own_.begin, own_.begin + own_.count);
   std::unique_ptr<core::Aside> aside;
@@ -46,8 +46,8 @@ void Unit::gather_bytes_from_home(const Array& mine) {
 
 // Beside which the gathering is asked for; see [note: streams of gathering].
 std::unique_ptr<core::Aside> Unit::before_gather(std::unique_ptr<core::Aside> aside) const {
-  const EngineKind engine = groups_.shard.engine_kind();
-  if (!aside || engine == EngineKind::nccl || engine == EngineKind::simulated) return aside;
+  const BackendKind backend = groups_.shard.backend_kind();
+  if (!aside || backend == BackendKind::nccl || backend == BackendKind::simulated) return aside;
   aside.reset();
   home_->join_up();
   return aside;
@@ -66,7 +66,7 @@ void Unit::copy_from_disk(const Array& mine) const {
 Array Unit::zeros_apart(DType dtype) const {
   const bool pinned = home_ && options_.offload.disk == nullptr;
   if (pinned) return home_->zeros(own_.count, dtype);
-  const bool simulated = groups_.shard.engine_kind() == EngineKind::simulated;
+  const bool simulated = groups_.shard.backend_kind() == BackendKind::simulated;
   return Array::zeros({own_.count}, dtype, simulated ? core::host_of(kMeta) : kCpu);
 }
 

@@ -157,7 +157,7 @@ std::vector<double> Pipeline::State::targets_of(const MicroBatches& batches) con
 // The last rank tells the others.
 double Pipeline::State::mean_loss(const std::vector<Tensor>& losses,
                                   const std::vector<double>& targets) const {
-  if (parts.pipe.engine_kind() == EngineKind::simulated) {
+  if (parts.pipe.backend_kind() == BackendKind::simulated) {
     parts.pipe.broadcast(Array::zeros({1}, kFloat64), parts.pipe.size() - 1, {.unit = "loss"});
     return std::numeric_limits<double>::quiet_NaN();
   }

@@ -15,7 +15,7 @@ bool looked_at() { return !recomputing() && !nn::WithoutHooks::active(); }
 
 void RandomDraws::declare_drawn() {
   const Generator::State now = default_generator().state();
-  if (std::exchange(known_, now) == now || group_.engine_kind() == EngineKind::simulated) return;
+  if (std::exchange(known_, now) == now || group_.backend_kind() == BackendKind::simulated) return;
   group_.declare("draw up to random number " + std::to_string(now.offset) + " of seed " +
                  std::to_string(now.seed) +
                  " in a module that tensor_parallel cut, for which ranks need one seed along its "

@@ -23,7 +23,7 @@ std::string hash_text(uint32_t hash) {
 }
 
 bool compares(const Communicator& group) {
-  return group.size() > 1 && group.engine_kind() != EngineKind::simulated;
+  return group.size() > 1 && group.backend_kind() != BackendKind::simulated;
 }
 
 // Boxes differ from rank to rank, and shards may: they are parts of rows that contain boxes.

@@ -163,7 +163,7 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
 }
 
 Device device_of(const std::vector<StageValue>& values, const Communicator& pipe, Device planned) {
-  if (pipe.engine_kind() == EngineKind::simulated) return kMeta;
+  if (pipe.backend_kind() == BackendKind::simulated) return kMeta;
   for (const StageValue& value : values) {
     if (value.is_on(pipe.rank()) && !lies_on_meta(value.leaf())) return value.leaf().device();
   }
@@ -172,7 +172,7 @@ Device device_of(const std::vector<StageValue>& values, const Communicator& pipe
 
 void keep_own_values(const std::vector<StageValue>& values, const Communicator& pipe,
                      Device device) {
-  const bool simulated = pipe.engine_kind() == EngineKind::simulated;
+  const bool simulated = pipe.backend_kind() == BackendKind::simulated;
   const MemoryScope tag(MemoryTag::parameter);
   StageOwnersOf owners(pipe);
   for (const StageValue& value : values) check_free(value);

@@ -96,8 +96,8 @@ void read_counts(JSONSection& section, const Names& names, Numbers& into) {
 
 // What DeepSpeed's optimizers in bits have beside numbers.
 void read_bits(JSONSection& params) {
-  params.any("cuda_aware");         // the engine of the ranks knows
-  params.any("comm_backend_name");  // ranks have one engine for everything
+  params.any("cuda_aware");         // the backend of the ranks knows
+  params.any("comm_backend_name");  // ranks have one backend for everything
   params.only("amsgrad", {false}, "v stays after the freeze");
   params.only("eps_inside_sqrt", {false}, "eps is added to the root");
 }

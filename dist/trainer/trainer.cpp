@@ -68,7 +68,7 @@ std::shared_ptr<core::SwapFile> file_of(const Config& config, nn::Module& model,
     bytes += own * std::max<int64_t>(item_size(leaf.dtype()), 4) + core::SwapFile::kBlock;
   }
   if (states) bytes *= kStates;
-  const bool planned = mesh.world().engine_kind() == EngineKind::simulated;
+  const bool planned = mesh.world().backend_kind() == BackendKind::simulated;
   return std::make_shared<core::SwapFile>(folder,
                                           core::SwapOptions{.bytes = bytes, .planned = planned});
 }

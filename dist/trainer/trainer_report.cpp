@@ -16,7 +16,7 @@ TrainerReport::TrainerReport(const Config& config, const Communicator& world,
                                        (world.size() == 1 ? " rank" : " ranks"),
                               .unit = "sample",
                               .per_step = static_cast<double>(config.train_batch_size)}) {
-  report_.configure("engine", name(world.engine_kind()));
+  report_.configure("backend", name(world.backend_kind()));
   const auto keys = nlohmann::ordered_json::parse(config.text());
   for (const auto& [key, value] : keys.items()) {
     report_.configure(key, value.is_string() ? value.get<std::string>() : value.dump());

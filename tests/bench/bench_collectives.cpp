@@ -1,4 +1,4 @@
-// Collectives of the local engine beside the copies of memory that they cannot do without.
+// Collectives of the local backend beside the copies of memory that they cannot do without.
 //   bench_collectives            all sizes, 2 and 4 ranks
 // Counters: GB/s of the array (algorithm bandwidth), over all repetitions of rank 0.
 #include <chrono>
@@ -7,8 +7,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include <hero/dist/dist.h>
 #include <hero/dist/backends/ordered_reduce.h>
+#include <hero/dist/dist.h>
 
 namespace {
 

@@ -3,7 +3,7 @@
     collectives.py HERO_PROGRAM MPI_PROGRAM MPIEXEC [--ranks N...] [--json FILE]
 
 Each side runs alone, one after the other. Microseconds a call, the best of five rounds, and how many
-times as long as Hero's threads the others take. `native`: Hero's mpi engine with Order::native.
+times as long as Hero's threads the others take. `native`: Hero's mpi backend with Order::native.
 """
 import argparse
 import json

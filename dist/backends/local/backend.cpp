@@ -310,12 +310,12 @@ void LocalRank::wait_for_readers() const {
   for (const auto& pending : begun) pending->wait_for_readers();
 }
 
-class LocalEngine : public Engine {
+class LocalBackend : public Backend {
  public:
-  LocalEngine(std::shared_ptr<LocalRank> rank, std::shared_ptr<LocalGroup> group, int me)
+  LocalBackend(std::shared_ptr<LocalRank> rank, std::shared_ptr<LocalGroup> group, int me)
       : rank_(std::move(rank)), group_(std::move(group)), me_(me) {}
 
-  EngineKind kind() const override { return EngineKind::local; }
+  BackendKind kind() const override { return BackendKind::local; }
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(group_->world_ranks.size()); }
   std::span<const int> world_ranks() const override { return group_->world_ranks; }
@@ -340,7 +340,7 @@ class LocalEngine : public Engine {
     return pending;
   }
 
-  std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
+  std::shared_ptr<Backend> group(std::span<const int> members, const std::string& axis) override {
     std::vector<int> world_ranks;
     int me = 0;
     for (const int member : members) {
@@ -349,7 +349,7 @@ class LocalEngine : public Engine {
     }
     // The agreement was a collective of this group, so its number tells groups apart.
     const LocalWorld::GroupKey key{{group_.get(), next_[{-1, -1}]}, members.front()};
-    return std::make_shared<LocalEngine>(rank_, rank_->world->group(key, world_ranks, axis), me);
+    return std::make_shared<LocalBackend>(rank_, rank_->world->group(key, world_ranks, axis), me);
   }
 
   bool has_failed() const override { return rank_->world->failed(); }
@@ -378,14 +378,14 @@ class LocalEngine : public Engine {
 
 }  // namespace
 
-std::shared_ptr<Engine> make_local_engine(const std::shared_ptr<LocalWorld>& world, int rank) {
+std::shared_ptr<Backend> make_local_backend(const std::shared_ptr<LocalWorld>& world, int rank) {
   std::vector<int> everyone;
   for (int i = 0; i < world->size(); ++i) everyone.push_back(i);
   const auto group = world->group({{world.get(), 0}, 0}, everyone, "world");
   auto state = std::make_shared<LocalRank>();
   state->world = world;
   state->number = rank;
-  return std::make_shared<LocalEngine>(std::move(state), group, rank);
+  return std::make_shared<LocalBackend>(std::move(state), group, rank);
 }
 
 }  // namespace hero::dist

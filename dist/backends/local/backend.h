@@ -11,6 +11,6 @@ class LocalWorld;
 /// This rank's end of a world of `world->size()` threads. Collectives read the other ranks' memory
 /// where it lies: nothing is copied in between, and a rank's work is done by its own thread, in
 /// wait(), test() and any other call it makes.
-std::shared_ptr<Engine> make_local_engine(const std::shared_ptr<LocalWorld>& world, int rank);
+std::shared_ptr<Backend> make_local_backend(const std::shared_ptr<LocalWorld>& world, int rank);
 
 }  // namespace hero::dist

@@ -1,5 +1,5 @@
 #pragma once
-// A group of the local engine and the rounds in which its ranks meet.
+// A group of the local backend and the rounds in which its ranks meet.
 #include <atomic>
 #include <cstdint>
 #include <deque>

@@ -1,5 +1,5 @@
 #pragma once
-// The world of the local engine: what the rank threads of one process share. See world.cpp
+// The world of the local backend: what the rank threads of one process share. See world.cpp
 // for how ranks wait and how failure spreads.
 #include <atomic>
 #include <condition_variable>

@@ -63,20 +63,20 @@ uint64_t mixed(uint64_t hash, uint64_t value) {  // FNV-1a, a byte at a time
   return hash;
 }
 
-class MpiEngine : public Engine {
+class MpiBackend : public Backend {
  public:
-  MpiEngine(std::shared_ptr<MpiRank> rank, uint64_t id, std::vector<int> world_ranks,
-            std::string axis, int me)
+  MpiBackend(std::shared_ptr<MpiRank> rank, uint64_t id, std::vector<int> world_ranks,
+             std::string axis, int me)
       : rank_(std::move(rank)),
         id_(id),
         world_ranks_(std::move(world_ranks)),
         axis_(std::move(axis)),
         me_(me) {}
-  ~MpiEngine() override { rank_->world->leave(id_); }
-  MpiEngine(const MpiEngine&) = delete;
-  MpiEngine& operator=(const MpiEngine&) = delete;
+  ~MpiBackend() override { rank_->world->leave(id_); }
+  MpiBackend(const MpiBackend&) = delete;
+  MpiBackend& operator=(const MpiBackend&) = delete;
 
-  EngineKind kind() const override { return EngineKind::mpi; }
+  BackendKind kind() const override { return BackendKind::mpi; }
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(world_ranks_.size()); }
   std::span<const int> world_ranks() const override { return world_ranks_; }
@@ -112,7 +112,7 @@ class MpiEngine : public Engine {
     return std::make_shared<MpiPending>(rank_, begun);
   }
 
-  std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
+  std::shared_ptr<Backend> group(std::span<const int> members, const std::string& axis) override {
     // All members make the same number out of what they agree on: the group, its call, the list.
     uint64_t id = mixed(id_, next_[{{id_, -1, -1}, false}]);
     std::vector<int> world_ranks;
@@ -122,7 +122,7 @@ class MpiEngine : public Engine {
       world_ranks.push_back(world_ranks_[static_cast<size_t>(member)]);
       id = mixed(id, static_cast<uint64_t>(member));
     }
-    return std::make_shared<MpiEngine>(rank_, id, std::move(world_ranks), axis, me);
+    return std::make_shared<MpiBackend>(rank_, id, std::move(world_ranks), axis, me);
   }
 
   bool has_failed() const override { return rank_->world->has_failed(); }
@@ -161,13 +161,13 @@ class MpiEngine : public Engine {
 
 }  // namespace
 
-std::shared_ptr<Engine> make_mpi_engine(const std::shared_ptr<MpiWorld>& world) {
+std::shared_ptr<Backend> make_mpi_backend(const std::shared_ptr<MpiWorld>& world) {
   std::vector<int> everyone;
   for (int i = 0; i < world->size(); ++i) everyone.push_back(i);
   auto state = std::make_shared<MpiRank>();
   state->world = world;
-  return std::make_shared<MpiEngine>(std::move(state), mixed(0xcbf29ce484222325u, world->number()),
-                                     std::move(everyone), "world", world->rank());
+  return std::make_shared<MpiBackend>(std::move(state), mixed(0xcbf29ce484222325u, world->number()),
+                                      std::move(everyone), "world", world->rank());
 }
 
 }  // namespace hero::dist

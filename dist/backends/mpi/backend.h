@@ -9,6 +9,6 @@ class MpiWorld;
 
 /// This process's end of a world of processes. Its rank's thread only begins calls and waits; the
 /// world's own thread moves the bytes, so communication goes on while the rank computes.
-std::shared_ptr<Engine> make_mpi_engine(const std::shared_ptr<MpiWorld>& world);
+std::shared_ptr<Backend> make_mpi_backend(const std::shared_ptr<MpiWorld>& world);
 
 }  // namespace hero::dist

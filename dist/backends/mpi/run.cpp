@@ -27,12 +27,12 @@ int number_in(const char* variable, int otherwise) {
   return value;
 }
 
-// The engine of the run that this thread is in.
-thread_local Engine* running = nullptr;
+// The backend of the run that this thread is in.
+thread_local Backend* running = nullptr;
 
 class Running {
  public:
-  explicit Running(Engine& engine) { running = &engine; }
+  explicit Running(Backend& backend) { running = &backend; }
   ~Running() { running = nullptr; }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -99,21 +99,21 @@ std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& 
   std::mutex output;
   const RankFrame frame(transport.rank(), options.prefix, default_generator().state(), output);
   const auto world = std::make_shared<MpiWorld>(transport, timeouts_of(options), report);
-  std::shared_ptr<Engine> engine = make_mpi_engine(world);
+  std::shared_ptr<Backend> backend = make_mpi_backend(world);
   try {
-    if (options.engine == EngineKind::nccl) {
+    if (options.backend == BackendKind::nccl) {
       const PhaseScope joining(Phase::join);
-      engine = make_nccl_engine(engine, transport.local_rank(), transport.local_size(),
-                                timeouts_of(options));
+      backend = make_nccl_backend(backend, transport.local_rank(), transport.local_size(),
+                                  timeouts_of(options));
     }
-    const Running here(*engine);
-    Communicator communicator(engine, frame.state(), "world");
+    const Running here(*backend);
+    Communicator communicator(backend, frame.state(), "world");
     program(communicator);
-    engine->drain();
+    backend->drain();
   } catch (...) {
-    const std::string message = message_of(first_error(*engine, std::current_exception()));
+    const std::string message = message_of(first_error(*backend, std::current_exception()));
     world->fail_rank(message);
-    engine->abandon();
+    backend->abandon();
     return world->end(&message);
   }
   return world->end(nullptr);

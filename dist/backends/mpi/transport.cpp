@@ -25,7 +25,7 @@ namespace hero::dist {
 bool has_mpi() { return false; }
 
 Transport& mpi_transport(void (*)()) {
-  require_engine(EngineKind::mpi);
+  require_backend(BackendKind::mpi);
   fail("mpi: not in this build");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the mpi engine asks of MPI, without a symbol of MPI.
+// What the mpi backend asks of MPI, without a symbol of MPI.
 #include <cstddef>
 #include <cstdint>
 #include <span>

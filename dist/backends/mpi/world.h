@@ -1,5 +1,5 @@
 #pragma once
-// A run of the mpi engine in one process: its rank's thread and the thread that makes progress.
+// A run of the mpi backend in one process: its rank's thread and the thread that makes progress.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>

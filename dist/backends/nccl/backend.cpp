@@ -39,12 +39,12 @@ std::shared_ptr<GpuGroup> add_group(const std::shared_ptr<GpuRank>& rank, GpuGro
   return group;
 }
 
-class NcclEngine : public Engine {
+class NcclBackend : public Backend {
  public:
-  NcclEngine(std::shared_ptr<GpuRank> rank, std::shared_ptr<GpuGroup> group)
+  NcclBackend(std::shared_ptr<GpuRank> rank, std::shared_ptr<GpuGroup> group)
       : rank_(std::move(rank)), group_(std::move(group)) {}
 
-  EngineKind kind() const override { return EngineKind::nccl; }
+  BackendKind kind() const override { return BackendKind::nccl; }
   Device device() const override { return rank_->device; }
   int rank() const override { return host().rank(); }
   int size() const override { return host().size(); }
@@ -88,11 +88,11 @@ class NcclEngine : public Engine {
     return pending;
   }
 
-  std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
-    std::shared_ptr<Engine> part = host().group(members, axis);
-    std::shared_ptr<Engine> meeting = meeting_of(*part, axis);
+  std::shared_ptr<Backend> group(std::span<const int> members, const std::string& axis) override {
+    std::shared_ptr<Backend> part = host().group(members, axis);
+    std::shared_ptr<Backend> meeting = meeting_of(*part, axis);
     Comms comms = meet_within(group_->comms, *group_->meeting, {members, meeting.get()}, axis);
-    return std::make_shared<NcclEngine>(
+    return std::make_shared<NcclBackend>(
         rank_, add_group(rank_, {std::move(part), std::move(meeting), std::move(comms), axis}));
   }
 
@@ -128,7 +128,7 @@ class NcclEngine : public Engine {
     if (call.op == Collective::recv) return {{call.root, rank()}, true};
     return {{-1, -1}, false};
   }
-  Engine& host() const { return *group_->host; }
+  Backend& host() const { return *group_->host; }
 
   void begin(const std::shared_ptr<NcclPending>& pending) {
     const Call& call = pending->call;
@@ -169,15 +169,15 @@ class NcclEngine : public Engine {
 
 }  // namespace
 
-std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, int local_rank, int local_size,
-                                    const Timeouts& timeouts) {
-  std::shared_ptr<Engine> meeting = meeting_of(*host, "world");
+std::shared_ptr<Backend> make_backend(std::shared_ptr<Backend> host, int local_rank, int local_size,
+                                      const Timeouts& timeouts) {
+  std::shared_ptr<Backend> meeting = meeting_of(*host, "world");
   auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*meeting, local_rank, local_size),
                                               timeouts, [host] { return host->has_failed(); }});
   Comms comms = meet(*meeting, "world", rank->terms);
   std::shared_ptr<GpuGroup> world =
       add_group(rank, {std::move(host), std::move(meeting), std::move(comms), "world"});
-  return std::make_shared<NcclEngine>(std::move(rank), std::move(world));
+  return std::make_shared<NcclBackend>(std::move(rank), std::move(world));
 }
 
 }  // namespace hero::dist::nccl

@@ -6,26 +6,26 @@
 namespace hero::dist::nccl {
 
 // [note: agreed means asked]
-// A collective first goes to NCCL, in the stream of its communicator, and then to the host's engine
-// as a statement without bytes. When that is complete, all ranks have asked NCCL for this very
-// call. wait() lets the rank's stream wait for the communicator's and returns, whether or not the
-// statement is complete: the GPU goes from call to call without a word of the host. So it may wait
-// for what never comes, and then a thread of the process (watchdog.h) aborts the communicator,
-// which frees the streams. The rank hears of it, in the words of every engine, when it confirms the
-// call: before its host waits for the GPU or reads what lies there (cuda/runtime/before_wait.cuh),
-// before a call of another group, a message, or one of the host's arrays, and at its end, however
-// that comes. Hence who knows that a call is agreed on knows that all that lies before it in the
-// streams of its ranks comes, too: calls of one group are asked for in one order, and those of
-// others were agreed on before. A call that all have asked for goes on whatever fails afterwards:
-// another rank may wait for it on its GPU, and no word from the host reaches it there. So who gives
-// up lets such calls end first. A message is stated when it begins, goes to NCCL when both ends
-// have begun it, and is stated again; the host waits for that. A rank asks for all such messages
-// before any wait() ends.
+// A collective first goes to NCCL, in the stream of its communicator, and then to the host's
+// backend as a statement without bytes. When that is complete, all ranks have asked NCCL for this
+// very call. wait() lets the rank's stream wait for the communicator's and returns, whether or not
+// the statement is complete: the GPU goes from call to call without a word of the host. So it may
+// wait for what never comes, and then a thread of the process (watchdog.h) aborts the communicator,
+// which frees the streams. The rank hears of it, in the words of every backend, when it confirms
+// the call: before its host waits for the GPU or reads what lies there
+// (cuda/runtime/before_wait.cuh), before a call of another group, a message, or one of the host's
+// arrays, and at its end, however that comes. Hence who knows that a call is agreed on knows that
+// all that lies before it in the streams of its ranks comes, too: calls of one group are asked for
+// in one order, and those of others were agreed on before. A call that all have asked for goes on
+// whatever fails afterwards: another rank may wait for it on its GPU, and no word from the host
+// reaches it there. So who gives up lets such calls end first. A message is stated when it begins,
+// goes to NCCL when both ends have begun it, and is stated again; the host waits for that. A rank
+// asks for all such messages before any wait() ends.
 
-/// The engine of a rank that has a GPU to itself (choose_gpu() says which), over one for the host,
+/// The backend of a rank that has a GPU to itself (choose_gpu() says which), over one for the host,
 /// which every rank of the host's world must wrap at the same time. Arrays of the host, and all
 /// agreements between the ranks, go by `host`; those of the GPU by NCCL.
-std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, int local_rank, int local_size,
-                                    const Timeouts& timeouts);
+std::shared_ptr<Backend> make_backend(std::shared_ptr<Backend> host, int local_rank, int local_size,
+                                      const Timeouts& timeouts);
 
 }  // namespace hero::dist::nccl

@@ -43,7 +43,7 @@ void connect_ends(ncclComm_t comm, int me, Device device, const std::string& whe
 
 }  // namespace
 
-Lane::Lane(Engine& meeting, int from, int to, const std::string& axis, Terms terms)
+Lane::Lane(Backend& meeting, int from, int to, const std::string& axis, Terms terms)
     : name_{axis + ", messages of rank " + std::to_string(from) + " to rank " + std::to_string(to),
             meeting.rank() == from ? 0 : 1},
       terms_(std::move(terms)) {

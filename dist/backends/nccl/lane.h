@@ -18,7 +18,7 @@ namespace hero::dist::nccl {
 class Lane {
  public:
   /// Both ends make theirs; `meeting` carries NCCL's id, in messages between the two. Never blocks.
-  Lane(Engine& meeting, int from, int to, const std::string& axis, Terms terms);
+  Lane(Backend& meeting, int from, int to, const std::string& axis, Terms terms);
   /// The communicator, null until both have joined. Never blocks.
   Comm* ready();
   /// As Comm::abort().

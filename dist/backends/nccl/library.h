@@ -1,6 +1,6 @@
 #pragma once
-// The functions of NCCL that the engine calls. The library is loaded when the first communicator is
-// made: programs that make none need no NCCL.
+// The functions of NCCL that the backend calls. The library is loaded when the first communicator
+// is made: programs that make none need no NCCL.
 #include <string>
 
 #include <nccl.h>

@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kUuid = 32;  // characters
 
 // Asks every rank for its bytes, which come to `all` in the order of ranks.
-std::shared_ptr<Pending> gather(Engine& meeting, const char* what, const core::Array& mine,
+std::shared_ptr<Pending> gather(Backend& meeting, const char* what, const core::Array& mine,
                                 const core::Array& all) {
   Call call;
   call.op = Collective::all_gather;
@@ -39,7 +39,7 @@ std::shared_ptr<Pending> gather(Engine& meeting, const char* what, const core::A
 // others, who would wait in NCCL for ever.
 class Rounds {
  public:
-  explicit Rounds(Engine& meeting) : meeting_(meeting) {}
+  explicit Rounds(Backend& meeting) : meeting_(meeting) {}
 
   // This rank still waits; an Error where another one has failed. Rounds of many ranks are many
   // messages: there is time between them, the more the longer NCCL takes.
@@ -71,7 +71,7 @@ class Rounds {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kLongest{64};
 
-  Engine& meeting_;
+  Backend& meeting_;
   std::chrono::milliseconds pause_{1};
   Clock::time_point next_;
   std::shared_ptr<Pending> round_;
@@ -95,7 +95,7 @@ std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& w
 }
 
 // That of all ranks of `meeting`, by an id.
-std::unique_ptr<Comm> join(Engine& meeting, const Name& name, const Terms& terms) {
+std::unique_ptr<Comm> join(Backend& meeting, const Name& name, const Terms& terms) {
   const bool sends = meeting.rank() == 0;
   core::Array id = sends ? make_id(name.axis)
                          : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
@@ -116,7 +116,7 @@ std::unique_ptr<Comm> join(Engine& meeting, const Name& name, const Terms& terms
 }
 
 // Splits `parent`, whose ranks are those of `meeting`.
-std::unique_ptr<Comm> split(Comm& parent, Engine& meeting, int color, const Name& name) {
+std::unique_ptr<Comm> split(Comm& parent, Backend& meeting, int color, const Name& name) {
   Rounds rounds(meeting);
   parent.finish([&] { rounds.not_yet(); });  // NCCL splits what has nothing to do
   const std::string where = "nccl: splitting '" + parent.name().axis + "' for " + name.text();
@@ -125,7 +125,7 @@ std::unique_ptr<Comm> split(Comm& parent, Engine& meeting, int color, const Name
 }
 
 // A second one of the same ranks, which are those of `meeting`; null where the rank is alone.
-std::unique_ptr<Comm> twin(Comm& comm, Engine& meeting) {
+std::unique_ptr<Comm> twin(Comm& comm, Backend& meeting) {
   if (meeting.size() == 1) return nullptr;
   const Name name{comm.name().axis + ", reductions", comm.name().rank};
   if (comm.library().CommSplit == nullptr) return join(meeting, name, comm.terms());
@@ -134,15 +134,15 @@ std::unique_ptr<Comm> twin(Comm& comm, Engine& meeting) {
 
 }  // namespace
 
-std::shared_ptr<Engine> meeting_of(Engine& host, const std::string& axis) {
+std::shared_ptr<Backend> meeting_of(Backend& host, const std::string& axis) {
   std::vector<int> everyone(static_cast<size_t>(host.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return host.group(everyone, axis);
 }
 
-Device choose_gpu(Engine& meeting, int local_rank, int local_size) {
+Device choose_gpu(Backend& meeting, int local_rank, int local_size) {
   const int count = cuda::device_count();
-  check(count > 0, "engine: nccl needs GPUs: ", cuda::reason());
+  check(count > 0, "backend: nccl needs GPUs: ", cuda::reason());
   const Device device{DeviceType::cuda, static_cast<int8_t>(local_rank % count)};
   const std::string uuid = cuda::device_properties(device).uuid;
   const core::Array mine =
@@ -157,9 +157,9 @@ Device choose_gpu(Engine& meeting, int local_rank, int local_size) {
   };
   for (int rank = 0; rank < meeting.size(); ++rank) {
     for (int before = 0; before < rank; ++before) {
-      check(of(before) != of(rank), "engine: nccl gives every rank a GPU, and ranks ", before,
+      check(of(before) != of(rank), "backend: nccl gives every rank a GPU, and ranks ", before,
             " and ", rank, " would have the same one: ", local_size, " ranks of this machine see ",
-            count, "; start fewer there, or let threads share a GPU with --engine local");
+            count, "; start fewer there, or let threads share a GPU with --backend local");
     }
   }
   return device;
@@ -170,14 +170,14 @@ void Comms::abort(std::chrono::steady_clock::time_point deadline) const noexcept
   if (reductions) reductions->abort(deadline);
 }
 
-Comms meet(Engine& meeting, const std::string& axis, const Terms& terms) {
+Comms meet(Backend& meeting, const std::string& axis, const Terms& terms) {
   Comms comms;
   comms.gathers = join(meeting, {axis, meeting.rank()}, terms);
   comms.reductions = twin(*comms.gathers, meeting);
   return comms;
 }
 
-Comms meet_within(const Comms& parent, Engine& meeting, const Subset& subset,
+Comms meet_within(const Comms& parent, Backend& meeting, const Subset& subset,
                   const std::string& axis) {
   const bool none = subset.meeting == nullptr;
   const Comm& whole = *parent.gathers;

@@ -203,7 +203,7 @@ class Asking {
     exchange_and_sum([&](int i) { return part(i); }, call_.output);
   }
 
-  // [note: parts of an all_reduce] Nobody but this engine sees them. All ranks sum up equal parts,
+  // [note: parts of an all_reduce] Nobody but this backend sees them. All ranks sum up equal parts,
   // which begin at 16 bytes and which NCCL gathers in a call of its own; the last rank sums up what
   // is left as well, less than 16 bytes a rank, and broadcasts it.
   void ordered_of_all() {

@@ -26,7 +26,7 @@
 
 namespace hero::dist::nccl {
 
-// The order of calls: [note: agreed means asked] in engine.h.
+// The order of calls: [note: agreed means asked] in backend.h.
 using Clock = std::chrono::steady_clock;
 
 class NcclPending;
@@ -94,8 +94,8 @@ struct Messages {
 
 /// A group to which the rank belongs.
 struct GpuGroup {
-  std::shared_ptr<Engine> host;
-  std::shared_ptr<Engine> meeting;  // the host's too, with calls that are not the ranks'
+  std::shared_ptr<Backend> host;
+  std::shared_ptr<Backend> meeting;  // the host's too, with calls that are not the ranks'
   Comms comms;
   std::string axis;
   std::map<std::pair<int, int>, Messages> lanes = {};
@@ -167,7 +167,7 @@ class NcclPending : public Pending {
       how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
           where_);
     } catch (...) {
-      // NCCL waited for a rank that has failed: the host's engine says which
+      // NCCL waited for a rank that has failed: the host's backend says which
       if (group_->host->has_failed()) {
         rank_->confirm();
         state(statement_ ? *group_->meeting : *group_->host);
@@ -190,7 +190,7 @@ class NcclPending : public Pending {
   // Tells the other ranks what this one has begun, or, of a message, asked for. They hear of a call
   // after another when all have asked for that one: who then waits for this one waits for nothing
   // that may not come.
-  void state(Engine& host) {
+  void state(Backend& host) {
     const AskingScope asking(*rank_);
     Call statement = call;
     if (after_) statement.after = after_->statement_;
@@ -278,7 +278,7 @@ class NcclPending : public Pending {
   bool complete_ = false;
 };
 
-/// A call of the host's engine. Messages on the GPU go on meanwhile: others may wait for them.
+/// A call of the host's backend. Messages on the GPU go on meanwhile: others may wait for them.
 class HostPending : public Pending {
  public:
   HostPending(std::shared_ptr<GpuRank> rank, std::shared_ptr<Pending> call, std::string where)

@@ -18,7 +18,7 @@ class ThreadRank {
   /// Returns when the other ranks have asked for what this one has, and `open` is true, too; false
   /// where that never comes, or cannot while the rank is about to ask.
   virtual bool wait_for_others(const std::function<bool()>& open) noexcept = 0;
-  /// Before the rank's thread waits for its GPU: as Engine::confirm().
+  /// Before the rank's thread waits for its GPU: as Backend::confirm().
   virtual void confirm() = 0;
 
  private:

@@ -61,7 +61,7 @@ class Watch final : public Watched {
 /// hears of it when it confirms the call.
 class CallWatch final : public Watched {
  public:
-  /// `statement`: of the host's engine, complete when all have asked.
+  /// `statement`: of the host's backend, complete when all have asked.
   CallWatch(std::shared_ptr<Pending> statement, Comm& comm);
   ~CallWatch() override { end(); }
 

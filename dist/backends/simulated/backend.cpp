@@ -25,21 +25,21 @@ struct Membership {
   uint64_t made = 0;  // collectives
 };
 
-class SimulatedEngine : public Engine {
+class SimulatedBackend : public Backend {
  public:
   struct Rank {
     std::shared_ptr<SimulatedWorld> world;
     std::vector<std::shared_ptr<Membership>> members;
   };
 
-  SimulatedEngine(std::shared_ptr<Rank> self, std::shared_ptr<SimulatedGroup> group, int me)
+  SimulatedBackend(std::shared_ptr<Rank> self, std::shared_ptr<SimulatedGroup> group, int me)
       : self_(std::move(self)),
         member_(std::make_shared<Membership>(Membership{std::move(group), me})) {
     self_->members.push_back(member_);
     member_->group->join(me);
   }
 
-  EngineKind kind() const override { return EngineKind::simulated; }
+  BackendKind kind() const override { return BackendKind::simulated; }
   int rank() const override { return member_->me; }
   int size() const override { return static_cast<int>(group().world_ranks.size()); }
   std::span<const int> world_ranks() const override { return group().world_ranks; }
@@ -59,14 +59,14 @@ class SimulatedEngine : public Engine {
     return complete_;
   }
 
-  std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
+  std::shared_ptr<Backend> group(std::span<const int> members, const std::string& axis) override {
     std::vector<int> ranks;
     int me = 0;
     for (const int member : members) {
       if (member == rank()) me = static_cast<int>(ranks.size());
       ranks.push_back(world_rank_of(member));
     }
-    return std::make_shared<SimulatedEngine>(
+    return std::make_shared<SimulatedBackend>(
         self_, self_->world->group(group(), member_->made, ranks, axis), me);
   }
 
@@ -92,11 +92,11 @@ std::shared_ptr<SimulatedWorld> make_simulated_world(int size) {
   return std::make_shared<SimulatedWorld>(size);
 }
 
-std::shared_ptr<Engine> make_simulated_engine(const std::shared_ptr<SimulatedWorld>& world,
-                                              int rank) {
-  auto self = std::make_shared<SimulatedEngine::Rank>();
+std::shared_ptr<Backend> make_simulated_backend(const std::shared_ptr<SimulatedWorld>& world,
+                                                int rank) {
+  auto self = std::make_shared<SimulatedBackend::Rank>();
   self->world = world;
-  return std::make_shared<SimulatedEngine>(std::move(self), world->everyone(), rank);
+  return std::make_shared<SimulatedBackend>(std::move(self), world->everyone(), rank);
 }
 
 }  // namespace hero::dist

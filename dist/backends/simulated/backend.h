@@ -15,7 +15,7 @@ std::shared_ptr<SimulatedWorld> make_simulated_world(int size);
 /// ranks stated is an Error: collectives at the same place, the two ends of a message, the counts
 /// of an all_to_all from rank to rank. What the other rank never makes is one when the later of the
 /// two ends.
-std::shared_ptr<Engine> make_simulated_engine(const std::shared_ptr<SimulatedWorld>& world,
-                                              int rank);
+std::shared_ptr<Backend> make_simulated_backend(const std::shared_ptr<SimulatedWorld>& world,
+                                                int rank);
 
 }  // namespace hero::dist

@@ -34,10 +34,10 @@ void simulate(const char* what, int size, const RankProgram& program, const std:
     if (recorder) planned.emplace(recorder->cluster().device);
     std::optional<RankRecorder> recording;
     if (recorder) recording.emplace(*recorder, rank, frame.state()->traffic);
-    const std::shared_ptr<Engine> engine = make_simulated_engine(world, rank);
-    Communicator communicator(engine, frame.state(), "world");
+    const std::shared_ptr<Backend> backend = make_simulated_backend(world, rank);
+    Communicator communicator(backend, frame.state(), "world");
     program(communicator);
-    engine->drain();
+    backend->drain();
     if (recording) recording->end();
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks with a GPU each check of the nccl engine, as threads and as processes.
+// What ranks with a GPU each check of the nccl backend, as threads and as processes.
 #include <chrono>
 #include <cmath>
 #include <thread>

@@ -20,7 +20,7 @@ using NcclDevices = Deferred;
 struct [[maybe_unused]] NcclDevices {};
 #endif
 
-inline const hero::dist::RunOptions kNccl = {.engine = hero::dist::EngineKind::nccl,
+inline const hero::dist::RunOptions kNccl = {.backend = hero::dist::BackendKind::nccl,
                                              .timeout_join = 600.0};
 
 /// Numbers of ranks from 1 to 4 for which there are GPUs.
@@ -32,7 +32,7 @@ inline std::vector<int> nccl_worlds() {
   return worlds;
 }
 
-/// What each rank's program threw on the nccl engine.
+/// What each rank's program threw on the nccl backend.
 inline std::vector<std::string> nccl_errors(int ranks, const hero::dist::RankProgram& program) {
   return hero::test::errors_of(ranks, program, kNccl);
 }
@@ -48,16 +48,16 @@ inline bool comes(const std::function<bool()>& something) {
 
 }  // namespace hero_test
 
-/// Ends a test case where there is no engine: without NCCL's header, or without a GPU.
-#define HERO_NEEDS_NCCL()                                     \
-  HERO_NEEDS_GPU();                                           \
-  try {                                                       \
-    hero::dist::require_engine(hero::dist::EngineKind::nccl); \
-  } catch (const hero::Error& error) {                        \
-    std::cout << "skipped: " << error.what() << std::endl;    \
-    SUCCEED("skipped: no NCCL");                              \
-    return;                                                   \
-  }                                                           \
+/// Ends a test case where there is no backend: without NCCL's header, or without a GPU.
+#define HERO_NEEDS_NCCL()                                       \
+  HERO_NEEDS_GPU();                                             \
+  try {                                                         \
+    hero::dist::require_backend(hero::dist::BackendKind::nccl); \
+  } catch (const hero::Error& error) {                          \
+    std::cout << "skipped: " << error.what() << std::endl;      \
+    SUCCEED("skipped: no NCCL");                                \
+    return;                                                     \
+  }                                                             \
   [[maybe_unused]] const hero_test::NcclDevices devices
 
 /// Ends a test case that has too few GPUs.

@@ -1,4 +1,4 @@
-// The nccl engine: the same Communicator over GPUs of which every rank has one.
+// The nccl backend: the same Communicator over GPUs of which every rank has one.
 #include "cuda/nccl/nccl_checks.h"
 #include "cuda/nccl/nccl_ranks.h"
 
@@ -11,7 +11,7 @@ TEST_CASE("nccl: every collective gives the bits of its definition") {
   HERO_NEEDS_NCCL();
   for (const int ranks : nccl_worlds()) {
     const auto program = [](Communicator& world) {
-      expect(world.engine_kind() == EngineKind::nccl, "the engine");
+      expect(world.backend_kind() == BackendKind::nccl, "the backend");
       const bool all = world.size() == 3;
       const std::vector<DType> some = {kFloat32, kBFloat16};
       check_all(world, all ? kDTypes : some, {0, all ? 37 : 5}, world.device());
@@ -25,7 +25,7 @@ TEST_CASE("nccl: its own reductions are right up to rounding, for every dtype") 
   for (const int ranks : nccl_worlds()) run_ranks(ranks, check_native_of_all, kNccl);
 }
 
-TEST_CASE("nccl: arrays of the host, agreements and barriers go by the host's engine") {
+TEST_CASE("nccl: arrays of the host, agreements and barriers go by the host's backend") {
   HERO_NEEDS_NCCL();
   for (const int ranks : nccl_worlds()) {
     const auto program = [](Communicator& world) {
@@ -94,7 +94,7 @@ TEST_CASE("nccl: calls go on beside the rank's own work, in order with it") {
   run_ranks(ranks, program, kNccl);
 }
 
-TEST_CASE("nccl: ranks that make different calls get the errors of every engine") {
+TEST_CASE("nccl: ranks that make different calls get the errors of every backend") {
   HERO_NEEDS_GPUS(3);
   const auto lines = [](const RunOptions& options) {
     const auto program = [](Communicator& world) {

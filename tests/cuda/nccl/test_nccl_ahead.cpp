@@ -45,7 +45,7 @@ std::vector<std::string> lines_of(const dist::RunOptions& options,
   return errors_of(
       3,
       [&](Communicator& world) {
-        const bool nccl = world.engine_kind() == EngineKind::nccl;
+        const bool nccl = world.backend_kind() == BackendKind::nccl;
         const Array x = Array::zeros({6}, kFloat32, nccl ? world.device() : kGpu);
         world.barrier();
         calls(world, x);

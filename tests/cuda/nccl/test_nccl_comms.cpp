@@ -1,4 +1,4 @@
-// The nccl engine's communicators: how groups get theirs, that gathers and reductions have one
+// The nccl backend's communicators: how groups get theirs, that gathers and reductions have one
 // each, and how they end.
 #include "cuda/gpu.h"
 

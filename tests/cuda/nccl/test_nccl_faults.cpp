@@ -1,4 +1,4 @@
-// What the nccl engine says when NCCL fails, is missing, or has no GPU.
+// What the nccl backend says when NCCL fails, is missing, or has no GPU.
 #include "cuda/gpu.h"
 
 #if defined(HERO_TEST_CUSIM) || __has_include(<nccl.h>)

@@ -1,4 +1,4 @@
-// Ranks that share one GPU: the local engine moves what lies there by copies and sums on the
+// Ranks that share one GPU: the local backend moves what lies there by copies and sums on the
 // device.
 #include <thread>
 

@@ -18,7 +18,7 @@ void check_one_bit(int ranks, const RunOptions& options) {
   run_ranks(
       ranks,
       [&](Communicator& world) {
-        const bool own = world.engine_kind() == EngineKind::nccl;
+        const bool own = world.backend_kind() == BackendKind::nccl;
         train_one_bit_adam(
             world, Subject::mlp, 6,
             [&](int step, const Floats& got, int64_t sent, OneBitAdam& adam) {
@@ -41,7 +41,7 @@ std::vector<Floats> gradients_by(const MakeHook& make, int ranks, const RunOptio
       ranks,
       [&](Communicator& world) {
         const auto model = make_subject(Subject::mlp);
-        model->to(world.engine_kind() == EngineKind::nccl ? world.device() : kGpu);
+        model->to(world.backend_kind() == BackendKind::nccl ? world.device() : kGpu);
         const DDP ddp(*model, world, {.bucket_bytes = 600, .first_bucket_bytes = 100});
         ddp.register_comm_hook(make());
         for (int step = 0; step < 2; ++step) {
@@ -69,7 +69,7 @@ Quantized train_quantized(int ranks, const FSDPOptions& options, const RunOption
       ranks,
       [&](Communicator& world) {
         const auto model = make_subject(Subject::mlp);
-        const Device device = world.engine_kind() == EngineKind::nccl ? world.device() : kGpu;
+        const Device device = world.backend_kind() == BackendKind::nccl ? world.device() : kGpu;
         model->to(device);
         const DataParallel fsdp = fully_shard(*model, world, options);
         optim::SGD sgd(model->parameters(), {.lr = 0.1});

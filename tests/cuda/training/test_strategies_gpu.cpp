@@ -107,7 +107,7 @@ TEST_CASE("nccl: norms of shards are those of the whole: LAMB with clipping") {
   HERO_NEEDS_GPUS(3);
   for (const Strategy strategy : {Strategy::zero1, Strategy::zero3, Strategy::fsdp}) {
     CAPTURE(name(strategy));
-    const Climb c{strategy, Subject::odd, Method::lamb, 3, 2, 0.5, kGpu, dist::EngineKind::nccl};
+    const Climb c{strategy, Subject::odd, Method::lamb, 3, 2, 0.5, kGpu, dist::BackendKind::nccl};
     CHECK(climb_difference(c) == "");
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What every engine's collectives must give, beside its definition, in plain loops.
+// What every backend's collectives must give, beside its definition, in plain loops.
 #include <algorithm>
 #include <cstdint>
 #include <string>

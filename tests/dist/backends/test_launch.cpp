@@ -13,8 +13,8 @@
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/threads/cores.h>
-#include <hero/dist/dist.h>
 #include <hero/dist/backends/mpi/transport.h>
+#include <hero/dist/dist.h>
 
 namespace {
 
@@ -137,16 +137,16 @@ TEST_CASE("launch refuses what it cannot do, and says what to do", "[dist]") {
                ContainsSubstring("--timeout-join needs a number"));
   REQUIRE_THAT(refused({"--timeout-checkpoint", "-3"}),
                ContainsSubstring("--timeout-checkpoint needs a number"));
-  if (!has_mpi()) REQUIRE_THAT(refused({"--engine", "mpi"}), ContainsSubstring("no mpi engine"));
-  REQUIRE_THAT(refused({"--engine", "nccl"}), ContainsSubstring("no nccl engine"));
+  if (!has_mpi()) REQUIRE_THAT(refused({"--backend", "mpi"}), ContainsSubstring("no mpi backend"));
+  REQUIRE_THAT(refused({"--backend", "nccl"}), ContainsSubstring("no nccl backend"));
   REQUIRE_THAT(refused({"--restarts", "-1"}), ContainsSubstring("--restarts needs a number"));
   REQUIRE_THAT(refused({"--elastic"}), ContainsSubstring("add --restarts N"));
   REQUIRE_THAT(refused({"--hosts", "cat hosts"}), ContainsSubstring("add --restarts N"));
   REQUIRE_THAT(refused({"--restarts=0", "--mpirun=mpirun"}), ContainsSubstring("add --restarts N"));
   REQUIRE_THAT(refused({"--restarts=1", "--ranks=2", "--elastic=8,4"}),
                ContainsSubstring("none is at most 2"));
-  REQUIRE_THAT(refused({"--engine", "simulated"}), ContainsSubstring("simulate_ranks()"));
-  REQUIRE_THAT(refused({"--engine", "gloo"}), ContainsSubstring("unknown name 'gloo'"));
+  REQUIRE_THAT(refused({"--backend", "simulated"}), ContainsSubstring("simulate_ranks()"));
+  REQUIRE_THAT(refused({"--backend", "gloo"}), ContainsSubstring("unknown name 'gloo'"));
   ::setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
   REQUIRE_THAT(refused({}), ContainsSubstring("started as 4 processes"));
   REQUIRE_THAT(refused({"--restarts=2"}),

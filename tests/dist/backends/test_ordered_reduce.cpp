@@ -1,4 +1,4 @@
-// The sums of every engine on the host, beside their definitions.
+// The sums of every backend on the host, beside their definitions.
 #include <cstring>
 #include <string>
 #include <vector>

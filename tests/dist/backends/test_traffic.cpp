@@ -63,7 +63,7 @@ TEST_CASE("traffic equals the formulas to the byte on simulated ranks", "[dist]"
     const int64_t n = int64_t{1} << 40;  // 4 TiB: nothing is allocated
     simulate_ranks(ranks,
                    [&](Communicator& world) {
-                     expect(world.engine_kind() == EngineKind::simulated, "simulated");
+                     expect(world.backend_kind() == BackendKind::simulated, "simulated");
                      call_each_once(world, n, kMeta);
                      expect_formulas(world.traffic(), world.rank(), ranks, n);
                    },

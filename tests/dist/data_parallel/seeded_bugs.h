@@ -1,6 +1,6 @@
 #pragma once
 // Bugs seeded on purpose. Each must become an Error with a name on every rank that can still throw,
-// never a hang and never a wrong value, on every engine.
+// never a hang and never a wrong value, on every backend.
 #include <functional>
 #include <stdexcept>
 #include <string>

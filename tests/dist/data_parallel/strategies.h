@@ -326,8 +326,8 @@ struct Climb {
   int steps = 5;
   double clip = 0.0;  ///< 0: none
   Device device = kCpu;
-  dist::EngineKind engine = dist::EngineKind::local;  ///< nccl: each rank on its own GPU
-  DType dtype = kFloat32;                             ///< of parameters and all that is computed
+  dist::BackendKind backend = dist::BackendKind::local;  ///< nccl: each rank on its own GPU
+  DType dtype = kFloat32;                                ///< of parameters and all that is computed
   dist::Order order = dist::Order::tree;
   int group = 2;  ///< ranks of a hybrid that hold the whole together
   dist::Offload offload = {};
@@ -393,7 +393,7 @@ inline std::string climb_difference(const Climb& c) {
   Whole expected, got;
   train(c, expected, nullptr);
   dist::run_ranks(c.ranks, [&](dist::Communicator& world) { train(c, got, &world); },
-                  {.engine = c.engine});
+                  {.backend = c.backend});
   return expected.size() < 4 ? "too few names" : expected.difference(got);
 }
 

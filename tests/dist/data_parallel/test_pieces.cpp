@@ -1,4 +1,4 @@
-// How the mpi engine cuts a reduction, and that what is staged stays within its budget.
+// How the mpi backend cuts a reduction, and that what is staged stays within its budget.
 #include "support/catch.h"
 
 #include <hero/dist/backends/mpi/reduction.h>

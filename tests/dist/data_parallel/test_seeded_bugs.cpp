@@ -1,4 +1,4 @@
-// The bugs of seeded_bugs.h on the local engine.
+// The bugs of seeded_bugs.h on the local backend.
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What optimizers and hooks that send fewer bytes leave on ranks of any engine.
+// What optimizers and hooks that send fewer bytes leave on ranks of any backend.
 #include <cstdio>
 #include <string>
 

@@ -1,6 +1,6 @@
-// A program for the tests of the mpi engine, run as threads and as processes:
+// A program for the tests of the mpi backend, run as threads and as processes:
 //   hero_mpi_ranks WHAT [launch's options]
-// Its ranks check themselves; what all engines must agree on is printed.
+// Its ranks check themselves; what all backends must agree on is printed.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "dist/backends/collective_checks.h"
 #include "dist/checkpoints.h"
 #include "dist/data_parallel/seeded_bugs.h"
-#include "dist/backends/collective_checks.h"
 #include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
@@ -117,7 +117,7 @@ void check_collectives(Communicator& world) {
   check_reductions(world, ReduceOp::sum, Order::tree, kBFloat16, 300007);
   check_message_to_oneself(world);
   const Array halves = contribution(world.rank(), 10, kBFloat16);
-  if (world.engine_kind() == EngineKind::mpi) {
+  if (world.backend_kind() == BackendKind::mpi) {
     expect(error_of([&] {
              world.all_reduce(halves, {.order = Order::native});
            }).find("MPI has no reduction of bfloat16") != std::string::npos,
@@ -353,7 +353,7 @@ int main(int argc, char** argv) {
       {"restarts", train_and_die},
       {"print", [](Communicator& world) {
          world.out() << "rank " << world.rank() << " of " << world.size() << " on "
-                     << name(world.engine_kind()) << "\nbye\n";
+                     << name(world.backend_kind()) << "\nbye\n";
        }}};
   const auto program = programs.find(what);
   if (program != programs.end()) return launch(argc, argv, program->second);

@@ -1,5 +1,5 @@
 #pragma once
-// Texts that ranks print for a comparison of engines: threads and processes must print the same.
+// Texts that ranks print for a comparison of backends: threads and processes must print the same.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>

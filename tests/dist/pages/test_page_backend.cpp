@@ -1,5 +1,5 @@
-// The engine of docs/extending/adding_a_communication_backend.md: ranks are threads that meet at every call. It
-// is short because it never lets a call go on while its rank computes.
+// The backend of docs/extending/adding_a_communication_backend.md: ranks are threads that meet at
+// every call. It is short because it never lets a call go on while its rank computes.
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
-#include "dist/data_parallel/strategies.h"
 #include "dist/backends/collective_checks.h"
+#include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
 #include <hero/dist/backends/ordered_reduce.h>
@@ -28,7 +28,7 @@ struct Meeting {
   size_t done = 0;                // how many of them have read what they need
 };
 
-/// What all ranks share. One lock for everything: this engine is for reading.
+/// What all ranks share. One lock for everything: this backend is for reading.
 struct World {
   std::mutex mutex;
   std::condition_variable changed;
@@ -102,19 +102,19 @@ std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
 }
 // [end]
 
-// [snippet: engine]
+// [snippet: backend]
 struct Complete : dist::Pending {
   bool test() override { return true; }
   void wait() override {}
   bool complete() const override { return true; }
 };
 
-class MeetingEngine : public dist::Engine {
+class MeetingBackend : public dist::Backend {
  public:
-  MeetingEngine(std::shared_ptr<World> world, std::string name, std::vector<int> ranks, int me)
+  MeetingBackend(std::shared_ptr<World> world, std::string name, std::vector<int> ranks, int me)
       : world_(std::move(world)), name_(std::move(name)), ranks_(std::move(ranks)), me_(me) {}
 
-  dist::EngineKind kind() const override { return dist::EngineKind::local; }
+  dist::BackendKind kind() const override { return dist::BackendKind::local; }
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   std::span<const int> world_ranks() const override { return ranks_; }
@@ -132,8 +132,8 @@ class MeetingEngine : public dist::Engine {
     return std::make_shared<Complete>();  // input and output were needed until here only
   }
 
-  std::shared_ptr<dist::Engine> group(std::span<const int> members,
-                                      const std::string& axis) override {
+  std::shared_ptr<dist::Backend> group(std::span<const int> members,
+                                       const std::string& axis) override {
     std::vector<int> ranks;
     int me = 0;
     for (const int member : members) {
@@ -141,7 +141,7 @@ class MeetingEngine : public dist::Engine {
       ranks.push_back(ranks_[static_cast<size_t>(member)]);
     }
     const std::string name = name_ + "/" + axis + std::to_string(made_) + dist::rank_list(ranks);
-    return std::make_shared<MeetingEngine>(world_, name, ranks, me);
+    return std::make_shared<MeetingBackend>(world_, name, ranks, me);
   }
 
   void drain() override {}  // nothing goes on behind a rank's back
@@ -193,7 +193,7 @@ class MeetingEngine : public dist::Engine {
 // [end]
 
 // [snippet: run]
-/// Runs the program on ranks of this engine; throws again what the first to fail threw.
+/// Runs the program on ranks of this backend; throws again what the first to fail threw.
 void run_meeting(int size, const dist::RankProgram& program) {
   const auto world = std::make_shared<World>();
   std::vector<int> all;
@@ -204,11 +204,11 @@ void run_meeting(int size, const dist::RankProgram& program) {
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       const dist::RankFrame frame(rank, false, default_generator().state(), output);
-      const auto engine = std::make_shared<MeetingEngine>(world, "world", all, rank);
+      const auto backend = std::make_shared<MeetingBackend>(world, "world", all, rank);
       try {
-        dist::Communicator communicator(engine, frame.state(), "world");
+        dist::Communicator communicator(backend, frame.state(), "world");
         program(communicator);
-        engine->drain();
+        backend->drain();
         const std::lock_guard lock(world->mutex);
         world->ended.insert(rank);
         world->changed.notify_all();
@@ -217,7 +217,7 @@ void run_meeting(int size, const dist::RankProgram& program) {
         if (!error) error = std::current_exception();
         if (world->failure.empty()) world->failure = "rank " + std::to_string(rank) + " failed";
         world->changed.notify_all();
-        engine->abandon();
+        backend->abandon();
       }
     });
   }
@@ -228,7 +228,7 @@ void run_meeting(int size, const dist::RankProgram& program) {
 
 }  // namespace pages
 
-TEST_CASE("the engine of the page has every collective, with the bits of their definitions") {
+TEST_CASE("the backend of the page has every collective, with the bits of their definitions") {
   for (const int ranks : {1, 2, 3, 5}) {
     pages::run_meeting(ranks, [](dist::Communicator& world) {
       check_all(world, {kBool, kInt64, kBFloat16, kFloat32}, {0, 1, 67});
@@ -241,7 +241,7 @@ TEST_CASE("the engine of the page has every collective, with the bits of their d
   }
 }
 
-TEST_CASE("the engine of the page trains FSDP and a hybrid to the bits of one process") {
+TEST_CASE("the backend of the page trains FSDP and a hybrid to the bits of one process") {
   for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp, Strategy::hybrid}) {
     const Climb c{strategy, Subject::gpt, Method::adamw, 4, 3, 0.5};
     Whole expected, got;
@@ -252,7 +252,7 @@ TEST_CASE("the engine of the page trains FSDP and a hybrid to the bits of one pr
   }
 }
 
-TEST_CASE("the engine of the page ends all ranks when they differ or one of them fails") {
+TEST_CASE("the backend of the page ends all ranks when they differ or one of them fails") {
   const auto differ = [](dist::Communicator& world) {
     const Array x = Array::full({2}, 1.0F, kFloat32);
     world.rank() == 0 ? (void)world.all_reduce(x) : (void)world.broadcast(x, 0);

@@ -19,7 +19,7 @@ void send_a_step(const Communicator& world, const Schedule& schedule) {
   PipeModel model = make_pipe_model(PipeSubject::gpt);
   Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 7});
   auto [x, y] = pipe_batch(PipeSubject::gpt, 0);
-  if (world.engine_kind() == EngineKind::simulated) {
+  if (world.backend_kind() == BackendKind::simulated) {
     x = Tensor(Array::empty(x.shape(), kInt64, kMeta));
     y = Tensor(Array::empty(y.shape(), kInt64, kMeta));
   }

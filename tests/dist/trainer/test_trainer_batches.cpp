@@ -272,7 +272,7 @@ TEST_CASE("trainer: the page of a run has losses, rates, norms, traffic and the 
   std::snprintf(shown, sizeof shown, "</i>data <b>%.4g</b>", sent / 1e6);
   CHECK_THAT(text, ContainsSubstring(shown));
   CHECK_THAT(text, ContainsSubstring("<th>gradient_clipping</th><td>0.5</td>"));
-  CHECK_THAT(text, ContainsSubstring("<th>engine</th><td>local</td>"));
+  CHECK_THAT(text, ContainsSubstring("<th>backend</th><td>local</td>"));
 }
 
 // [snippet: plan]

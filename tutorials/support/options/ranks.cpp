@@ -17,7 +17,7 @@
 
 namespace tutorial {
 
-using hero::dist::EngineKind;
+using hero::dist::BackendKind;
 
 namespace {
 
@@ -51,12 +51,12 @@ void traced(const TraceOptions& options, const Communicator& world,
 
 hero::Device device_of(const hero::dist::Communicator& rank, hero::Device wanted) {
   if (wanted.type != hero::DeviceType::cuda) return wanted;
-  hero::check(rank.engine_kind() != EngineKind::mpi,
-              "--device: the mpi engine moves arrays of the ",
-              "host alone; give every process a GPU with --engine nccl");
-  if (rank.engine_kind() != EngineKind::nccl) return wanted;
+  hero::check(rank.backend_kind() != BackendKind::mpi,
+              "--device: the mpi backend moves arrays of the ",
+              "host alone; give every process a GPU with --backend nccl");
+  if (rank.backend_kind() != BackendKind::nccl) return wanted;
   hero::check(wanted.index == 0,
-              "--device: with --engine nccl every rank has a GPU of its own, not ", wanted,
+              "--device: with --backend nccl every rank has a GPU of its own, not ", wanted,
               "; use cuda");
   return rank.device();
 }
@@ -65,7 +65,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
               const std::function<void(Communicator& world, const RankOptions& options)>& body) {
   RankOptions options;
   TraceOptions trace;
-  std::string engine, timeout, report;
+  std::string backend, timeout, report;
   std::optional<int64_t> ranks, steps;
   std::optional<double> link;
   bool prefix = false;
@@ -75,7 +75,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
   command.count("--ranks", ranks, "ranks, as threads: " + std::to_string(program.ranks))
       .flag("--prefix", prefix, "every rank prints, its lines begin with its number")
       .text("--timeout", timeout, "seconds that a rank waits for the others")
-      .text("--engine", engine, "what carries the messages: local (threads), mpi or nccl")
+      .text("--backend", backend, "what carries the messages: local (threads), mpi or nccl")
       .number("--link", link, "bytes per second that leave a rank, for ranks that are threads")
       .device(device)
       .out(options.out);

@@ -34,7 +34,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
               const std::function<void(Communicator& world, const RankOptions& options)>& body);
 
 /// The device of a rank where --device said `wanted`: ranks that are threads share that one; with
-/// --engine nccl each has a GPU of its own. An Error where the engine moves no arrays of a GPU.
+/// --backend nccl each has a GPU of its own. An Error where the backend moves no arrays of a GPU.
 hero::Device device_of(const Communicator& rank, hero::Device wanted);
 
 /// printf for rank 0; the others' text shows with --prefix.

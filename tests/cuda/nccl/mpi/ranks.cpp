@@ -1,4 +1,4 @@
-// A program for the tests of the nccl engine between processes, over tests/cusim:
+// A program for the tests of the nccl backend between processes, over tests/cusim:
 //   hero_nccl_ranks WHAT [launch's options]
 // Its ranks check themselves; what threads and processes must agree on is printed.
 #include <cstdlib>
@@ -19,7 +19,7 @@ using namespace hero;
 using namespace hero::dist;
 using namespace hero::test;
 
-// Ranks of the local engine are threads that share a GPU.
+// Ranks of the local backend are threads that share a GPU.
 Device device_of(const Communicator& world) {
   return world.device() == kCpu ? Device{DeviceType::cuda, 0} : world.device();
 }
@@ -43,7 +43,7 @@ void check_groups(const Communicator& world) {
 
 void check_everything(Communicator& world) {
   const Device device = world.device();
-  expect(world.engine_kind() == EngineKind::nccl, "the engine");
+  expect(world.backend_kind() == BackendKind::nccl, "the backend");
   expect(device.type == DeviceType::cuda, "a GPU");
   check_all(world, {kFloat32, kBFloat16, kInt64}, {0, 37}, device);
   check_moves(world, kFloat32, Parts(world, 3, {}));  // of the host
@@ -94,7 +94,7 @@ void join_groups(Communicator& world) {
 
 void print_devices(Communicator& world) {
   world.out() << "rank " << world.rank() << " of " << world.size() << " on "
-              << name(world.engine_kind()) << " has " << to_string(world.device()) << ", GPU "
+              << name(world.backend_kind()) << " has " << to_string(world.device()) << ", GPU "
               << cuda::device_properties(world.device()).uuid << "\n";
 }
 
