@@ -82,11 +82,11 @@ if(NOT HERO_SANITIZE)
   add_test(NAME "cusim: the GPU's benchmark" COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench_gpu
                                                      $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 3600)
-  set(rehearsal ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu_cusim)
-  add_test(NAME "cusim: a GPU's figures" COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim>)
+  set(simulation ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu_cusim)
+  add_test(NAME "cusim: a GPU's figures" COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 3600)
   add_test(NAME "cuda: a GPU's tests file by file"
-           COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>)
+           COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>)
   set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS cuda TIMEOUT 3600)
 endif()
 

@@ -27,7 +27,7 @@ struct SwapOptions {
   int threads = 2;     ///< threads that read and write, 1 to 64
   bool direct = true;  ///< bypass the system's page cache (O_DIRECT) if the file system can
   /// True: there is no file, and the folder need not exist; slots and bytes are only counted. Such
-  /// a file takes only storages on meta, for the rehearsal of a machine with a disk.
+  /// a file takes only storages on meta, for the simulation of a machine with a disk.
   bool planned = false;
 };
 

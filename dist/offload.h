@@ -10,7 +10,7 @@ namespace hero::dist {
 
 /// Where shards are kept while nothing is computed with them. For a module on the cpu, where the
 /// two memories are the same, `optimizer` and `parameters` change nothing; nor do they on simulated
-/// ranks, except in a rehearsal for a cluster of GPUs, where host memory is planned as well.
+/// ranks, except in a simulation for a cluster of GPUs, where host memory is planned as well.
 struct Offload {
   /// True: the shards that the optimizer steps are in page-locked host memory, with their gradients
   /// and the optimizer's states, and the cpu makes the step. Stages 1 and 2 keep the whole

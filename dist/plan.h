@@ -1,7 +1,7 @@
 #pragma once
 // Planning a run: which of all ways to divide the training of a GPT among the devices of a cluster
 // is the fastest that fits into memory. Formulas give bounds for every way, and the promising ones
-// are rehearsed: the program itself runs on meta arrays, one rank of each stage, and what it
+// are simulated: the program itself runs on meta arrays, one rank of each stage, and what it
 // records is replayed on a model of the cluster. No device is needed.
 //
 //   const dist::Plan plan = dist::plan(dist::load_plan_request("gpt3.json"));
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <hero/core/dtype.h>
-#include <hero/dist/rehearsal/cluster.h>
-#include <hero/dist/rehearsal/replay.h>
 #include <hero/dist/schedule.h>
+#include <hero/dist/simulation/cluster.h>
+#include <hero/dist/simulation/replay.h>
 #include <hero/nn/gpt.h>
 
 namespace hero::dist {
@@ -78,11 +78,11 @@ struct PlanRequest {
   /// moments, 16 bytes for each parameter in all, with kFloat16 a loss that is scaled; kFloat32: as
   /// many bytes, all in float32.
   DType dtype = kBFloat16;
-  int best = 10;                ///< strategies that are returned
-  int64_t rehearsals = 64;      ///< rehearsals at most; other strategies are judged by their bounds
+  int best = 10;             ///< strategies that are returned
+  int64_t simulations = 64;  ///< simulations at most; other strategies are judged by their bounds
   int64_t max_micro_batch = 8;  ///< sequences
-  /// Replaces the rehearsal, for tests; empty: rehearse_strategy(). Several threads may call it.
-  std::function<PlanCost(const PlanRequest&, const Strategy&)> rehearse = {};
+  /// Replaces the simulation, for tests; empty: simulate_strategy(). Several threads may call it.
+  std::function<PlanCost(const PlanRequest&, const Strategy&)> simulate = {};
 };
 
 /// A strategy and what is known about it.
@@ -100,16 +100,16 @@ struct PlanEntry {
 struct PlanGroup {
   int tensor = 1, pipe = 1;
   int64_t strategies = 0;
-  int64_t too_large = 0;       ///< strategies that do not fit, by their bound or their rehearsal
+  int64_t too_large = 0;       ///< strategies that do not fit, by their bound or their simulation
   int64_t least_memory = 0;    ///< the least among these
   int64_t host_too_large = 0;  ///< strategies that do not fit the hosts' memory or disks
   int64_t least_over = 0;      ///< the least number of bytes by which a rank of these does not fit
   int64_t needless = 0;        ///< strategies whose offload is not needed: they fit with less
   int64_t slower = 0;  ///< strategies that are slower, by their bound, than the last of the best
   double least_seconds = 0.0;  ///< the least bound among these
-  int64_t rehearsed = 0;       ///< strategies that were rehearsed
-  double best_seconds = 0.0;   ///< the best time of a rehearsal
-  int64_t not_rehearsed = 0;   ///< strategies for which no rehearsal was left
+  int64_t simulated = 0;       ///< strategies that were simulated
+  double best_seconds = 0.0;   ///< the best time of a simulation
+  int64_t not_simulated = 0;   ///< strategies for which no simulation was left
 };
 
 struct Plan {
@@ -117,7 +117,7 @@ struct Plan {
   std::vector<PlanEntry> best;    ///< the best strategies, fastest first
   std::vector<PlanGroup> groups;  ///< all strategies, by tensor ranks and stages
   int64_t strategies = 0;
-  int64_t rehearsed = 0;
+  int64_t simulated = 0;
 };
 
 /// All strategies of a request, without regard to memory: tensor divides the heads, the width and a
@@ -166,14 +166,14 @@ double hardware_flops(const PlanRequest& request, const Strategy& strategy);
 /// cluster. Where there are many micro-batches it does so for two smaller numbers of them and goes
 /// on along the line through both: once gradients are there and the pipeline is full, each further
 /// micro-batch costs the same.
-PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy);
+PlanCost simulate_strategy(const PlanRequest& request, const Strategy& strategy);
 
-/// The rehearsed step of a strategy with what each stage's first rank did when, for write_trace()
+/// The simulated step of a strategy with what each stage's first rank did when, for write_trace()
 /// and for pictures; of at most 2 p micro-batches with p stages.
-Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy);
+Simulation strategy_timeline(const PlanRequest& request, const Strategy& strategy);
 
-/// The best strategies of a request: those whose bounds fit are rehearsed in the order of their
-/// least time until no other can be faster than the last of the best, or no rehearsal is left. A
+/// The best strategies of a request: those whose bounds fit are simulated in the order of their
+/// least time until no other can be faster than the last of the best, or no simulation is left. A
 /// strategy with offload is left out if it was found to fit with less.
 Plan plan(const PlanRequest& request);
 

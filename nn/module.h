@@ -167,7 +167,7 @@ class Module {
   void reset_parameters();
   /// Allocates everything that is on meta on `device`, with the values that the module would have
   /// had if made there. On meta nothing is allocated, but the tensors are in the ledger from now
-  /// on, as a rehearsed rank's own.
+  /// on, as a simulated rank's own.
   void materialize(Device device = kCpu);
   /// \}
 

@@ -7,7 +7,7 @@
 #include <hero/core/io/file.h>
 #include <hero/core/version.h>
 #include <hero/dist/plan.h>
-#include <hero/dist/rehearsal/cluster_file.h>
+#include <hero/dist/simulation/cluster_file.h>
 
 namespace {
 
@@ -16,7 +16,7 @@ namespace dist = hero::dist;
 struct Options {
   std::string config, trace, write;
   int best = 10;
-  int64_t rehearsals = 0;
+  int64_t simulations = 0;
   bool calibrate = false;
   int calibrate_ranks = 2;
 };
@@ -37,7 +37,7 @@ void plan(const Options& options) {
   check_writable(options.write);
   check_writable(options.trace);
   request.best = options.best;
-  if (options.rehearsals > 0) request.rehearsals = options.rehearsals;
+  if (options.simulations > 0) request.simulations = options.simulations;
   const dist::Plan found = dist::plan(request);
   std::fputs(table(found).c_str(), stdout);
   const bool writes = !options.trace.empty() || !options.write.empty();
@@ -75,8 +75,8 @@ int main(int argc, char** argv) {
   app.add_option("--config", options.config, "what is to be planned, as JSON");
   auto* best =
       app.add_option("--best", options.best, "strategies to show: 10")->check(CLI::Range(1, 1000));
-  auto* most = app.add_option("--rehearsals", options.rehearsals,
-                              "at most so many strategies are rehearsed: 64")
+  auto* most = app.add_option("--simulations", options.simulations,
+                              "at most so many strategies are simulated: 64")
                    ->check(CLI::Range(1, 100000));
   auto* trace = app.add_option("--trace", options.trace, "writes the best one's step for Perfetto");
   app.add_option("--write", options.write, "writes the best one's configuration");

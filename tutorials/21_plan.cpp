@@ -1,4 +1,4 @@
-// Plans: GPT-3 on 1024 GPUs, by rehearsals on none
+// Plans: GPT-3 on 1024 GPUs, by simulations on none
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include <hero/core/io/file.h>
 #include <hero/dist/dist.h>
 #include <hero/dist/plan.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -51,14 +51,14 @@ void plan_gpt3(const std::string& folder) {
   // [snippet: plan]
   dist::PlanRequest request = dist::parse_plan_request(kRequest);
   request.best = 8;
-  request.rehearsals = 24;
+  request.simulations = 24;
   const dist::Plan plan = dist::plan(request);
   std::fputs(table(plan).c_str(), stdout);
   // [end]
   tutorial::draw_groups(plan, folder);
   // [snippet: timeline]
   const dist::Strategy& best = plan.best.front().strategy;
-  const dist::Rehearsal step = dist::strategy_timeline(request, best);
+  const dist::Simulation step = dist::strategy_timeline(request, best);
   dist::write_trace(step, folder + "/21_plan.json");  // for ui.perfetto.dev
   // [end]
   std::printf("\na step of the first one, with %d micro-batches alone\n%s", 2 * best.pipe,
@@ -85,7 +85,7 @@ void train_gpt3(Communicator& world, int shards) {
   hero::optim::AdamW adamw(model.parameters());
   const Tensor tokens(hero::Array::empty({1, 2048}, hero::kInt64, hero::kMeta));
   for (int step = 0; step < 2; ++step) {
-    dist::begin_rehearsed_step();
+    dist::begin_simulated_step();
     model.loss(tokens, tokens).backward();
     adamw.step();
     adamw.zero_grad();
@@ -105,7 +105,7 @@ void scale_gpt3(const std::string& folder) {
       const dist::Cluster cluster;
       const dist::Recording recording = dist::record_ranks(
           ranks, [&](Communicator& world) { train_gpt3(world, shards); }, cluster, {0});
-      const dist::Rehearsal step = dist::replay(recording, cluster);
+      const dist::Simulation step = dist::replay(recording, cluster);
       const dist::Traffic& traffic = recording.ranks.front().traffic;
       steps.push_back({hybrid, ranks, step.seconds});
       std::printf("  %6d  %6d  %6lld  %8.1f  %8.1f  %8.2f  %7.1f %%\n", ranks, shards,
@@ -145,7 +145,7 @@ const nn::GPTConfig kSmall = {.vocab_size = 256,
                               .tie_weights = false};
 
 // [snippet: train]
-// The same program on a device and on meta, where it is rehearsed: the seconds of each step.
+// The same program on a device and on meta, where it is simulated: the seconds of each step.
 std::vector<double> train(const Way& way, Communicator& world, hero::Device device, int steps) {
   const nn::DeviceScope planned(hero::kMeta);
   hero::manual_seed(1);
@@ -178,7 +178,7 @@ std::vector<double> train(const Way& way, Communicator& world, hero::Device devi
   const Tensor tokens(hero::Array::zeros({sequences, kSmall.block_size}, hero::kInt64, device));
   std::vector<double> seconds;
   for (int step = 0; step < steps; ++step) {
-    dist::begin_rehearsed_step();
+    dist::begin_simulated_step();
     const auto begin = std::chrono::steady_clock::now();
     pipe ? void(pipe->step(tokens, tokens)) : model.loss(tokens, tokens).backward();
     adamw.step();
@@ -205,14 +205,14 @@ struct Agreement {
   int pairs = 0, tied = 0;
 };
 
-Agreement agreement(const std::vector<double>& rehearsed,
+Agreement agreement(const std::vector<double>& simulated,
                     const std::vector<std::vector<double>>& rounds,
                     const std::vector<double>& measured) {
   Agreement result;
   double told_apart = 0.0;
-  for (size_t i = 0; i < rehearsed.size(); ++i) {
+  for (size_t i = 0; i < simulated.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      const bool less = rehearsed[i] < rehearsed[j];
+      const bool less = simulated[i] < simulated[j];
       const double agrees = less == (measured[i] < measured[j]) ? 1.0 : -1.0;
       const auto shorter = std::count_if(rounds.begin(), rounds.end(),
                                          [&](const auto& round) { return round[i] < round[j]; });
@@ -231,7 +231,7 @@ Agreement agreement(const std::vector<double>& rehearsed,
 
 // The median step of each way on two threads, in many short rounds: what else the machine does
 // comes and goes, and so meets all ways alike. The first two of a round's steps do not count. Each
-// rank has a core to itself, as each has a device in a rehearsal.
+// rank has a core to itself, as each has a device in a simulation.
 std::vector<std::vector<double>> measure(double bytes_per_second, size_t count) {
   std::vector<std::vector<double>> rounds(count);
   for (std::vector<double>& round : rounds) {
@@ -253,23 +253,23 @@ void validate(double bytes_per_second, size_t count) {
   dist::Cluster machine = dist::calibrate(2, kSmall);  // measured here
   machine.inside.bytes_per_second = bytes_per_second;
   const std::vector<std::vector<double>> rounds = measure(bytes_per_second, count);
-  std::printf("\ntwo threads on a link of %.0f MB/s%16s%14s\n", bytes_per_second / 1e6, "rehearsed",
+  std::printf("\ntwo threads on a link of %.0f MB/s%16s%14s\n", bytes_per_second / 1e6, "simulated",
               "measured");
-  std::vector<double> rehearsed, measured, errors;
+  std::vector<double> simulated, measured, errors;
   for (size_t i = 0; i < kWays.size(); ++i) {
     const auto on_meta = [&](Communicator& world) { train(kWays[i], world, hero::kMeta, 3); };
-    rehearsed.push_back(dist::rehearse(2, on_meta, machine).seconds);
+    simulated.push_back(dist::simulate(2, on_meta, machine).seconds);
     std::vector<double> times;
     for (const std::vector<double>& round : rounds) times.push_back(round[i]);
     measured.push_back(median(times));
-    const double error = 100 * (rehearsed[i] / measured[i] - 1);
+    const double error = 100 * (simulated[i] / measured[i] - 1);
     errors.push_back(std::abs(error));
-    std::printf("  %-32s%12.2f ms%11.2f ms  %+5.0f %%\n", kWays[i].name, 1e3 * rehearsed[i],
+    std::printf("  %-32s%12.2f ms%11.2f ms  %+5.0f %%\n", kWays[i].name, 1e3 * simulated[i],
                 1e3 * measured[i], error);
   }
-  const auto fastest = std::min_element(rehearsed.begin(), rehearsed.end()) - rehearsed.begin();
+  const auto fastest = std::min_element(simulated.begin(), simulated.end()) - simulated.begin();
   const double least = *std::min_element(measured.begin(), measured.end());
-  const Agreement order = agreement(rehearsed, rounds, measured);
+  const Agreement order = agreement(simulated, rounds, measured);
   std::printf("median error %.0f %%, Kendall's tau of the order %.2f\n", median(errors), order.all);
   std::printf("%d of %d pairs change places from one round to another; tau of the others %.2f\n",
               order.tied, order.pairs, order.told_apart);
@@ -282,7 +282,7 @@ void validate(double bytes_per_second, size_t count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tutorial::Command command("Which way to divide GPT-3 among 1024 GPUs, by rehearsals.");
+  tutorial::Command command("Which way to divide GPT-3 among 1024 GPUs, by simulations.");
   std::string folder = "figures";
   std::optional<double> link;
   std::optional<int64_t> rounds;
@@ -290,7 +290,7 @@ int main(int argc, char** argv) {
   command.out(folder)
       .number(
           "--link", link,
-          "bytes per second: no plans; rehearsals are compared with threads that send no faster")
+          "bytes per second: no plans; simulations are compared with threads that send no faster")
       .count("--rounds", rounds, "of these measurements: 9")
       .device(device);
   return command.run(argc, argv, [&] {

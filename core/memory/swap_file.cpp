@@ -67,7 +67,7 @@ Swapped::Swapped(SwapFile& file, Ref<Storage> storage) {
   check(storage->device() == kCpu || planned,
         "swap file: only storages on the cpu can lie there, not on ", storage->device());
   check(planned || !file.worker_->planned(), "swap file: a planned one has no room for bytes on ",
-        storage->device(), "; make it without .planned, or rehearse on meta");
+        storage->device(), "; make it without .planned, or simulate on meta");
   const int64_t bytes = whole_blocks(storage->bytes());
   SwapJob job;
   job.bytes = storage->bytes();

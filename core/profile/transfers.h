@@ -1,5 +1,5 @@
 #pragma once
-// Bytes on their way between memories of one process, beside what computes: what a rehearsal hears
+// Bytes on their way between memories of one process, beside what computes: what a simulation hears
 // of copies and of files that are only planned.
 #include <cstdint>
 

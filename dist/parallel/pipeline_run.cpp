@@ -4,7 +4,7 @@
 #include <hero/core/error.h>
 #include <hero/core/profile/observer.h>
 #include <hero/dist/parallel/pipeline_run.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace hero::dist {
 namespace {
@@ -51,7 +51,7 @@ void PipelineRun::run(const MessagePlan& plan, const std::vector<std::vector<Mes
                       GradientSync& sync) {
   const std::vector<Action>& actions = plan.actions(rank_);
   for (size_t i = 0; i < actions.size(); ++i) {
-    rehearsed_part("");
+    simulated_part("");
     for (const Message& message : receives[i]) post(message);
     release_sent();
     const Action& action = actions[i];
@@ -60,12 +60,12 @@ void PipelineRun::run(const MessagePlan& plan, const std::vector<std::vector<Mes
     }
     constexpr const char* parts[] = {"stage forward", "stage backward", "stage weights"};
     const ProfileScope profiled(parts[static_cast<size_t>(action.kind)]);
-    rehearsed_part(to_string(action));
+    simulated_part(to_string(action));
     if (action.kind == Kind::forward) forward(plan, action);
     if (action.kind == Kind::backward) backward(plan, action);
     if (action.kind == Kind::weights) weights(action);
   }
-  rehearsed_part("");
+  simulated_part("");
   for (Sent& sent : sent_) sent.work.wait();
   sent_.clear();
 }

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/simulation/cluster.h>
 
 namespace hero::dist {
 

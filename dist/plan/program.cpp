@@ -6,7 +6,7 @@
 #include <hero/dist/mesh.h>
 #include <hero/dist/pipeline.h>
 #include <hero/dist/plan/program.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/zero.h>
 #include <hero/optim/adam.h>
@@ -97,13 +97,13 @@ class Runner {
   // The first step is there for what it makes, states and the order of buckets: for that one
   // micro-batch will do where they follow each other.
   void step(bool is_first) {
-    rehearsed_part("forward and backward");
+    simulated_part("forward and backward");
     if (pipe_) {
       pipe_->step(tokens_, tokens_, {.scale = scaler_.get_scale()});
     } else {
       accumulate(is_first ? 1 : strategy_.micro_batches);
     }
-    rehearsed_part("optimizer");
+    simulated_part("optimizer");
     if (scaler_.is_enabled()) {
       optim::grad_norm(model_.parameters());
       scaler_.step(*optimizer_);

@@ -72,7 +72,7 @@ PlanRequest parse_plan_request(const std::string& text, const std::string& label
   keys.count("ranks", request.ranks);
   keys.count("global_batch", request.global_batch);
   keys.count("max_micro_batch", request.max_micro_batch);
-  keys.count("rehearsals", request.rehearsals);
+  keys.count("simulations", request.simulations);
   read_dtype(keys, request.dtype);
   if (keys.find("cluster") != nullptr) request.cluster = read_cluster(keys.object("cluster"));
   keys.end();

@@ -1,4 +1,4 @@
-// The best of all strategies: bounds first, rehearsals of what they leave.
+// The best of all strategies: bounds first, simulations of what they leave.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -14,7 +14,7 @@ namespace hero::dist {
 
 namespace {
 
-// Rehearsals that run at the same time: the results do not depend on it.
+// Simulations that run at the same time: the results do not depend on it.
 constexpr size_t kBatch = 8;
 
 enum class Fate : uint8_t {
@@ -23,8 +23,8 @@ enum class Fate : uint8_t {
   host_too_large,
   slower,
   needless,
-  rehearsed,
-  not_rehearsed
+  simulated,
+  not_simulated
 };
 
 struct Option {
@@ -63,16 +63,16 @@ std::vector<Option> bounded(const PlanRequest& request) {
   return all;
 }
 
-// Fills the entries' rehearsals. What the first of them to fail threw is thrown again.
-void rehearse_all(const PlanRequest& request, const std::vector<Option*>& batch) {
+// Fills the entries' simulations. What the first of them to fail threw is thrown again.
+void simulate_all(const PlanRequest& request, const std::vector<Option*>& batch) {
   std::atomic<size_t> next = 0;
   std::vector<std::exception_ptr> errors(batch.size());
   const auto work = [&] {
     for (size_t i = next++; i < batch.size(); i = next++) {
       try {
         PlanEntry& entry = batch[i]->entry;
-        entry.cost = request.rehearse ? request.rehearse(request, entry.strategy)
-                                      : rehearse_strategy(request, entry.strategy);
+        entry.cost = request.simulate ? request.simulate(request, entry.strategy)
+                                      : simulate_strategy(request, entry.strategy);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -94,9 +94,9 @@ class Search {
   explicit Search(const PlanRequest& request) : request_(request), all_(bounded(request)) {}
 
   Plan run() {
-    int64_t left = request_.rehearsals;
+    int64_t left = request_.simulations;
     for (std::vector<Option*> batch = next(left); !batch.empty(); batch = next(left)) {
-      rehearse_all(request_, batch);
+      simulate_all(request_, batch);
       left -= static_cast<int64_t>(batch.size());
       for (Option* each : batch) judge(*each);
     }
@@ -125,7 +125,7 @@ class Search {
     return false;
   }
 
-  // Those that wait for what is rehearsed with this batch come first in the next one.
+  // Those that wait for what is simulated with this batch come first in the next one.
   std::vector<Option*> next(int64_t left) {
     std::vector<Option*> batch, waiting;
     std::set<std::string> texts;
@@ -153,10 +153,10 @@ class Search {
   }
 
   void judge(Option& one) {
-    ++rehearsed_;
-    one.fate = over_host(request_, one.entry) > 0 ? Fate::host_too_large : Fate::rehearsed;
+    ++simulated_;
+    one.fate = over_host(request_, one.entry) > 0 ? Fate::host_too_large : Fate::simulated;
     if (one.entry.cost->memory > request_.cluster.memory) one.fate = Fate::too_large;
-    if (one.fate != Fate::rehearsed) return;
+    if (one.fate != Fate::simulated) return;
     fitting_.insert(one.entry.strategy.text());
     const auto behind =
         std::upper_bound(best_.begin(), best_.end(), one.seconds(),
@@ -169,11 +169,11 @@ class Search {
     Plan plan;
     plan.request = request_;
     plan.strategies = static_cast<int64_t>(all_.size());
-    plan.rehearsed = rehearsed_;
+    plan.simulated = simulated_;
     std::map<std::pair<int, int>, PlanGroup> groups;
     for (Option& one : all_) {
       if (one.fate == Fate::open) {
-        one.fate = one.entry.seconds_bound > limit() ? Fate::slower : Fate::not_rehearsed;
+        one.fate = one.entry.seconds_bound > limit() ? Fate::slower : Fate::not_simulated;
       }
       const Strategy& s = one.entry.strategy;
       count(request_, groups[{s.tensor, s.pipe}], one);
@@ -199,17 +199,17 @@ class Search {
     }
     if (one.fate == Fate::needless) ++group.needless;
     if (one.fate == Fate::slower) least(group.least_seconds, e.seconds_bound, ++group.slower);
-    if (one.fate == Fate::rehearsed) least(group.best_seconds, one.seconds(), ++group.rehearsed);
-    if (one.fate == Fate::not_rehearsed) ++group.not_rehearsed;
+    if (one.fate == Fate::simulated) least(group.best_seconds, one.seconds(), ++group.simulated);
+    if (one.fate == Fate::not_simulated) ++group.not_simulated;
   }
 
   const PlanRequest& request_;
   std::vector<Option> all_;
   std::vector<Option*> best_;
-  std::set<std::string> fitting_;  // texts of what was rehearsed and fits
+  std::set<std::string> fitting_;  // texts of what was simulated and fits
   std::vector<Option*> waiting_;   // for what was in the batch before
   size_t at_ = 0;
-  int64_t rehearsed_ = 0;
+  int64_t simulated_ = 0;
 };
 
 }  // namespace

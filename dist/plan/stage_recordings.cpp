@@ -9,8 +9,8 @@
 #include <hero/dist/parallel/messages.h>
 #include <hero/dist/plan/program.h>
 #include <hero/dist/plan/stage_recordings.h>
-#include <hero/dist/rehearsal.h>
-#include <hero/dist/rehearsal/recorder.h>
+#include <hero/dist/simulation.h>
+#include <hero/dist/simulation/recorder.h>
 
 namespace hero::dist {
 
@@ -325,7 +325,7 @@ StageRecordings::StageRecordings(const PlanRequest& request, const Strategy& str
   recorded_ = record_parts(
       strategy.ranks(),
       [&](Communicator& world) {
-        run_strategy(request, small, world, [] { begin_rehearsed_step(); });
+        run_strategy(request, small, world, [] { begin_simulated_step(); });
       },
       request.cluster, ranks);
   for (const RecordedStage& stage : stages_of(recorded_, strategy_)) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include <hero/dist/plan.h>
-#include <hero/dist/rehearsal/timeline.h>
+#include <hero/dist/simulation/timeline.h>
 
 namespace hero::dist {
 

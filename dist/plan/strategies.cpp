@@ -21,8 +21,8 @@ void check_request(const PlanRequest& r) {
         " devices; give a multiple of it");
   check(is_half(r.dtype) || r.dtype == kFloat32, "plan: dtype ", name(r.dtype),
         "; bfloat16, float16 and float32 are planned");
-  check(r.best >= 1 && r.rehearsals >= 1 && r.max_micro_batch >= 1,
-        "plan: best, rehearsals and max_micro_batch must be at least 1");
+  check(r.best >= 1 && r.simulations >= 1 && r.max_micro_batch >= 1,
+        "plan: best, simulations and max_micro_batch must be at least 1");
   const nn::GPTConfig& m = r.model;
   check(m.vocab_size > 0 && m.block_size > 0 && m.n_layer > 0 && m.n_head > 0 && m.n_embd > 0 &&
             m.n_embd % m.n_head == 0,

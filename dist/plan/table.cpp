@@ -69,12 +69,12 @@ std::string why(const Plan& plan, const PlanGroup& group) {
   if (group.needless > 0) {
     add(line("%lld fit with less offload", static_cast<long long>(group.needless)));
   }
-  if (group.rehearsed > 0) {
-    add(line("%lld rehearsed, the best %+.0f%%", static_cast<long long>(group.rehearsed),
+  if (group.simulated > 0) {
+    add(line("%lld simulated, the best %+.0f%%", static_cast<long long>(group.simulated),
              than_best(group.best_seconds)));
   }
-  if (group.not_rehearsed > 0) {
-    add(line("%lld not rehearsed", static_cast<long long>(group.not_rehearsed)));
+  if (group.not_simulated > 0) {
+    add(line("%lld not simulated", static_cast<long long>(group.not_simulated)));
   }
   return text;
 }
@@ -90,8 +90,8 @@ std::string table(const Plan& plan) {
            static_cast<long long>(r.global_batch), static_cast<long long>(r.model.block_size));
   const bool has_hosts = r.cluster.host_memory > 0;
   if (has_hosts) text += whole(host_share(r)) + " of the hosts' memory for each rank\n";
-  text += line("%lld strategies, %lld of them rehearsed\n\n",
-               static_cast<long long>(plan.strategies), static_cast<long long>(plan.rehearsed));
+  text += line("%lld strategies, %lld of them simulated\n\n",
+               static_cast<long long>(plan.strategies), static_cast<long long>(plan.simulated));
   if (plan.best.empty()) {
     text += "none fits\n";
   } else {

@@ -4,7 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <hero/dist/backends/simulated/alike.h>
 #include <hero/dist/backends/simulated/backend.h>
 #include <hero/dist/backends/simulated/group.h>
-#include <hero/dist/rehearsal/recorder.h>
+#include <hero/dist/simulation/recorder.h>
 
 namespace hero::dist {
 namespace {

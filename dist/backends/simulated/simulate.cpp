@@ -7,8 +7,8 @@
 #include <hero/core/random.h>
 #include <hero/dist/backends/rank_frame.h>
 #include <hero/dist/backends/simulated/backend.h>
-#include <hero/dist/rehearsal.h>
-#include <hero/dist/rehearsal/recorder.h>
+#include <hero/dist/simulation.h>
+#include <hero/dist/simulation/recorder.h>
 
 namespace hero::dist {
 namespace {
@@ -51,14 +51,14 @@ void simulate_ranks(int size, const RankProgram& program, const std::vector<int>
 Recording record_ranks(int size, const RankProgram& program, const Cluster& cluster,
                        const std::vector<int>& ranks) {
   Recorder recorder(size, cluster);
-  simulate("rehearse", size, program, ranks, &recorder);
+  simulate("simulate", size, program, ranks, &recorder);
   return recorder.finish();
 }
 
 Recording record_parts(int size, const RankProgram& program, const Cluster& cluster,
                        const std::vector<int>& ranks) {
   Recorder recorder(size, cluster, true);
-  simulate("rehearse", size, program, ranks, &recorder);
+  simulate("simulate", size, program, ranks, &recorder);
   return recorder.finish();
 }
 

@@ -50,7 +50,7 @@ double flops(const Row& row) {
          (1 + kSequence / (6 * h) + kVocabulary / (16 * l * h));
 }
 
-// What is rehearsed is Hero's attention, which never writes its matrix and leaves masked pairs out.
+// What is simulated is Hero's attention, which never writes its matrix and leaves masked pairs out.
 // Theirs, of 2021, was made of products, a masked softmax and dropout. Of each of a T^2 scores of a
 // head, in halves, kernels then read and write 11 bytes forward (scores 2; softmax 2 and 2; dropout
 // 2, 2 and a mask of 1), as many when it is computed again, and 19 backward; what is stored is in
@@ -105,7 +105,7 @@ Strategy strategy_of(const Row& row) {
 }
 
 double predicted(const Row& row, double efficiency) {
-  const PlanCost cost = rehearse_strategy(request_of(row, efficiency), strategy_of(row));
+  const PlanCost cost = simulate_strategy(request_of(row, efficiency), strategy_of(row));
   return flops(row) / (row.gpus * cost.seconds) * 1e-12;
 }
 
@@ -132,6 +132,6 @@ TEST_CASE("papers: Megatron's ten models fit in the memory that their GPUs had")
   for (const Row& row : kTable) {
     CAPTURE(row.billions);
     const PlanRequest request = request_of(row, 0.5);
-    CHECK(rehearse_strategy(request, strategy_of(row)).memory < request.cluster.memory);
+    CHECK(simulate_strategy(request, strategy_of(row)).memory < request.cluster.memory);
   }
 }

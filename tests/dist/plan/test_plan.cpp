@@ -10,7 +10,7 @@
 #include <hero/dist/plan.h>
 #include <hero/dist/plan/program.h>
 #include <hero/dist/plan/stage_recordings.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace {
 
@@ -91,13 +91,13 @@ TEST_CASE("plan: strategies are all different, and each divides what it says") {
   CHECK(hybrid);
 }
 
-TEST_CASE("plan: no bound of memory or time is above what the rehearsal says") {
+TEST_CASE("plan: no bound of memory or time is above what the simulation says") {
   for (const DType dtype : {kBFloat16, kFloat32}) {
     for (const int ranks : {1, 2, 4}) {
       const PlanRequest request = small_request(ranks, 8, dtype);
       for (const Strategy& s : strategies(request)) {
         CAPTURE(name(dtype), s.text());
-        const PlanCost cost = rehearse_strategy(request, s);
+        const PlanCost cost = simulate_strategy(request, s);
         CHECK(memory_bound(request, s) <= cost.memory);
         CHECK(seconds_bound(request, s) <= cost.seconds * (1 + 1e-9));
       }
@@ -114,7 +114,7 @@ TEST_CASE("plan: of a model that is not tiny the bound of memory is near") {
     if (s.checkpoint && s.schedule.splits_backward()) continue;
     CAPTURE(s.text());
     const double bound = static_cast<double>(memory_bound(request, s));
-    const double held = static_cast<double>(rehearse_strategy(request, s).memory);
+    const double held = static_cast<double>(simulate_strategy(request, s).memory);
     CHECK(bound <= held);
     CHECK(bound >= 0.7 * held);
   }
@@ -127,11 +127,11 @@ TEST_CASE("plan: many micro-batches are on the line through few") {
     for (const Strategy& s : strategies(request)) {
       if (s.pipe != pipe || s.tensor > 1 || s.data() > 1) continue;
       CAPTURE(s.text());
-      const PlanCost line = rehearse_strategy(request, s);
-      const Rehearsal all =
-          rehearse(ranks,
+      const PlanCost line = simulate_strategy(request, s);
+      const Simulation all =
+          simulate(ranks,
                    [&](Communicator& world) {
-                     run_strategy(request, s, world, [] { begin_rehearsed_step(); });
+                     run_strategy(request, s, world, [] { begin_simulated_step(); });
                    },
                    request.cluster, {.ranks = stage_ranks(s)});
       CHECK(line.seconds == Approx(all.seconds).epsilon(0.01));
@@ -182,9 +182,9 @@ TEST_CASE("plan: stages of several chunks or a zero bubble that free their units
 TEST_CASE("plan: the best are those of a search through everything") {
   for (const double part : {1.0, 0.6}) {
     PlanRequest request = small_request(8, 16);
-    request.rehearse = made_up;
+    request.simulate = made_up;
     request.best = 5;
-    request.rehearsals = 1000000;
+    request.simulations = 1000000;
     int64_t most = 0;
     for (const Strategy& s : strategies(request)) most = std::max(most, memory_bound(request, s));
     request.cluster.memory = static_cast<int64_t>(part * static_cast<double>(most));
@@ -197,24 +197,24 @@ TEST_CASE("plan: the best are those of a search through everything") {
     const Plan found = plan(request);
     REQUIRE(found.best.size() == 5);
     for (size_t i = 0; i < 5; ++i) CHECK(found.best[i].cost->seconds == times[i]);
-    CHECK(found.rehearsed < found.strategies);
+    CHECK(found.simulated < found.strategies);
     int64_t counted = 0;
     for (const PlanGroup& g : found.groups) {
-      CHECK(g.strategies == g.too_large + g.slower + g.rehearsed + g.not_rehearsed);
-      CHECK(g.not_rehearsed == 0);
+      CHECK(g.strategies == g.too_large + g.slower + g.simulated + g.not_simulated);
+      CHECK(g.not_simulated == 0);
       counted += g.strategies;
     }
     CHECK(counted == found.strategies);
   }
 }
 
-TEST_CASE("plan: a real search finds the fastest rehearsal of all that fit") {
+TEST_CASE("plan: a real search finds the fastest simulation of all that fit") {
   PlanRequest request = small_request(2, 4);
   request.best = 3;
-  request.rehearsals = 1000;
+  request.simulations = 1000;
   std::vector<double> times;
   for (const Strategy& s : strategies(request)) {
-    times.push_back(rehearse_strategy(request, s).seconds);
+    times.push_back(simulate_strategy(request, s).seconds);
   }
   std::sort(times.begin(), times.end());
   const Plan found = plan(request);
@@ -222,22 +222,22 @@ TEST_CASE("plan: a real search finds the fastest rehearsal of all that fit") {
   for (size_t i = 0; i < 3; ++i) CHECK(found.best[i].cost->seconds == times[i]);
 }
 
-TEST_CASE("plan: what does not fit by its rehearsal is not among the best") {
+TEST_CASE("plan: what does not fit by its simulation is not among the best") {
   PlanRequest request = small_request(2, 4);
-  request.rehearse = [](const PlanRequest& r, const Strategy& s) {
+  request.simulate = [](const PlanRequest& r, const Strategy& s) {
     PlanCost cost = made_up(r, s);
     if (s.pipe == 2) cost.memory = r.cluster.memory + 1;
     return cost;
   };
-  request.rehearsals = 1000;
+  request.simulations = 1000;
   request.best = 100;
   const Plan found = plan(request);
   CHECK(found.best.size() == 20 + 6);  // as above, and a micro-batch of 4 on two tensor ranks
   for (const PlanEntry& entry : found.best) CHECK(entry.strategy.pipe == 1);
-  request.rehearsals = 3;
+  request.simulations = 3;
   const Plan short_of = plan(request);
-  CHECK(short_of.rehearsed == 3);
-  CHECK_THAT(table(short_of), ContainsSubstring("not rehearsed"));
+  CHECK(short_of.simulated == 3);
+  CHECK_THAT(table(short_of), ContainsSubstring("not simulated"));
 }
 
 TEST_CASE("plan: the MFU counts no second forward of a checkpoint, and the HFU does") {
@@ -262,17 +262,17 @@ TEST_CASE("plan: the MFU counts no second forward of a checkpoint, and the HFU d
   CHECK_THAT(table(found), ContainsSubstring("256  80.2%  80.2%"));
   CHECK_THAT(table(found), ContainsSubstring("128  40.1%  53.2%"));
 
-  // A causal query of a rehearsal has (T + 1) / 2 keys, where the formula has T / 2.
+  // A causal query of a simulation has (T + 1) / 2 keys, where the formula has T / 2.
   const double more = tokens * 6 * 4 * 64;
   for (const DType dtype : {kFloat32, kBFloat16}) {
     for (const Strategy& s : {plain, checkpointed}) {
       CAPTURE(dtype, s.text());
-      PlanRequest rehearsed = small_request(1, 4, dtype);
+      PlanRequest simulated = small_request(1, 4, dtype);
       const auto program = [&](Communicator& world) {
-        run_strategy(rehearsed, s, world, [] { begin_rehearsed_step(); });
+        run_strategy(simulated, s, world, [] { begin_simulated_step(); });
       };
-      const Rehearsal step = rehearse(1, program, rehearsed.cluster);
-      const double flops = step.seconds * rehearsed.cluster.peak_flops(dtype);
+      const Simulation step = simulate(1, program, simulated.cluster);
+      const double flops = step.seconds * simulated.cluster.peak_flops(dtype);
       CHECK(step.mfu * flops == Approx(model + more).epsilon(1e-9));
       const double again = s.checkpoint ? forward + more / 3 : 0.0;
       CHECK(step.hfu * flops == Approx(model + more + again).epsilon(1e-9));
@@ -285,7 +285,7 @@ TEST_CASE("plan: where nothing fits it says by how much") {
   request.cluster.memory = 1000;
   const Plan found = plan(request);
   CHECK(found.best.empty());
-  CHECK(found.rehearsed == 0);
+  CHECK(found.simulated == 0);
   CHECK_THAT(table(found), ContainsSubstring("none fits"));
   CHECK_THAT(table(found), ContainsSubstring("2 ranks, 2 per host with 1 kB each"));
   for (const PlanGroup& group : found.groups) {
@@ -296,9 +296,9 @@ TEST_CASE("plan: where nothing fits it says by how much") {
   }
 }
 
-TEST_CASE("plan: an error of a rehearsal is the plan's") {
+TEST_CASE("plan: an error of a simulation is the plan's") {
   PlanRequest request = small_request(2, 4);
-  request.rehearse = [](const PlanRequest&, const Strategy&) -> PlanCost { fail("no such luck"); };
+  request.simulate = [](const PlanRequest&, const Strategy&) -> PlanCost { fail("no such luck"); };
   CHECK_THROWS_WITH(plan(request), "no such luck");
 }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <hero/dist/plan.h>
-#include <hero/dist/rehearsal/cluster_file.h>
+#include <hero/dist/simulation/cluster_file.h>
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <hero/dist/plan.h>
 #include <hero/dist/plan/program.h>
 #include <hero/dist/plan/stage_recordings.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace {
 
@@ -66,7 +66,7 @@ TEST_CASE("plan: hosts with memory add the strategies that can be counted by han
   CHECK(strategies(request).size() == 36);
 }
 
-TEST_CASE("plan: no bound of what is offloaded is above what the rehearsal says") {
+TEST_CASE("plan: no bound of what is offloaded is above what the simulation says") {
   for (const DType dtype : {kBFloat16, kFloat32}) {
     for (const int ranks : {1, 2, 4}) {
       PlanRequest request = with_hosts(ranks, 8, dtype);
@@ -74,7 +74,7 @@ TEST_CASE("plan: no bound of what is offloaded is above what the rehearsal says"
       for (const Strategy& s : strategies(request)) {
         if (!offloads(s)) continue;
         CAPTURE(name(dtype), s.text());
-        const PlanCost cost = rehearse_strategy(request, s);
+        const PlanCost cost = simulate_strategy(request, s);
         CHECK(memory_bound(request, s) <= cost.memory);
         CHECK(host_bound(request, s) <= cost.host);
         CHECK(host_bound(request, s) > 0);
@@ -83,7 +83,7 @@ TEST_CASE("plan: no bound of what is offloaded is above what the rehearsal says"
         CHECK(seconds_bound(request, s) <= cost.seconds * (1 + 1e-9));
         Strategy twin = s;  // on the device it would hold no fewer bytes
         twin.offload = PlanOffload::none;
-        CHECK(cost.memory <= rehearse_strategy(request, twin).memory);
+        CHECK(cost.memory <= simulate_strategy(request, twin).memory);
       }
     }
   }
@@ -113,7 +113,7 @@ TEST_CASE("plan: stages that are alike hold the bytes of all on their hosts, too
 
 TEST_CASE("plan: what fits without offload is not offloaded") {
   PlanRequest request = with_hosts(2, 4);
-  request.rehearsals = 1000;
+  request.simulations = 1000;
   request.best = 1;
   request.cluster.launch_seconds = 0.0;  // the host's steps take their bytes' time alone
   const Plan found = plan(request);
@@ -121,7 +121,7 @@ TEST_CASE("plan: what fits without offload is not offloaded") {
   CHECK_FALSE(offloads(found.best.front().strategy));
   double least = std::numeric_limits<double>::infinity();
   for (const Strategy& s : strategies(request)) {
-    least = std::min(least, rehearse_strategy(request, s).seconds);
+    least = std::min(least, simulate_strategy(request, s).seconds);
   }
   CHECK(found.best.front().cost->seconds == least);
   request.best = 40;
@@ -133,7 +133,7 @@ TEST_CASE("plan: what fits without offload is not offloaded") {
   for (const PlanEntry& entry : many.best) CHECK_FALSE(offloads(entry.strategy));
   for (const PlanGroup& g : many.groups) {
     needless += g.needless;
-    CHECK(g.strategies == g.rehearsed + g.needless);
+    CHECK(g.strategies == g.simulated + g.needless);
   }
   CHECK(needless == many.strategies - others);
   CHECK_THAT(table(many), ContainsSubstring(" fit with less offload"));
@@ -141,11 +141,11 @@ TEST_CASE("plan: what fits without offload is not offloaded") {
 
 TEST_CASE("plan: what fits no device is offloaded, where the hosts have room") {
   PlanRequest request = with_hosts(2, 4);
-  request.rehearsals = 1000;
+  request.simulations = 1000;
   int64_t least = std::numeric_limits<int64_t>::max(), least_offloaded = least;
   for (const Strategy& s : strategies(request)) {
     int64_t& mine = offloads(s) ? least_offloaded : least;
-    mine = std::min(mine, rehearse_strategy(request, s).memory);
+    mine = std::min(mine, simulate_strategy(request, s).memory);
   }
   REQUIRE(least_offloaded < least);
   request.cluster.memory = least - 1;
@@ -174,7 +174,7 @@ TEST_CASE("plan: what fits no device is offloaded, where the hosts have room") {
   for (const Strategy& s : strategies(small)) {
     if (!offloads(s)) continue;
     int64_t& mine = s.offload == PlanOffload::disk ? on_disk : on_host;
-    mine = std::min(mine, rehearse_strategy(small, s).host);
+    mine = std::min(mine, simulate_strategy(small, s).host);
   }
   REQUIRE(on_disk < on_host);
   small.cluster.host_memory = 2 * on_disk;  // of two ranks

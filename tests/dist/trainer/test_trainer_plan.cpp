@@ -40,7 +40,7 @@ PlanRequest small_request(DType dtype) {
 }
 
 Spent planned(const PlanRequest& request, const Strategy& s) {
-  const PlanCost cost = rehearse_strategy(request, s);
+  const PlanCost cost = simulate_strategy(request, s);
   return {cost.memory, static_cast<int64_t>(cost.inside)};
 }
 

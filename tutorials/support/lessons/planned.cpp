@@ -17,7 +17,7 @@ struct Part {
   double begin = 0.0, end = 0.0;
 };
 
-std::vector<Part> parts_of(const dist::Rehearsal& step, const dist::ReplayRank& rank) {
+std::vector<Part> parts_of(const dist::Simulation& step, const dist::ReplayRank& rank) {
   std::vector<Part> parts;
   for (const dist::ReplaySpan& span : rank.spans) {
     if (span.track != dist::ReplaySpan::Track::compute || span.label < 0) continue;
@@ -42,7 +42,7 @@ const char* colour_of(const std::string& name) {
   }
 }
 
-void draw_timeline(const dist::Rehearsal& step, const std::string& folder) {
+void draw_timeline(const dist::Simulation& step, const std::string& folder) {
   Figure figure(
       "A planned step: forwards blue, backwards orange, gradients of weights green, optimizer grey",
       "seconds", "");
@@ -62,7 +62,7 @@ void draw_timeline(const dist::Rehearsal& step, const std::string& folder) {
       .save(folder, "21_plan_timeline");
 }
 
-void draw_memory(const dist::Rehearsal& step, const dist::Cluster& cluster,
+void draw_memory(const dist::Simulation& step, const dist::Cluster& cluster,
                  const std::string& folder) {
   const double limit = static_cast<double>(cluster.memory) / 1e9;
   Figure figure("What a rank of each stage holds in the step", "seconds", "GB");
@@ -88,8 +88,8 @@ void draw_group(Figure& figure, const dist::PlanGroup& group, double x, double y
   const std::pair<int64_t, const char*> parts[] = {
       {group.too_large + group.host_too_large, "#cccccc"},
       {group.slower, "#7db7e0"},
-      {group.not_rehearsed, "#f0a860"},
-      {group.rehearsed, "#9fca8f"}};
+      {group.not_simulated, "#f0a860"},
+      {group.simulated, "#9fca8f"}};
   constexpr double kWide = 0.92;
   figure.label(std::to_string(group.strategies) + " ways", x + 0.5, y + 0.78, "#333333");
   for (const auto& [count, colour] : parts) {
@@ -104,7 +104,7 @@ void draw_group(Figure& figure, const dist::PlanGroup& group, double x, double y
 
 void draw_groups(const dist::Plan& plan, const std::string& folder) {
   Figure figure(
-      "Ways to divide GPT-3: too large grey, slower blue, not tried orange, rehearsed green", "",
+      "Ways to divide GPT-3: too large grey, slower blue, not tried orange, simulated green", "",
       "");
   std::vector<Tick> columns, rows;
   for (const dist::PlanGroup& group : plan.groups) {
@@ -123,7 +123,7 @@ void draw_groups(const dist::Plan& plan, const std::string& folder) {
 }
 
 void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder) {
-  Figure figure("A step of GPT-3 under FSDP, rehearsed", "ranks", "seconds");
+  Figure figure("A step of GPT-3 under FSDP, simulated", "ranks", "seconds");
   figure.patterned();
   std::vector<Tick> ticks;
   for (const bool hybrid : {false, true}) {
@@ -143,7 +143,7 @@ void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder)
       .save(folder, "21_plan_scale");
 }
 
-void draw_plan(const dist::Rehearsal& step, const dist::Cluster& cluster,
+void draw_plan(const dist::Simulation& step, const dist::Cluster& cluster,
                const std::string& folder) {
   draw_timeline(step, folder);
   draw_memory(step, cluster, folder);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <hero/dist/plan.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace tutorial {
 
@@ -14,11 +14,11 @@ void draw_groups(const hero::dist::Plan& plan, const std::string& folder);
 
 /// Draws what each rank computes on a time axis, parts of one name in one box, into
 /// folder/21_plan_timeline, and the bytes it holds below the device's memory into
-/// folder/21_plan_memory. The rehearsal must have spans.
-void draw_plan(const hero::dist::Rehearsal& step, const hero::dist::Cluster& cluster,
+/// folder/21_plan_memory. The simulation must have spans.
+void draw_plan(const hero::dist::Simulation& step, const hero::dist::Cluster& cluster,
                const std::string& folder);
 
-/// A rehearsed step of so many ranks.
+/// A simulated step of so many ranks.
 struct ScaledStep {
   bool is_hybrid = false;
   int ranks = 0;

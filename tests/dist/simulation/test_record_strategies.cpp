@@ -1,5 +1,5 @@
-// What a rehearsal says of data parallelism, strategy by strategy: the bytes of real ranks, and the
-// waits that decide how much communication is hidden.
+// What a simulation says of data parallelism, strategy by strategy: the bytes of real ranks, and
+// the waits that decide how much communication is hidden.
 #include <array>
 #include <functional>
 #include <string>
@@ -9,7 +9,7 @@
 #include <support/work.h>
 
 #include <hero/dist/dist.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -68,7 +68,7 @@ void train(const Strategy& strategy, Communicator& world, Device device) {
   optim::AdamW adamw(model.parameters(), {.lr = 1e-3});
   const Tensor tokens(Array::zeros({2, 8}, kInt64, device));
   for (int step = 0; step < 2; ++step) {
-    begin_rehearsed_step();
+    begin_simulated_step();
     if (device == kCpu) world.traffic().reset();
     model.loss(tokens, tokens).backward();
     optim::clip_grad_norm(model.parameters(), 1.0);
@@ -89,7 +89,7 @@ std::string rows_of(const Traffic& traffic) {
 }
 
 TEST_CASE(
-    "rehearsal: under every strategy memory by tag and traffic by row are those of real ranks") {
+    "simulation: under every strategy memory by tag and traffic by row are those of real ranks") {
   for (const Strategy& strategy : strategies()) {
     for (const int ranks : strategy.ranks) {
       std::vector<Peaks> peaks(static_cast<size_t>(ranks));
@@ -133,7 +133,7 @@ double hidden_behind(const RankTimeline& rank, Collective op) {
   return hidden;
 }
 
-TEST_CASE("rehearsal: every call of a step is waited for once, after it has begun") {
+TEST_CASE("simulation: every call of a step is waited for once, after it has begun") {
   for (const Strategy& strategy : strategies()) {
     const Recording recording =
         record_ranks(4, [&](Communicator& world) { train(strategy, world, kMeta); }, kThreads, {0});
@@ -152,7 +152,7 @@ TEST_CASE("rehearsal: every call of a step is waited for once, after it has begu
   }
 }
 
-TEST_CASE("rehearsal: gradients travel while backward computes, gathering while forward does") {
+TEST_CASE("simulation: gradients travel while backward computes, gathering while forward does") {
   for (const Strategy& strategy : strategies()) {
     const Recording recording =
         record_ranks(4, [&](Communicator& world) { train(strategy, world, kMeta); }, kThreads, {0});
@@ -181,7 +181,7 @@ int64_t products(int ranks, const RankProgram& program) {
 }
 
 TEST_CASE(
-    "rehearsal: ranks of a tensor axis and of a pipeline divide the products of one process") {
+    "simulation: ranks of a tensor axis and of a pipeline divide the products of one process") {
   const auto step = [](Communicator& world, int pipe, int tensor) {
     const nn::DeviceScope meta(kMeta);
     nn::GPT model({.vocab_size = 24,

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/rehearsal/timeline.h>
+#include <hero/dist/simulation/timeline.h>
 
 namespace hero::dist {
 

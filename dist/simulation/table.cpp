@@ -4,7 +4,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/profile/trace_file.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace hero::dist {
 
@@ -40,8 +40,8 @@ constexpr int kTracks = 7, kTracksOfAll = 4;
 constexpr const char* kTrackNames[kTracks] = {
     "compute", "wait", "inside the host", "outside", "to device", "to host", "disk"};
 
-std::string label_text(const Rehearsal& rehearsal, int32_t label) {
-  return label < 0 ? "" : rehearsal.labels[static_cast<size_t>(label)];
+std::string label_text(const Simulation& simulation, int32_t label) {
+  return label < 0 ? "" : simulation.labels[static_cast<size_t>(label)];
 }
 
 // Whether something of the rank is offloaded.
@@ -49,7 +49,7 @@ bool moves_bytes(const ReplayRank& rank) {
   return std::any_of(rank.moved.begin(), rank.moved.end(), [](int64_t bytes) { return bytes > 0; });
 }
 
-void add_offload(std::string& out, const Rehearsal& step) {
+void add_offload(std::string& out, const Simulation& step) {
   const auto peak = std::find_if(step.ranks.begin(), step.ranks.end(), [&](const ReplayRank& rank) {
     return rank.rank == step.peak_rank;
   });
@@ -77,19 +77,19 @@ std::string text_of(Collective op, const std::string& label) {
 }
 
 // Arrows between ranks that are both in the file.
-void write_messages(core::TraceFile& file, const Rehearsal& rehearsal, size_t written) {
+void write_messages(core::TraceFile& file, const Simulation& simulation, size_t written) {
   std::set<int> there;
-  for (size_t i = 0; i < written; ++i) there.insert(rehearsal.ranks[i].rank);
-  for (const ReplayMessage& message : rehearsal.messages) {
+  for (size_t i = 0; i < written; ++i) there.insert(simulation.ranks[i].rank);
+  for (const ReplayMessage& message : simulation.messages) {
     if (!there.count(message.from) || !there.count(message.to)) continue;
     const auto port = message.outside ? ReplaySpan::Track::outside : ReplaySpan::Track::inside;
-    file.arrow(text_of(Collective::send, label_text(rehearsal, message.label)), message.from,
+    file.arrow(text_of(Collective::send, label_text(simulation, message.label)), message.from,
                static_cast<int>(port), message.begin, message.to,
                static_cast<int>(ReplaySpan::Track::compute), message.end);
   }
 }
 
-void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayRank& rank) {
+void write_rank(core::TraceFile& file, const Simulation& simulation, const ReplayRank& rank) {
   file.name_process(rank.rank, "rank " + std::to_string(rank.rank));
   for (int track = 0; track < kTracks; ++track) {
     const auto lies_there = [&](const ReplaySpan& span) {
@@ -101,7 +101,7 @@ void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayR
   const bool offloads = moves_bytes(rank);
   for (const ReplaySpan& span : rank.spans) {
     const bool computes = span.track == ReplaySpan::Track::compute;
-    const std::string label = label_text(rehearsal, span.label);
+    const std::string label = label_text(simulation, span.label);
     const std::string name =
         computes ? (label.empty() ? "compute" : label)
                  : (span.transfer ? core::name(*span.transfer) : text_of(span.op, label));
@@ -118,7 +118,7 @@ void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayR
 
 }  // namespace
 
-std::string Rehearsal::table() const {
+std::string Simulation::table() const {
   std::string out;
   const double mean = 1.0 / static_cast<double>(std::max<size_t>(ranks.size(), 1));
   const double whole = seconds > 0.0 ? seconds : 1.0;  // a step of nothing is no error
@@ -163,14 +163,14 @@ std::string Rehearsal::table() const {
   return out;
 }
 
-void write_trace(const Rehearsal& rehearsal, const std::string& path, int most) {
-  const bool kept = std::any_of(rehearsal.ranks.begin(), rehearsal.ranks.end(),
+void write_trace(const Simulation& simulation, const std::string& path, int most) {
+  const bool kept = std::any_of(simulation.ranks.begin(), simulation.ranks.end(),
                                 [](const ReplayRank& rank) { return !rank.spans.empty(); });
-  check(kept, "write_trace: the rehearsal kept no spans; ask for them: {.spans = true}");
+  check(kept, "write_trace: the simulation kept no spans; ask for them: {.spans = true}");
   core::TraceFile file(path);
-  const size_t written = std::min(rehearsal.ranks.size(), static_cast<size_t>(std::max(most, 0)));
-  for (size_t i = 0; i < written; ++i) write_rank(file, rehearsal, rehearsal.ranks[i]);
-  write_messages(file, rehearsal, written);
+  const size_t written = std::min(simulation.ranks.size(), static_cast<size_t>(std::max(most, 0)));
+  for (size_t i = 0; i < written; ++i) write_rank(file, simulation, simulation.ranks[i]);
+  write_messages(file, simulation, written);
   file.close();
 }
 

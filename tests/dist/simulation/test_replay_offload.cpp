@@ -1,15 +1,15 @@
-// Transfers between memories in a rehearsal: their time by hand, what hides them, and the trace.
+// Transfers between memories in a simulation: their time by hand, what hides them, and the trace.
 #include <fstream>
 #include <optional>
 #include <sstream>
 
-#include <dist/rehearsal/recordings.h>
+#include <dist/simulation/recordings.h>
 #include <support/catch.h>
 #include <support/temp_dir.h>
 
 #include <hero/core/swap_file.h>
 #include <hero/dist/dist.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 #include <hero/optim/paged.h>
@@ -39,7 +39,7 @@ TEST_CASE("replay: a transfer takes its bytes on its way, and what computes hide
     const int64_t up = made.move(0, Transfer::to_device, 100);
     made.compute(0, computing);
     made.wait(0, up);
-    const Rehearsal step = replay(made.recording, with_host());
+    const Simulation step = replay(made.recording, with_host());
     CHECK(step.seconds == Approx(std::max(computing, 2.5)).epsilon(kExact));
     CHECK(step.ranks[0].transfers == Approx(std::max(0.0, 2.5 - computing)).margin(kExact));
     CHECK(step.ranks[0].collectives == 0.0);
@@ -103,7 +103,7 @@ RankProgram program(const Offload& offload) {
     }
     const Tensor x(Array::empty({8, kWidth}, kFloat32, kMeta));
     for (int step = 0; step < 2; ++step) {
-      begin_rehearsed_step();
+      begin_simulated_step();
       sum(model(x)).backward();
       adamw->step();
       adamw->zero_grad();
@@ -111,11 +111,11 @@ RankProgram program(const Offload& offload) {
   };
 }
 
-TEST_CASE("rehearsal: bytes that are offloaded are those of the formulas, at the link's speed") {
+TEST_CASE("simulation: bytes that are offloaded are those of the formulas, at the link's speed") {
   const int64_t psi = 4 * kLayers * kWidth * kWidth;  // bytes
   for (const int ranks : {1, 2, 8}) {
     CAPTURE(ranks);
-    const Rehearsal step = rehearse(ranks, program({.parameters = true}), {});
+    const Simulation step = simulate(ranks, program({.parameters = true}), {});
     for (const ReplayRank& rank : step.ranks) {
       CHECK(rank.moved[static_cast<size_t>(Transfer::to_device)] == 2 * psi / ranks);
       CHECK(rank.moved[static_cast<size_t>(Transfer::to_host)] == psi / ranks);
@@ -128,14 +128,14 @@ TEST_CASE("rehearsal: bytes that are offloaded are those of the formulas, at the
     // a link that is slow takes as long as its bytes each way, less what goes both ways at once
     Cluster slow;
     slow.host_link = {0.0, 1e3};
-    const double seconds = rehearse(ranks, program({.parameters = true}), slow).seconds;
+    const double seconds = simulate(ranks, program({.parameters = true}), slow).seconds;
     const double up = 2.0 * static_cast<double>(psi) / ranks / 1e3;
     CHECK(seconds > up);
     CHECK(seconds < 1.5 * up + 0.1);
   }
 }
 
-TEST_CASE("rehearsal: a unit's copy and gathering are under way while the unit before computes") {
+TEST_CASE("simulation: a unit's copy and gathering are under way while the unit before computes") {
   const Recording recording = record_ranks(2, program({.parameters = true}), {}, {0});
   const std::vector<TimelineEvent>& events = recording.ranks.front().events;
   int ahead = 0, gathers = 0;
@@ -154,11 +154,11 @@ TEST_CASE("rehearsal: a unit's copy and gathering are under way while the unit b
   CHECK(ahead == 2 * (kLayers - 1));  // all but the first unit of forward and of backward
 }
 
-TEST_CASE("rehearsal: shards and states in a planned file take its time and its bytes") {
+TEST_CASE("simulation: shards and states in a planned file take its time and its bytes") {
   const int64_t psi = 4 * kLayers * kWidth * kWidth;
   core::SwapFile disk("planned", {.bytes = int64_t{1} << 30, .planned = true});
   const Cluster gpus;
-  const Rehearsal step = rehearse(2, program({.disk = &disk}), gpus);
+  const Simulation step = simulate(2, program({.disk = &disk}), gpus);
   for (const ReplayRank& rank : step.ranks) {
     CHECK(rank.disk_peak == 3 * psi / 2);
     // shards three times and both moments once; written once
@@ -170,15 +170,15 @@ TEST_CASE("rehearsal: shards and states in a planned file take its time and its 
   Cluster slow = gpus;
   slow.disk_bytes_per_second = 8e4;  // 1e4 of each of eight devices
   const double moved = 8.0 * static_cast<double>(psi) / 2 / 1e4;
-  CHECK(rehearse(2, program({.disk = &disk}), slow).seconds == Approx(moved).epsilon(0.05));
+  CHECK(simulate(2, program({.disk = &disk}), slow).seconds == Approx(moved).epsilon(0.05));
 }
 
-TEST_CASE("rehearsal: a trace has a track for each way that is used, and the host's memory") {
+TEST_CASE("simulation: a trace has a track for each way that is used, and the host's memory") {
   const hero_test::TempDir dir;
   core::SwapFile disk("planned", {.bytes = int64_t{1} << 30, .planned = true});
   const auto trace = [&](const Offload& offload) {
     const std::string path = dir / "trace.json";
-    const Rehearsal step = rehearse(2, program(offload), {}, {.spans = true});
+    const Simulation step = simulate(2, program(offload), {}, {.spans = true});
     write_trace(step, path);
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
@@ -193,15 +193,15 @@ TEST_CASE("rehearsal: a trace has a track for each way that is used, and the hos
              ContainsSubstring("from disk") && ContainsSubstring("to disk"));
 }
 
-TEST_CASE("rehearsal: the table says what is offloaded, and a cluster without rates is refused") {
-  const std::string text = rehearse(2, program({.parameters = true}), {}).table();
+TEST_CASE("simulation: the table says what is offloaded, and a cluster without rates is refused") {
+  const std::string text = simulate(2, program({.parameters = true}), {}).table();
   CHECK_THAT(text, ContainsSubstring("waiting for offloaded bytes") &&
                        ContainsSubstring("memory of the host, at most") &&
                        ContainsSubstring("moved to device") && ContainsSubstring("moved to host"));
-  CHECK_THAT(rehearse(2, program({}), {}).table(), !ContainsSubstring("offloaded"));
+  CHECK_THAT(simulate(2, program({}), {}).table(), !ContainsSubstring("offloaded"));
   Cluster none;
   none.host_link.bytes_per_second = 0.0;
-  CHECK_THROWS_WITH(rehearse(2, program({}), none),
+  CHECK_THROWS_WITH(simulate(2, program({}), none),
                     ContainsSubstring("move more than 0 bytes per second: "));
 }
 

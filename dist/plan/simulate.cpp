@@ -1,23 +1,23 @@
-// What a strategy costs by a rehearsal.
+// What a strategy costs by a simulation.
 #include <algorithm>
 
 #include <hero/dist/plan/program.h>
 #include <hero/dist/plan/stage_recordings.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace hero::dist {
 
 namespace {
 
-Rehearsal played(const PlanRequest& request, const Strategy& strategy, bool spans) {
+Simulation played(const PlanRequest& request, const Strategy& strategy, bool spans) {
   const auto program = [&](Communicator& world) {
-    run_strategy(request, strategy, world, [] { begin_rehearsed_step(); });
+    run_strategy(request, strategy, world, [] { begin_simulated_step(); });
   };
-  return rehearse(strategy.ranks(), program, request.cluster,
+  return simulate(strategy.ranks(), program, request.cluster,
                   {.ranks = stage_ranks(strategy), .spans = spans});
 }
 
-PlanCost cost_of(const Rehearsal& step) {
+PlanCost cost_of(const Simulation& step) {
   PlanCost cost{.seconds = step.seconds, .memory = step.peak_bytes};
   for (const ReplayRank& rank : step.ranks) {
     cost.inside = std::max(cost.inside, static_cast<double>(rank.sent_inside));
@@ -56,7 +56,7 @@ PlanCost on_line(const PlanRequest& request, const Strategy& s,
 
 }  // namespace
 
-PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy) {
+PlanCost simulate_strategy(const PlanRequest& request, const Strategy& strategy) {
   if (strategy.pipe > 1 && strategy.micro_batches >= StageRecordings::recorded(strategy)) {
     const StageRecordings stages(request, strategy);
     const auto [less, more] = few(strategy);
@@ -74,7 +74,7 @@ PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy)
   });
 }
 
-Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy) {
+Simulation strategy_timeline(const PlanRequest& request, const Strategy& strategy) {
   Strategy small = strategy;
   small.micro_batches = std::min<int64_t>(strategy.micro_batches, 2 * strategy.pipe);
   return played(request, small, true);

@@ -43,7 +43,7 @@ struct TimelineEvent {
   int64_t live_on_host = 0;         ///< and in the host's memory, where that is another
 };
 
-/// What lies between two calls of rehearsed_part().
+/// What lies between two calls of simulated_part().
 struct TimelinePart {
   int32_t label = -1;                    ///< of Recording::labels
   size_t first = 0;                      ///< place of its first event

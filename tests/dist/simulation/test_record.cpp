@@ -6,7 +6,7 @@
 #include <support/catch.h>
 
 #include <hero/dist/dist.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -55,7 +55,7 @@ void train(const Axes& axes, Communicator& world, bool simulated) {
   optim::AdamW adamw(model.parameters(), {.lr = 1e-3});
   const Tensor tokens(Array::zeros({8, 8}, kInt64, device));
   for (int step = 0; step < 2; ++step) {
-    begin_rehearsed_step();
+    begin_simulated_step();
     if (!simulated) world.traffic().reset();
     if (pipe) {
       pipe->step(tokens, tokens);
@@ -94,7 +94,7 @@ const std::vector<Axes> kAxes = {{.data = 2},
                                  {.data = 2, .context = 2},
                                  {.data = 2, .context = 4}};
 
-TEST_CASE("rehearsal: memory by tag and traffic by row are those of real ranks") {
+TEST_CASE("simulation: memory by tag and traffic by row are those of real ranks") {
   for (const Axes& axes : kAxes) {
     const auto ranks = static_cast<size_t>(axes.ranks());
     std::vector<Peaks> peaks(ranks);
@@ -135,7 +135,7 @@ TEST_CASE("rehearsal: memory by tag and traffic by row are those of real ranks")
   }
 }
 
-TEST_CASE("rehearsal: all ranks together compute the flops of one process") {
+TEST_CASE("simulation: all ranks together compute the flops of one process") {
   const auto products = [](const Axes& axes) {
     int64_t flops = 0;
     const Recording recording = record_ranks(
@@ -155,7 +155,7 @@ TEST_CASE("rehearsal: all ranks together compute the flops of one process") {
   CHECK(products({.data = 2}) == Approx(2 * one).epsilon(0.03));
 }
 
-TEST_CASE("rehearsal: every wait is for a call that was begun, and units are gathered ahead") {
+TEST_CASE("simulation: every wait is for a call that was begun, and units are gathered ahead") {
   const Axes axes{.data = 4};
   const Recording recording =
       record_ranks(4, [&](Communicator& world) { train(axes, world, true); }, kThreads, {0});
@@ -175,22 +175,22 @@ TEST_CASE("rehearsal: every wait is for a call that was begun, and units are gat
   CHECK(ahead);
 }
 
-TEST_CASE("rehearsal: a slower network makes a step longer, and hides less") {
+TEST_CASE("simulation: a slower network makes a step longer, and hides less") {
   Cluster fast, slow;
   slow.inside.bytes_per_second = fast.inside.bytes_per_second / 1000;
   const auto program = [](Communicator& world) { train({.data = 4}, world, true); };
-  const Rehearsal one = rehearse(4, program, fast), other = rehearse(4, program, slow);
+  const Simulation one = simulate(4, program, fast), other = simulate(4, program, slow);
   CHECK(other.seconds > one.seconds);
   CHECK(other.exposed > one.exposed);
   CHECK(one.flops == other.flops);
   CHECK(one.peak_bytes == other.peak_bytes);
 }
 
-TEST_CASE("rehearsal: one rank of each stage stands for all") {
+TEST_CASE("simulation: one rank of each stage stands for all") {
   const Axes axes{.pipe = 2, .data = 2, .tensor = 2};
   const auto program = [&](Communicator& world) { train(axes, world, true); };
-  const Rehearsal all = rehearse(8, program, kThreads);
-  const Rehearsal some = rehearse(8, program, kThreads, {.ranks = {0, 4}});
+  const Simulation all = simulate(8, program, kThreads);
+  const Simulation some = simulate(8, program, kThreads, {.ranks = {0, 4}});
   CHECK(some.seconds == Approx(all.seconds).epsilon(0.02));  // the last shards are shorter
   CHECK(some.peak_bytes == all.peak_bytes);
 }

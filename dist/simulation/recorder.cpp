@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include <hero/autograd/checkpoint.h>
-#include <hero/dist/rehearsal.h>
-#include <hero/dist/rehearsal/recorder.h>
+#include <hero/dist/simulation.h>
+#include <hero/dist/simulation/recorder.h>
 
 namespace hero::dist {
 
@@ -175,11 +175,11 @@ void RankRecorder::end() {
   recorder_.add(std::move(timeline_));
 }
 
-void begin_rehearsed_step() {
+void begin_simulated_step() {
   if (current_recorder) current_recorder->begin_step();
 }
 
-void rehearsed_part(const std::string& name) {
+void simulated_part(const std::string& name) {
   if (current_recorder) current_recorder->part(name);
 }
 

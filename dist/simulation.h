@@ -1,5 +1,5 @@
 #pragma once
-// Rehearsals: the ranks of a program run on shapes only, one after the other, and what they would
+// Simulations: the ranks of a program run on shapes only, one after the other, and what they would
 // do is recorded: how long they compute, which calls they make and wait for, and which memory they
 // need. Replayed on the description of a cluster, the recording says how long a step takes there.
 //
@@ -9,25 +9,25 @@
 //     dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
 //     optim::AdamW adamw(model.parameters());
 //     for (int step = 0; step < 2; ++step) {
-//       dist::begin_rehearsed_step();  // the last one counts
+//       dist::begin_simulated_step();  // the last one counts
 //       model.loss(tokens, tokens).backward();
 //       adamw.step();
 //       adamw.zero_grad();
 //     }
 //   };
-//   const dist::Rehearsal step = dist::rehearse(1024, program, cluster);
+//   const dist::Simulation step = dist::simulate(1024, program, cluster);
 //   std::cout << step.table();
 #include <vector>
 
 #include <hero/dist/launch.h>
-#include <hero/dist/rehearsal/cluster.h>
-#include <hero/dist/rehearsal/replay.h>
-#include <hero/dist/rehearsal/timeline.h>
+#include <hero/dist/simulation/cluster.h>
+#include <hero/dist/simulation/replay.h>
+#include <hero/dist/simulation/timeline.h>
 
 namespace hero::dist {
 
-/// Options of rehearse().
-struct RehearsalOptions {
+/// Options of simulate().
+struct SimulationOptions {
   /// Which ranks run; empty: all. The others are assumed to do what a rank does that shares a group
   /// with them. For a pipeline along the first axis of a mesh, one rank of each stage suffices; for
   /// everything else, rank 0 does.
@@ -43,17 +43,17 @@ Recording record_ranks(int size, const RankProgram& program, const Cluster& clus
                        const std::vector<int>& ranks = {});
 
 /// Replays what record_ranks() recorded.
-Rehearsal rehearse(int size, const RankProgram& program, const Cluster& cluster,
-                   const RehearsalOptions& options = {});
+Simulation simulate(int size, const RankProgram& program, const Cluster& cluster,
+                    const SimulationOptions& options = {});
 
-/// \name For the program that is rehearsed; elsewhere they do nothing
+/// \name For the program that is simulated; elsewhere they do nothing
 /// \{
 /// Drops what was recorded before, except for the peak of memory, so that the first steps, which
 /// make optimizer states and learn an order, do not count. No call may be under way.
-void begin_rehearsed_step();
+void begin_simulated_step();
 /// From here to the next call of this function, the rank computes this part of a step, such as
 /// "forward" or "optimizer".
-void rehearsed_part(const std::string& name);
+void simulated_part(const std::string& name);
 /// \}
 
 }  // namespace hero::dist

@@ -3,8 +3,8 @@
 #include <tuple>
 
 #include <hero/core/error.h>
-#include <hero/dist/rehearsal.h>
-#include <hero/dist/rehearsal/meetings.h>
+#include <hero/dist/simulation.h>
+#include <hero/dist/simulation/meetings.h>
 
 namespace hero::dist {
 
@@ -52,7 +52,7 @@ class Play {
     for (size_t i = 0; i < players_.size(); ++i) at(0.0, i);
   }
 
-  Rehearsal run() {
+  Simulation run() {
     while (!moments_.empty()) {
       const Moment moment = moments_.top();
       moments_.pop();
@@ -302,7 +302,7 @@ class Play {
     check(lines.empty(), "replay: calls have not met: ", lines);
   }
 
-  Rehearsal finish() {
+  Simulation finish() {
     result_.world_size = recording_.world_size;
     result_.labels = recording_.labels;
     for (const Player& player : players_) result_.seconds = std::max(result_.seconds, player.end);
@@ -366,12 +366,12 @@ class Play {
   std::map<std::pair<int32_t, Collective>, ReplayCall> waits_;
   uint64_t number_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
-  Rehearsal result_;
+  Simulation result_;
 };
 
 }  // namespace
 
-Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans) {
+Simulation replay(const Recording& recording, const Cluster& cluster, bool spans) {
   check(!recording.ranks.empty(), "replay: no rank has run");
   check(cluster.per_host > 0 && cluster.inside.bytes_per_second > 0 &&
             cluster.outside.bytes_per_second > 0,
@@ -387,8 +387,8 @@ Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans)
   return Play(recording, cluster, spans).run();
 }
 
-Rehearsal rehearse(int size, const RankProgram& program, const Cluster& cluster,
-                   const RehearsalOptions& options) {
+Simulation simulate(int size, const RankProgram& program, const Cluster& cluster,
+                    const SimulationOptions& options) {
   return replay(record_ranks(size, program, cluster, options.ranks), cluster, options.spans);
 }
 

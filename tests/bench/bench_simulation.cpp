@@ -1,4 +1,4 @@
-// A rehearsal of GPT-3 175B on simulated ranks: what one rank costs, from the module on meta
+// A simulation of GPT-3 175B on simulated ranks: what one rank costs, from the module on meta
 // through fully_shard by Block and one step of AdamW, by the number of ranks. No rank of a real run
 // does less, so what grows here with their number would cost every one of them. And a whole step.
 #include <vector>
@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include <hero/dist/dist.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -58,8 +58,8 @@ void gpt3_step(benchmark::State& state) {
       ranks.push_back(static_cast<int>(64 * stage + rank));
     }
   }
-  dist::Rehearsal step;
-  for (auto _ : state) step = dist::rehearse(1024, program, {}, {.ranks = ranks});
+  dist::Simulation step;
+  for (auto _ : state) step = dist::simulate(1024, program, {}, {.ranks = ranks});
   state.counters["seconds a step"] = step.seconds;
   state.counters["MFU"] = step.mfu;
   state.counters["GB"] = static_cast<double>(step.peak_bytes) * 1e-9;

@@ -1,5 +1,5 @@
 #include <hero/core/error.h>
-#include <hero/dist/rehearsal/meetings.h>
+#include <hero/dist/simulation/meetings.h>
 
 namespace hero::dist {
 

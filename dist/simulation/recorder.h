@@ -11,8 +11,8 @@
 #include <hero/core/profile/work.h>
 #include <hero/dist/backends/backend.h>
 #include <hero/dist/launch.h>
-#include <hero/dist/rehearsal/cluster.h>
-#include <hero/dist/rehearsal/timeline.h>
+#include <hero/dist/simulation/cluster.h>
+#include <hero/dist/simulation/timeline.h>
 
 namespace hero::dist {
 

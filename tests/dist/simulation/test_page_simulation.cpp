@@ -1,4 +1,4 @@
-// The programs of docs/guides/rehearsal.md, and what the page says that they tell.
+// The programs of docs/guides/simulation.md, and what the page says that they tell.
 #include <algorithm>
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 #include <hero/core/swap_file.h>
 #include <hero/dist/dist.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 #include <hero/optim/paged.h>
@@ -30,21 +30,21 @@ void train(dist::Communicator& world) {
   optim::AdamW adamw(model.parameters());
   const Tensor tokens(Array::empty({4, config.block_size}, kInt64, kMeta));
   for (int step = 0; step < 2; ++step) {
-    dist::begin_rehearsed_step();  // the last one counts
-    dist::rehearsed_part("forward and backward");
+    dist::begin_simulated_step();  // the last one counts
+    dist::simulated_part("forward and backward");
     model.loss(tokens, tokens).backward();
-    dist::rehearsed_part("optimizer");
+    dist::simulated_part("optimizer");
     adamw.step();
     adamw.zero_grad();
   }
 }
 // [end]
 
-TEST_CASE("the rehearsal page: a step of a GPT on 64 GPUs") {
-  // [snippet: rehearse]
+TEST_CASE("the simulation page: a step of a GPT on 64 GPUs") {
+  // [snippet: simulate]
   dist::Cluster cluster;  // hosts of eight A100; every number can be another
   cluster.outside = {.latency = 10e-6, .bytes_per_second = 12.5e9};
-  const dist::Rehearsal step = dist::rehearse(64, train, cluster, {.ranks = {0}});
+  const dist::Simulation step = dist::simulate(64, train, cluster, {.ranks = {0}});
   const std::string text = step.table();
   // [end]
   CHECK(step.seconds > 0.1);
@@ -54,7 +54,7 @@ TEST_CASE("the rehearsal page: a step of a GPT on 64 GPUs") {
   CHECK(text.find("exposed communication") != std::string::npos);
 }
 
-TEST_CASE("the rehearsal page: the same step with checkpointed blocks") {
+TEST_CASE("the simulation page: the same step with checkpointed blocks") {
   const auto checkpointed = [](dist::Communicator& world) {
     const nn::DeviceScope meta(kMeta);
     nn::GPTConfig other = config;
@@ -66,7 +66,7 @@ TEST_CASE("the rehearsal page: the same step with checkpointed blocks") {
     optim::AdamW adamw(model.parameters());
     const Tensor tokens(Array::empty({4, config.block_size}, kInt64, kMeta));
     for (int step = 0; step < 2; ++step) {
-      dist::begin_rehearsed_step();
+      dist::begin_simulated_step();
       model.loss(tokens, tokens).backward();
       adamw.step();
       adamw.zero_grad();
@@ -74,8 +74,8 @@ TEST_CASE("the rehearsal page: the same step with checkpointed blocks") {
   };
   dist::Cluster cluster;
   cluster.outside = {.latency = 10e-6, .bytes_per_second = 12.5e9};
-  const dist::Rehearsal plain = dist::rehearse(64, train, cluster, {.ranks = {0}});
-  const dist::Rehearsal step = dist::rehearse(64, checkpointed, cluster, {.ranks = {0}});
+  const dist::Simulation plain = dist::simulate(64, train, cluster, {.ranks = {0}});
+  const dist::Simulation step = dist::simulate(64, checkpointed, cluster, {.ranks = {0}});
   // the numbers of the page
   CHECK(plain.seconds == Approx(0.668).epsilon(1e-3));
   CHECK(plain.mfu == Approx(0.333).margin(5e-4));
@@ -88,11 +88,11 @@ TEST_CASE("the rehearsal page: the same step with checkpointed blocks") {
   CHECK(static_cast<double>(plain.peak_bytes) > 13.4 * (1 << 30));
 }
 
-TEST_CASE("the rehearsal page: the same step as a trace file") {
+TEST_CASE("the simulation page: the same step as a trace file") {
   const hero_test::TempDir folder;
   const std::string path = folder / "step.json";
   // [snippet: trace]
-  const dist::Rehearsal step = dist::rehearse(64, train, {}, {.ranks = {0}, .spans = true});
+  const dist::Simulation step = dist::simulate(64, train, {}, {.ranks = {0}, .spans = true});
   dist::write_trace(step, path);  // open it in ui.perfetto.dev
   // [end]
   const auto trace = nlohmann::json::parse(hero_test::slurp(path));
@@ -124,7 +124,7 @@ void train_offloaded(dist::Communicator& world, core::SwapFile* disk) {
   }
   const Tensor tokens(Array::empty({4, config.block_size}, kInt64, kMeta));
   for (int step = 0; step < 2; ++step) {
-    dist::begin_rehearsed_step();
+    dist::begin_simulated_step();
     model.loss(tokens, tokens).backward();
     adamw->step();
     adamw->zero_grad();
@@ -132,7 +132,7 @@ void train_offloaded(dist::Communicator& world, core::SwapFile* disk) {
 }
 // [end]
 
-TEST_CASE("the rehearsal page: a GPT whose states lie on the host, or on disk") {
+TEST_CASE("the simulation page: a GPT whose states lie on the host, or on disk") {
   // [snippet: disk]
   dist::Cluster cluster;
   cluster.per_host = 1;
@@ -142,8 +142,8 @@ TEST_CASE("the rehearsal page: a GPT whose states lie on the host, or on disk") 
   core::SwapFile disk("/nvme", {.bytes = int64_t{1} << 40, .planned = true});  // no file
   const auto host_home = [](dist::Communicator& world) { train_offloaded(world, nullptr); };
   const auto disk_home = [&](dist::Communicator& world) { train_offloaded(world, &disk); };
-  const dist::Rehearsal on_host = dist::rehearse(1, host_home, cluster);
-  const dist::Rehearsal on_disk = dist::rehearse(1, disk_home, cluster);
+  const dist::Simulation on_host = dist::simulate(1, host_home, cluster);
+  const dist::Simulation on_disk = dist::simulate(1, disk_home, cluster);
   // [end]
   const int64_t psi = [] {
     const nn::DeviceScope meta(kMeta);
@@ -160,13 +160,13 @@ TEST_CASE("the rehearsal page: a GPT whose states lie on the host, or on disk") 
   CHECK(on_disk.seconds > 3 * on_host.seconds);
 }
 
-TEST_CASE("the rehearsal page: what a slower network costs") {
+TEST_CASE("the simulation page: what a slower network costs") {
   // [snippet: question]
   std::vector<double> seconds;
   for (const double rate : {50e9, 25e9, 12.5e9, 6.25e9}) {
     dist::Cluster cluster;
     cluster.outside.bytes_per_second = rate;
-    seconds.push_back(dist::rehearse(64, train, cluster, {.ranks = {0}}).seconds);
+    seconds.push_back(dist::simulate(64, train, cluster, {.ranks = {0}}).seconds);
   }
   // [end]
   CHECK(std::is_sorted(seconds.begin(), seconds.end()));

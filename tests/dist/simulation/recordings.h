@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace hero_test {
 

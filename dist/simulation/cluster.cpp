@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/simulation/cluster.h>
 
 namespace hero::dist {
 

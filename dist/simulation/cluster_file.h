@@ -2,7 +2,7 @@
 // Clusters as text.
 #include <string>
 
-#include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/simulation/cluster.h>
 
 namespace hero::dist {
 

@@ -3,7 +3,7 @@
 #include <hero/core/json/reader.h>
 #include <hero/core/json/writer.h>
 #include <hero/dist/plan/keys.h>
-#include <hero/dist/rehearsal/cluster_file.h>
+#include <hero/dist/simulation/cluster_file.h>
 
 namespace hero::dist {
 

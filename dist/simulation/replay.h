@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/rehearsal/cluster.h>
-#include <hero/dist/rehearsal/timeline.h>
+#include <hero/dist/simulation/cluster.h>
+#include <hero/dist/simulation/timeline.h>
 
 namespace hero::dist {
 
@@ -18,7 +18,7 @@ struct ReplaySpan {
   Track track = Track::compute;
   Collective op = Collective::barrier;    ///< of calls, and of waiting for them
   std::optional<Transfer> transfer = {};  ///< of transfers, and of waiting for them
-  int32_t label = -1;                     ///< of Rehearsal::labels
+  int32_t label = -1;                     ///< of Simulation::labels
   double begin = 0.0, end = 0.0;
   int64_t bytes = 0;    ///< that left; of compute those that are held at its end
   int64_t on_host = 0;  ///< of compute: those that are then held in the host's memory
@@ -49,7 +49,7 @@ struct ReplayRank {
 /// What the ranks waited for under one name.
 struct ReplayCall {
   Collective op = Collective::barrier;
-  int32_t label = -1;    ///< of Rehearsal::labels: the unit
+  int32_t label = -1;    ///< of Simulation::labels: the unit
   int64_t waits = 0;     ///< of all ranks that ran
   double seconds = 0.0;  ///< mean over them
 };
@@ -57,14 +57,14 @@ struct ReplayCall {
 /// A message on its way.
 struct ReplayMessage {
   int from = 0, to = 0;  ///< ranks of the world
-  int32_t label = -1;    ///< of Rehearsal::labels
+  int32_t label = -1;    ///< of Simulation::labels
   bool outside = false;  ///< which of the sender's ports it takes
   double begin = 0.0;    ///< when its first byte leaves
   double end = 0.0;      ///< when it is complete
 };
 
 /// A step on a cluster. Fractions are means over the ranks that ran.
-struct Rehearsal {
+struct Simulation {
   int world_size = 0;
   double seconds = 0.0;    ///< from the first rank's beginning to the last one's end
   double bubble = 0.0;     ///< fraction of the step in messages and after_end
@@ -107,13 +107,13 @@ struct Rehearsal {
 ///
 /// An Error that names the ranks and calls where ranks wait for each other for ever, where a call
 /// is not begun by all, and where the ranks of a group call different things.
-Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans = false);
+Simulation replay(const Recording& recording, const Cluster& cluster, bool spans = false);
 
 /// Writes the spans as a trace file, which Perfetto and chrome://tracing open: a process for each
 /// of the first `most` ranks, with tracks of computing, waiting and its ports, the ways to and from
 /// the host's memory and the disk where it uses them, and its memory;
-/// arrows lead from messages to what their receiver computes next. An Error where the rehearsal
+/// arrows lead from messages to what their receiver computes next. An Error where the simulation
 /// kept no spans.
-void write_trace(const Rehearsal& rehearsal, const std::string& path, int most = 64);
+void write_trace(const Simulation& simulation, const std::string& path, int most = 64);
 
 }  // namespace hero::dist

@@ -1,14 +1,14 @@
 // Ranks played on a cluster: times by hand and by the formulas of the literature.
 #include <algorithm>
 
-#include <dist/rehearsal/recordings.h>
+#include <dist/simulation/recordings.h>
 #include <nlohmann/json.hpp>
 #include <support/catch.h>
 #include <support/temp_dir.h>
 
 #include <hero/core/error.h>
 #include <hero/dist/parallel/messages.h>
-#include <hero/dist/rehearsal.h>
+#include <hero/dist/simulation.h>
 
 namespace {
 
@@ -39,7 +39,7 @@ TEST_CASE("replay: a call begins when its last rank has come") {
   made.compute(0, 1.0);
   made.compute(1, 4.0);
   for (const int rank : {0, 1}) made.wait(rank, made.begin(rank, Collective::all_reduce, 100));
-  const Rehearsal step = replay(made.recording, plain_cluster());
+  const Simulation step = replay(made.recording, plain_cluster());
   CHECK(step.seconds == Approx(5.0).epsilon(kExact));
   CHECK(step.ranks[0].collectives == Approx(4.0).epsilon(kExact));
   CHECK(step.ranks[1].collectives == Approx(1.0).epsilon(kExact));
@@ -53,7 +53,7 @@ TEST_CASE("replay: what is computed again counts for the hardware's utilisation 
   made.compute(0, 4.0, 1.0);
   made.compute(1, 2.0, 0.5);
   for (const int rank : {0, 1}) made.wait(rank, made.begin(rank, Collective::all_reduce, 100));
-  const Rehearsal step = replay(made.recording, plain_cluster());
+  const Simulation step = replay(made.recording, plain_cluster());
   CHECK(step.seconds == Approx(5.0).epsilon(kExact));
   CHECK(step.mfu == Approx((3.0 + 1.5) / 10.0).epsilon(kExact));
   CHECK(step.hfu == Approx((4.0 + 2.0) / 10.0).epsilon(kExact));
@@ -70,7 +70,7 @@ TEST_CASE("replay: communication that computing hides costs nothing") {
       made.compute(rank, computing);
       made.wait(rank, call);
     }
-    const Rehearsal step = replay(made.recording, plain_cluster());
+    const Simulation step = replay(made.recording, plain_cluster());
     CHECK(step.seconds == Approx(std::max(computing, 3.0)).epsilon(kExact));
     CHECK(step.ranks[0].collectives == Approx(std::max(0.0, 3.0 - computing)).margin(kExact));
   }
@@ -83,7 +83,7 @@ TEST_CASE("replay: a rank that slept is woken, which delays what it calls next a
   for (const int rank : {0, 1}) {
     for (int i = 0; i < 3; ++i) made.wait(rank, made.begin(rank, Collective::all_gather, 100));
   }
-  const Rehearsal chained = replay(made.recording, cluster);
+  const Simulation chained = replay(made.recording, cluster);
   CHECK(chained.seconds == Approx(3 * 1.5).epsilon(kExact));
   CHECK(chained.exposed == Approx(1.0).epsilon(kExact));
   HandMade ahead(2);  // the port is never idle
@@ -99,7 +99,7 @@ TEST_CASE("replay: a rank that slept is woken, which delays what it calls next a
     soon.compute(rank, rank == 0 ? 0.9 : 2.0);
     soon.wait(rank, call);
   }
-  const Rehearsal step = replay(soon.recording, cluster);
+  const Simulation step = replay(soon.recording, cluster);
   CHECK(step.ranks[0].collectives == Approx(0.2).epsilon(1e-9));
   CHECK(step.ranks[1].collectives == 0.0);
 }
@@ -141,7 +141,7 @@ TEST_CASE("replay: messages of a lane meet in order, on the port between their h
   made.wait(4, first);
   made.compute(4, 0.5);
   made.wait(4, second);
-  const Rehearsal step = replay(made.recording, plain_cluster());
+  const Simulation step = replay(made.recording, plain_cluster());
   CHECK(step.seconds == Approx(4.0).epsilon(kExact));  // 1 s and 3 s outside
   CHECK(step.ranks[4].messages == Approx(1.0 + 2.5).epsilon(kExact));
   CHECK(step.ranks[0].sent_outside == 40);
@@ -205,7 +205,7 @@ TEST_CASE("replay: waits are added up by unit, the longest first") {
       made.wait(rank, call);
     }
   }
-  const Rehearsal step = replay(made.recording, plain_cluster());
+  const Simulation step = replay(made.recording, plain_cluster());
   REQUIRE(step.waits.size() == 2);  // nobody waited for the last one
   CHECK(step.waits[0].label == 1);
   CHECK(step.waits[0].op == Collective::all_gather);
@@ -249,7 +249,7 @@ TEST_CASE("replay: of calls that meet at one time the lowest rank's comes first,
 }
 
 // A step of a schedule whose passes all take one time, over links that cost nothing.
-Rehearsal play_schedule(const Schedule& schedule, int p, int m, double F, double B, double W) {
+Simulation play_schedule(const Schedule& schedule, int p, int m, double F, double B, double W) {
   std::vector<std::vector<Action>> actions;
   for (int rank = 0; rank < p; ++rank) actions.push_back(schedule.actions(rank, p, m));
   const MessagePlan plan(actions, schedule.chunks());
@@ -287,7 +287,7 @@ TEST_CASE("replay: bubbles are those of the formulas") {
             Approx(plain).margin(kExact));
       CHECK(play_schedule(Schedule::interleaved(2), p, m, 1, 1, 1).bubble ==
             Approx(cut).margin(kExact));
-      const Rehearsal zero = play_schedule(Schedule::zero_bubble(), p, m, 3, 4, 2);
+      const Simulation zero = play_schedule(Schedule::zero_bubble(), p, m, 3, 4, 2);
       CHECK(zero.seconds == Approx(m * 9 + (p - 1) * 5).margin(1e-9));
     }
   }
@@ -330,7 +330,7 @@ TEST_CASE("replay: in a trace arrows lead from a message's span to what is compu
     made.compute(1, 0.25);
   }
   made.wait(2, made.begin(2, Collective::recv, 0, 0, 0));
-  const Rehearsal step = replay(made.recording, plain_cluster(), true);
+  const Simulation step = replay(made.recording, plain_cluster(), true);
   REQUIRE(step.messages.size() == 3);  // of those with bytes
   const hero_test::TempDir folder;
   write_trace(step, folder / "t.json", 2);
