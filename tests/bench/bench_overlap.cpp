@@ -32,7 +32,7 @@ constexpr nn::GPTConfig kModel = {
     .vocab_size = 256, .block_size = 64, .n_layer = 12, .n_head = 4, .n_embd = 128};
 constexpr int64_t kBatch = 8;
 
-using Strategy = std::function<void(nn::Module&, const Communicator&)>;
+using ShardingStrategy = std::function<void(nn::Module&, const Communicator&)>;
 
 struct Times {
   double step = 0.0, backward = 0.0;  // medians, seconds
@@ -48,7 +48,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Times train(Communicator& world, const Strategy& strategy, int steps) {
+Times train(Communicator& world, const ShardingStrategy& strategy, int steps) {
   constexpr int kWarm = 2;
   nn::GPT model(kModel);
   strategy(model, world);
@@ -73,7 +73,7 @@ Times train(Communicator& world, const Strategy& strategy, int steps) {
   return {median(step_times), median(backward_times), bytes};
 }
 
-Times measure(const Strategy& strategy, int steps, double rate) {
+Times measure(const ShardingStrategy& strategy, int steps, double rate) {
   Times times;
   run_ranks(2,
             [&](Communicator& world) {
@@ -84,7 +84,7 @@ Times measure(const Strategy& strategy, int steps, double rate) {
   return times;
 }
 
-void report(const char* name, const Strategy& strategy, int steps) {
+void report(const char* name, const ShardingStrategy& strategy, int steps) {
   const Times before = measure(strategy, steps, 0.0);
   const double rate = before.bytes / before.backward;
   const Times slow = measure(strategy, steps, rate);
@@ -98,7 +98,7 @@ void report(const char* name, const Strategy& strategy, int steps) {
 
 struct Setting {
   const char* name;
-  Strategy strategy;
+  ShardingStrategy strategy;
 };
 
 Setting ddp(const char* name, int64_t bucket, int64_t first) {

@@ -12,7 +12,7 @@ namespace hero::test {
 
 /// Where a run takes place. A single process takes as many micro-batches a step as it says ranks.
 struct Stand {
-  Strategy strategy = Strategy::single;
+  ShardingStrategy strategy = ShardingStrategy::single;
   int ranks = 1;
 };
 inline std::string name(const Stand& s) { return name(s.strategy) + std::to_string(s.ranks); }
@@ -32,7 +32,8 @@ struct Runner {
 
   Runner(const dist::Communicator& w, const Stand& s, const Job& j)
       : world(w), stand(s), job(j), model(make_subject(j.subject)) {
-    if (stand.strategy != Strategy::single) climb(stand.strategy, job.subject, *model, world);
+    if (stand.strategy != ShardingStrategy::single)
+      climb(stand.strategy, job.subject, *model, world);
     optimizer = make_method(job.method, model->parameters());
   }
   dist::Checkpointer checkpointer(const std::string& run) {
@@ -42,7 +43,7 @@ struct Runner {
     return checkpoint;
   }
   void step(int number) {
-    if (stand.strategy != Strategy::single) {
+    if (stand.strategy != ShardingStrategy::single) {
       subject_loss(job.subject, *model, number, world.rank()).backward();
     } else {
       optim::Accumulator gradients(model->parameters());
@@ -64,7 +65,7 @@ struct Runner {
 
 /// Calls body with every rank's runner.
 inline void on_ranks(const Stand& stand, const Job& job, const std::function<void(Runner&)>& body) {
-  if (stand.strategy == Strategy::single) {
+  if (stand.strategy == ShardingStrategy::single) {
     const dist::Communicator alone;
     Runner runner(alone, stand, job);
     return body(runner);

@@ -30,7 +30,7 @@ class Gathered {
 
 // Two steps of m micro-batches: all forwards and then all backwards, the last first, or each
 // backward after its forward in the same order of backwards.
-void train_passes(Strategy strategy, Subject subject, int m, bool apart, Whole& whole) {
+void train_passes(ShardingStrategy strategy, Subject subject, int m, bool apart, Whole& whole) {
   dist::run_ranks(3, [&](dist::Communicator& world) {
     const auto model = make_subject(subject);
     climb(strategy, subject, *model, world);
@@ -54,7 +54,7 @@ void train_passes(Strategy strategy, Subject subject, int m, bool apart, Whole& 
 
 TEST_CASE("forwards before their backwards give the bits of each backward after its forward") {
   for (const Subject subject : {Subject::mlp, Subject::odd, Subject::gpt}) {
-    for (const Strategy strategy : kSharding) {
+    for (const ShardingStrategy strategy : kSharding) {
       for (int m = 2; m <= 4; ++m) {
         CAPTURE(name(strategy), m);
         Whole expected, got;
@@ -111,7 +111,7 @@ TEST_CASE("one backward of two forwards' losses keeps what both need") {
   add_state(expected, *alone, *method);
   dist::run_ranks(2, [&](dist::Communicator& world) {
     const auto model = make_subject(Subject::odd);
-    climb(Strategy::fsdp, Subject::odd, *model, world);
+    climb(ShardingStrategy::fsdp, Subject::odd, *model, world);
     const auto sgd = make_method(Method::sgd, model->parameters());
     for (int step = 0; step < 2; ++step) {
       both(*model, step, world.rank()).backward();

@@ -94,7 +94,7 @@ TEST_CASE("on one GPU ranks that share a sequence have the same bits on any numb
     train_context(kind, {.device = kGpu, .steps = 2}, expected, losses);
     CHECK(expected.size() > 4);
     for (const int ranks : {2, 4}) {
-      for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp}) {
+      for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::fsdp}) {
         CAPTURE(static_cast<int>(kind), ranks, name(strategy));
         Whole got;
         std::vector<double> found;

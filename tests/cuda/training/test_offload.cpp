@@ -17,16 +17,17 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Strategy kOffloaded[] = {Strategy::zero1, Strategy::zero2,     Strategy::zero3,
-                                   Strategy::fsdp,  Strategy::fsdp_kept, Strategy::hybrid};
+constexpr ShardingStrategy kOffloaded[] = {ShardingStrategy::zero1,     ShardingStrategy::zero2,
+                                           ShardingStrategy::zero3,     ShardingStrategy::fsdp,
+                                           ShardingStrategy::fsdp_kept, ShardingStrategy::hybrid};
 
 // Three steps of every strategy with a home on the host or in a file, and of the same strategy
 // without.
 void check_homes(Climb c, const dist::RunOptions& options = {}, core::SwapFile* disk = nullptr) {
   c.steps = 3;
   c.device = kGpu;
-  for (const Strategy strategy : kOffloaded) {
-    if (strategy == Strategy::hybrid && c.ranks % 2 != 0) continue;
+  for (const ShardingStrategy strategy : kOffloaded) {
+    if (strategy == ShardingStrategy::hybrid && c.ranks % 2 != 0) continue;
     CAPTURE(name(strategy), c.ranks, c.dtype);
     c.strategy = strategy;
     Whole without, with;

@@ -13,9 +13,10 @@ namespace {
 
 void check_planned(OffloadedRun run) {
   run.folder = std::filesystem::temp_directory_path().string();
-  for (const Strategy strategy : kOffloadedStrategies) {
-    if (strategy == Strategy::hybrid && (run.climb.ranks % 2 != 0 || run.stages > 1)) continue;
-    if (strategy < Strategy::zero3 && run.schedule.chunks() > 1)
+  for (const ShardingStrategy strategy : kOffloadedStrategies) {
+    if (strategy == ShardingStrategy::hybrid && (run.climb.ranks % 2 != 0 || run.stages > 1))
+      continue;
+    if (strategy < ShardingStrategy::zero3 && run.schedule.chunks() > 1)
       continue;  // buckets of several chunks
     run.climb.strategy = strategy;
     CAPTURE(name(strategy), run.climb.ranks, run.stages, run.schedule.name(), run.on_disk,

@@ -12,14 +12,15 @@ using namespace hero_test;
 
 namespace {
 
-constexpr Strategy kStrategies[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
-                                    Strategy::zero3, Strategy::fsdp,  Strategy::fsdp_kept,
-                                    Strategy::hybrid};
+constexpr ShardingStrategy kStrategies[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                            ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                            ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept,
+                                            ShardingStrategy::hybrid};
 
 // Two steps on a GPU.
 Climb two_steps(Subject subject, Method method, int ranks, double clip = 0.0,
                 DType dtype = kFloat32) {
-  Climb c{Strategy::single, subject, method, ranks, 2, clip, kGpu};
+  Climb c{ShardingStrategy::single, subject, method, ranks, 2, clip, kGpu};
   c.dtype = dtype;
   return c;
 }
@@ -28,8 +29,8 @@ void check_strategies(const Climb& single, const dist::RunOptions& options = {})
   Whole alone;
   train(single, alone, nullptr);
   REQUIRE(alone.size() >= 4);
-  for (const Strategy strategy : kStrategies) {
-    if (strategy == Strategy::hybrid && single.ranks % 2 != 0) continue;
+  for (const ShardingStrategy strategy : kStrategies) {
+    if (strategy == ShardingStrategy::hybrid && single.ranks % 2 != 0) continue;
     CAPTURE(name(strategy), single.ranks);
     Climb c = single;
     c.strategy = strategy;
@@ -42,7 +43,7 @@ void check_strategies(const Climb& single, const dist::RunOptions& options = {})
 }
 
 // The most bytes of each kind that a rank held.
-std::map<std::string, int64_t> peaks(Strategy strategy, int ranks, Device device) {
+std::map<std::string, int64_t> peaks(ShardingStrategy strategy, int ranks, Device device) {
   std::map<std::string, int64_t> result;
   std::mutex mutex;
   dist::run_ranks(ranks, [&](dist::Communicator& world) {
@@ -105,7 +106,8 @@ TEST_CASE(
 
 TEST_CASE("nccl: norms of shards are those of the whole: LAMB with clipping") {
   HERO_NEEDS_GPUS(3);
-  for (const Strategy strategy : {Strategy::zero1, Strategy::zero3, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::zero1, ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
     CAPTURE(name(strategy));
     const Climb c{strategy, Subject::odd, Method::lamb, 3, 2, 0.5, kGpu, dist::BackendKind::nccl};
     CHECK(climb_difference(c) == "");
@@ -120,7 +122,7 @@ TEST_CASE("nccl: every strategy ends with the bits of one process, on as many GP
 
 TEST_CASE("on one GPU a rank of each strategy holds at most what it holds on the CPU") {
   HERO_NEEDS_GPU();
-  for (const Strategy strategy : kStrategies) {
+  for (const ShardingStrategy strategy : kStrategies) {
     CAPTURE(name(strategy));
     const auto on_gpu = peaks(strategy, 4, kGpu);
     CHECK(on_gpu.size() == 16);

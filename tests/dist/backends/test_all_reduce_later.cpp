@@ -260,20 +260,22 @@ TEST_CASE("an error between two micro-batches leaves everything between two step
 }
 
 TEST_CASE("without replicas it changes nothing when the all_reduce is put off", "[later]") {
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
     CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool off : {false, true}) {
       dist::run_ranks(2, [&](dist::Communicator& world) {
         const auto model = make_subject(Subject::mlp);
         const dist::DataParallel parallel =
-            strategy == Strategy::ddp ? dist::DataParallel(dist::DDP(*model, world))
-            : strategy == Strategy::fsdp
+            strategy == ShardingStrategy::ddp ? dist::DataParallel(dist::DDP(*model, world))
+            : strategy == ShardingStrategy::fsdp
                 ? dist::fully_shard(*model, world, {.unit = dist::each<nn::Linear>()})
-                : dist::DataParallel(dist::ZeRO(*model, world,
-                                                {.stage = static_cast<int>(strategy) -
-                                                          static_cast<int>(Strategy::zero1) + 1}));
+                : dist::DataParallel(
+                      dist::ZeRO(*model, world,
+                                 {.stage = static_cast<int>(strategy) -
+                                           static_cast<int>(ShardingStrategy::zero1) + 1}));
         if (off) parallel.set_requires_all_reduce(false);
         for (int pass = 0; pass < 2; ++pass) {
           subject_loss(Subject::mlp, *model, pass, world.rank()).backward();

@@ -138,7 +138,7 @@ TEST_CASE("checkpoints that cannot be written leave nothing behind", "[dist][che
     check_nothing_is_left([&] {
       const SmallDisk disk(500);
       const auto errors = errors_of(3, [&](Communicator& world) {
-        Runner runner(world, {Strategy::fsdp, 3}, {Subject::mlp, Method::adamw});
+        Runner runner(world, {ShardingStrategy::fsdp, 3}, {Subject::mlp, Method::adamw});
         dist::Checkpointer checkpoint = runner.checkpointer(dir / "run");
         checkpoint.save(1, {.async = async});
         checkpoint.wait();
@@ -154,7 +154,7 @@ TEST_CASE("ranks that fail while a checkpoint is written leave no thread behind"
   const TempDir dir;
   check_nothing_is_left([&] {
     const auto errors = errors_of(3, [&](Communicator& world) {
-      Runner runner(world, {Strategy::zero2, 3}, {Subject::mlp, Method::adamw});
+      Runner runner(world, {ShardingStrategy::zero2, 3}, {Subject::mlp, Method::adamw});
       dist::Checkpointer checkpoint = runner.checkpointer(dir / "run");
       const int64_t step = checkpoint.resume().value_or(0);
       checkpoint.save(step + 1, {.async = true});
@@ -168,13 +168,13 @@ TEST_CASE("ranks that fail while a checkpoint is written leave no thread behind"
 TEST_CASE("checkpoints that cannot be loaded leave nothing behind", "[dist][checkpoint]") {
   const TempDir dir;
   Whole saved;
-  train_and_save({Strategy::fsdp, 2}, {Subject::mlp, Method::adamw}, dir / "run", saved);
+  train_and_save({ShardingStrategy::fsdp, 2}, {Subject::mlp, Method::adamw}, dir / "run", saved);
   for (const auto& entry : fs::recursive_directory_iterator(dir / "run")) {
     if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), 100);
   }
   check_nothing_is_left([&] {
     const auto errors = errors_of(2, [&](Communicator& world) {
-      Runner runner(world, {Strategy::fsdp, 2}, {Subject::mlp, Method::adamw});
+      Runner runner(world, {ShardingStrategy::fsdp, 2}, {Subject::mlp, Method::adamw});
       runner.checkpointer(dir / "run").resume();
     });
     CHECK_THAT(errors[0], ContainsSubstring("checkpoint: "));
@@ -187,7 +187,8 @@ TEST_CASE("ranks with shards in a file leave neither the file nor its threads", 
     const auto errors = errors_of(2, [&](Communicator& world) {
       core::SwapFile disk(dir / "", {.bytes = int64_t{1} << 20});
       auto model = make_subject(Subject::mlp);
-      climb(Strategy::fsdp, Subject::mlp, *model, world, dist::Order::tree, 2, {.disk = &disk});
+      climb(ShardingStrategy::fsdp, Subject::mlp, *model, world, dist::Order::tree, 2,
+            {.disk = &disk});
       const auto optimizer = make_method(Method::adamw, model->parameters());
       subject_loss(Subject::mlp, *model, 0, world.rank()).backward();
       optimizer->step();
@@ -199,7 +200,8 @@ TEST_CASE("ranks with shards in a file leave neither the file nor its threads", 
     const auto no_room = errors_of(2, [&](Communicator& world) {
       core::SwapFile disk(dir / "", {.bytes = core::SwapFile::kBlock});
       auto model = make_subject(Subject::mlp);
-      climb(Strategy::fsdp, Subject::mlp, *model, world, dist::Order::tree, 2, {.disk = &disk});
+      climb(ShardingStrategy::fsdp, Subject::mlp, *model, world, dist::Order::tree, 2,
+            {.disk = &disk});
     });
     CHECK(one_says(no_room, "there is no room"));
     const SmallDisk full(core::SwapFile::kBlock);

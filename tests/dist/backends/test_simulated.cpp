@@ -317,10 +317,11 @@ using Peaks = std::array<int64_t, kMemoryTagCount + 1>;
 
 // From the construction of a GPT through two steps. DDP leaves parameters as they were made, so a
 // real rank makes them where it computes; the other strategies cut what was made on meta.
-Peaks peaks_of(Strategy strategy, Subject subject, const Communicator& world, DeviceType device) {
+Peaks peaks_of(ShardingStrategy strategy, Subject subject, const Communicator& world,
+               DeviceType device) {
   const bool simulated = device == DeviceType::meta;
   const auto make = [&] {
-    const nn::DeviceScope scope(simulated || strategy != Strategy::ddp ? kMeta : kCpu);
+    const nn::DeviceScope scope(simulated || strategy != ShardingStrategy::ddp ? kMeta : kCpu);
     return make_subject(subject);
   };
   const auto model = make();
@@ -339,10 +340,12 @@ Peaks peaks_of(Strategy strategy, Subject subject, const Communicator& world, De
 }  // namespace
 
 TEST_CASE("the peaks of a simulated rank are those of a real one from construction on") {
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3,
-                                  Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept,
+        ShardingStrategy::hybrid}) {
     for (const Subject subject : {Subject::gpt, Subject::gpt_untied}) {
-      if (strategy == Strategy::ddp && subject == Subject::gpt)
+      if (strategy == ShardingStrategy::ddp && subject == Subject::gpt)
         continue;  // its head is made, then tied
       std::array<Peaks, 4> real{}, simulated{};
       run_ranks(4, [&](Communicator& world) {

@@ -14,9 +14,10 @@ using hero_test::TempDir;
 
 namespace {
 
-constexpr Strategy kStrategies[] = {Strategy::single, Strategy::ddp,   Strategy::zero1,
-                                    Strategy::zero2,  Strategy::zero3, Strategy::fsdp,
-                                    Strategy::hybrid};
+constexpr ShardingStrategy kStrategies[] = {ShardingStrategy::single, ShardingStrategy::ddp,
+                                            ShardingStrategy::zero1,  ShardingStrategy::zero2,
+                                            ShardingStrategy::zero3,  ShardingStrategy::fsdp,
+                                            ShardingStrategy::hybrid};
 
 // The checkpoints of one job, each made once, and what one process makes of them.
 class Checkpoints {
@@ -56,7 +57,7 @@ class Checkpoints {
     auto& whole = saved_by(source).at_end[micro_batches];
     if (whole) return *whole;
     whole = std::make_unique<Whole>();
-    const Stand single = {Strategy::single, micro_batches};
+    const Stand single = {ShardingStrategy::single, micro_batches};
     if (micro_batches == source.ranks) {
       on_ranks(single, job_, [&](Runner& runner) {
         for (int i = 0; i < kStepsBefore + kStepsAfter; ++i) runner.step(i);
@@ -77,9 +78,10 @@ class Checkpoints {
 
 std::vector<Stand> all_stands() {
   std::vector<Stand> stands;
-  for (const Strategy strategy : kStrategies) {
+  for (const ShardingStrategy strategy : kStrategies) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
-      if (strategy != Strategy::hybrid || ranks % 2 == 0) stands.push_back({strategy, ranks});
+      if (strategy != ShardingStrategy::hybrid || ranks % 2 == 0)
+        stands.push_back({strategy, ranks});
     }
   }
   return stands;
@@ -90,7 +92,7 @@ void check_all_pairs(Job job) {
   const std::vector<Stand> stands = all_stands();
   for (const Stand& source : stands) {
     CAPTURE(name(source));
-    CHECK(checkpoints.source_difference({Strategy::single, source.ranks}, source) == "");
+    CHECK(checkpoints.source_difference({ShardingStrategy::single, source.ranks}, source) == "");
     for (const Stand& target : stands) {
       CAPTURE(name(target));
       CHECK(checkpoints.difference(source, target) == "");
@@ -102,9 +104,10 @@ void check_all_pairs(Job job) {
 
 TEST_CASE(
     "a checkpoint of any strategy goes on on another, on other numbers of ranks, bit for bit") {
-  const Stand stands[] = {{Strategy::single, 1}, {Strategy::ddp, 3},   {Strategy::zero1, 2},
-                          {Strategy::zero2, 3},  {Strategy::zero3, 2}, {Strategy::fsdp, 3},
-                          {Strategy::hybrid, 4}};
+  const Stand stands[] = {{ShardingStrategy::single, 1}, {ShardingStrategy::ddp, 3},
+                          {ShardingStrategy::zero1, 2},  {ShardingStrategy::zero2, 3},
+                          {ShardingStrategy::zero3, 2},  {ShardingStrategy::fsdp, 3},
+                          {ShardingStrategy::hybrid, 4}};
   for (const Job job : {Job{Subject::mlp, Method::sgd}, Job{Subject::odd, Method::adamw},
                         Job{Subject::odd, Method::adafactor}}) {
     Checkpoints checkpoints(job);
@@ -138,7 +141,7 @@ TEST_CASE("all pairs of strategies and sizes: frozen, tied, scalar, tiny, Adafac
 
 TEST_CASE("ranks save their own parts, replicas nothing") {
   const TempDir dir;
-  on_ranks({Strategy::hybrid, 4}, {Subject::mlp, Method::adamw}, [&](Runner& runner) {
+  on_ranks({ShardingStrategy::hybrid, 4}, {Subject::mlp, Method::adamw}, [&](Runner& runner) {
     runner.step(0);
     runner.checkpointer(dir / "run").save(1);
   });
@@ -175,8 +178,8 @@ TEST_CASE("an optimizer with its parameters in another order loads the states of
   const TempDir dir;
   const Job job = {Subject::mlp, Method::adamw};
   Whole saved, loaded;
-  train_and_save({Strategy::fsdp, 3}, job, dir / "run", saved);
-  on_ranks({Strategy::zero1, 2}, job, [&](Runner& runner) {
+  train_and_save({ShardingStrategy::fsdp, 3}, job, dir / "run", saved);
+  on_ranks({ShardingStrategy::zero1, 2}, job, [&](Runner& runner) {
     std::vector<Tensor> reversed = runner.model->parameters();
     std::reverse(reversed.begin(), reversed.end());
     runner.optimizer = make_method(job.method, reversed);
@@ -188,6 +191,6 @@ TEST_CASE("an optimizer with its parameters in another order loads the states of
     again.save(kStepsBefore);
   });
   Whole at_end;
-  load_and_train({Strategy::single, 1}, job, dir / "again", loaded, at_end);
+  load_and_train({ShardingStrategy::single, 1}, job, dir / "again", loaded, at_end);
   CHECK(saved.difference(loaded) == "");
 }

@@ -64,13 +64,13 @@ void be_in_the_way(dist::Checkpointer& checkpoint, const std::string& run, const
 }  // namespace
 
 TEST_CASE("ranks that save in the background write the bytes of a save", "[async][threads]") {
-  for (const auto& [strategy, ranks] : {std::pair(Strategy::ddp, 2),
-                                        {Strategy::zero1, 3},
-                                        {Strategy::zero2, 2},
-                                        {Strategy::zero3, 3},
-                                        {Strategy::fsdp, 4},
-                                        {Strategy::hybrid, 4},
-                                        {Strategy::single, 1}}) {
+  for (const auto& [strategy, ranks] : {std::pair(ShardingStrategy::ddp, 2),
+                                        {ShardingStrategy::zero1, 3},
+                                        {ShardingStrategy::zero2, 2},
+                                        {ShardingStrategy::zero3, 3},
+                                        {ShardingStrategy::fsdp, 4},
+                                        {ShardingStrategy::hybrid, 4},
+                                        {ShardingStrategy::single, 1}}) {
     CAPTURE(name(strategy), ranks);
     const TempDir dir;
     on_ranks({strategy, ranks}, {Subject::odd, Method::adamw}, [&](Runner& runner) {
@@ -96,7 +96,7 @@ TEST_CASE("ranks that save in the background write the bytes of a save", "[async
 TEST_CASE("ranks train on while a checkpoint of the bits before is written", "[async][threads]") {
   const TempDir dir;
   const std::string run = dir / "run";
-  constexpr Stand kFrom{Strategy::fsdp, 3};
+  constexpr Stand kFrom{ShardingStrategy::fsdp, 3};
   Whole at_save, at_end, loaded, again;
   on_ranks(kFrom, kJob, [&](Runner& runner) {
     for (int i = 0; i < kStepsBefore; ++i) runner.step(i);
@@ -119,7 +119,7 @@ TEST_CASE("ranks train on while a checkpoint of the bits before is written", "[a
 
 TEST_CASE("a checkpoint is complete without another call of any rank", "[async][threads]") {
   const TempDir dir;
-  on_ranks({Strategy::fsdp, 3}, kJob, [&](Runner& runner) {
+  on_ranks({ShardingStrategy::fsdp, 3}, kJob, [&](Runner& runner) {
     dist::Checkpointer checkpoint = runner.checkpointer(dir / "run");
     for (const int64_t step : {1, 2, 3, 4}) {
       checkpoint.save(step, kAsync);
@@ -137,7 +137,7 @@ TEST_CASE("a rank whose thread cannot write is named on all ranks in the next ca
           "[async][threads]") {
   const TempDir dir;
   const std::string run = dir / "run";
-  on_ranks({Strategy::fsdp, 3}, kJob, [&](Runner& runner) {
+  on_ranks({ShardingStrategy::fsdp, 3}, kJob, [&](Runner& runner) {
     bool on = false;
     dist::Checkpointer checkpoint = runner.checkpointer(run);
     be_in_the_way(checkpoint, run, on);
@@ -167,7 +167,7 @@ TEST_CASE("a rank whose thread cannot write is named on all ranks in the next ca
 TEST_CASE("a full disk is one error on all ranks and spares the checkpoint before", "[async]") {
   const TempDir dir;
   const std::string run = dir / "run";
-  on_ranks({Strategy::zero2, 2}, kJob, [&](Runner& runner) {
+  on_ranks({ShardingStrategy::zero2, 2}, kJob, [&](Runner& runner) {
     runner.step(0);
     dist::Checkpointer checkpoint = runner.checkpointer(run);
     checkpoint.save(1);
@@ -190,7 +190,7 @@ TEST_CASE("ranks that leave by an exception leave no half checkpoint", "[async][
   for (const bool all : {true, false}) {
     CAPTURE(all);
     const auto errors = errors_of(3, [&](dist::Communicator& world) {
-      Runner runner(world, {Strategy::fsdp, 3}, kJob);
+      Runner runner(world, {ShardingStrategy::fsdp, 3}, kJob);
       dist::Checkpointer checkpoint = runner.checkpointer(run);
       int64_t step = checkpoint.resume().value_or(0);
       checkpoint.save(++step);
@@ -199,7 +199,7 @@ TEST_CASE("ranks that leave by an exception leave no half checkpoint", "[async][
       world.barrier();
     });
     CHECK_THAT(errors[1], ContainsSubstring("the loss is NaN"));
-    on_ranks({Strategy::fsdp, 3}, kJob, [&](Runner& runner) {
+    on_ranks({ShardingStrategy::fsdp, 3}, kJob, [&](Runner& runner) {
       dist::Checkpointer checkpoint = runner.checkpointer(run);
       const int64_t step = checkpoint.resume(nn::Resume::newest).value_or(0);
       expect(step > 0, "what is complete is intact");
@@ -228,7 +228,7 @@ TEST_CASE("ranks of which some save in the background are an error on all", "[as
 
 TEST_CASE("a rank in the background takes its states once more", "[async][threads]") {
   const TempDir dir;
-  on_ranks({Strategy::fsdp, 3}, kJob, [&](Runner& runner) {
+  on_ranks({ShardingStrategy::fsdp, 3}, kJob, [&](Runner& runner) {
     runner.step(0);
     int64_t bytes = 0;
     for (const auto& entry : runner.optimizer->state_dict()) bytes += entry.array.nbytes();

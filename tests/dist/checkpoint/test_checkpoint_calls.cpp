@@ -27,7 +27,7 @@ void save_twice(int ranks, bool async, const Look& look) {
   const std::string run = dir / "run";
   std::unique_ptr<FileCalls> calls;
   dist::run_ranks(ranks, [&](dist::Communicator& world) {
-    Runner runner(world, {Strategy::fsdp, ranks}, {Subject::mlp, Method::adamw});
+    Runner runner(world, {ShardingStrategy::fsdp, ranks}, {Subject::mlp, Method::adamw});
     runner.step(0);
     dist::Checkpointer checkpoint = runner.checkpointer(run);
     checkpoint.save(1);
@@ -85,7 +85,7 @@ TEST_CASE(
   const TempDir dir;
   const std::string run = dir / "run";
   const auto save = [&](dist::Communicator& world) {
-    Runner runner(world, {Strategy::fsdp, kRanks}, {Subject::mlp, Method::adamw});
+    Runner runner(world, {ShardingStrategy::fsdp, kRanks}, {Subject::mlp, Method::adamw});
     runner.step(0);
     runner.checkpointer(run).save(1);
   };
@@ -112,7 +112,7 @@ TEST_CASE(
   }
   REQUIRE(removed > 8);
   for (const std::string& error : errors_of(kRanks, [&](dist::Communicator& world) {
-         Runner runner(world, {Strategy::fsdp, kRanks}, {Subject::mlp, Method::adamw});
+         Runner runner(world, {ShardingStrategy::fsdp, kRanks}, {Subject::mlp, Method::adamw});
          runner.checkpointer(run).resume();
        })) {
     CHECK_THAT(error, ContainsSubstring("model-rank-00000-of-00012.safetensors, which rank 0 "

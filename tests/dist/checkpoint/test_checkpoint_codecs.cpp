@@ -32,7 +32,7 @@ struct Training {
   Wide model = made();
   std::unique_ptr<optim::AdamW> adamw = nullptr;
 
-  Training(const dist::Communicator& of, Strategy strategy) : world(of) {
+  Training(const dist::Communicator& of, ShardingStrategy strategy) : world(of) {
     climb(strategy, Subject::mlp, model, world);
     adamw = std::make_unique<optim::AdamW>(model.parameters(), optim::AdamWOptions{.lr = 0.01});
   }
@@ -100,7 +100,7 @@ TEST_CASE("checkpoint: states in codecs are loaded on any number of ranks and an
   const std::string run = dir / "run", exact = dir / "exact";
   Whole expected;
   dist::run_ranks(3, [&](dist::Communicator& world) {
-    Training training(world, Strategy::fsdp);
+    Training training(world, ShardingStrategy::fsdp);
     for (int i = 0; i < 4; ++i) training.step(i);
     training.checkpointer(exact).save(4);
     dist::Checkpointer checkpoint = training.checkpointer(run);
@@ -117,12 +117,12 @@ TEST_CASE("checkpoint: states in codecs are loaded on any number of ranks and an
   // 29952 bytes of states become 7.7 thousand, and three files' metadata 2.4 thousand more
   CHECK(bytes_of(run + folder, "optimizer") < bytes_of(exact + folder, "optimizer") - 19000);
   for (const auto& [strategy, ranks] :
-       std::vector<std::pair<Strategy, int>>{{Strategy::fsdp, 3},
-                                             {Strategy::fsdp, 2},
-                                             {Strategy::ddp, 2},
-                                             {Strategy::zero1, 4},
-                                             {Strategy::zero3, 5},
-                                             {Strategy::hybrid, 4}}) {
+       std::vector<std::pair<ShardingStrategy, int>>{{ShardingStrategy::fsdp, 3},
+                                                     {ShardingStrategy::fsdp, 2},
+                                                     {ShardingStrategy::ddp, 2},
+                                                     {ShardingStrategy::zero1, 4},
+                                                     {ShardingStrategy::zero3, 5},
+                                                     {ShardingStrategy::hybrid, 4}}) {
     CAPTURE(name(strategy), ranks);
     Whole loaded;
     dist::run_ranks(ranks, [&, on = strategy](dist::Communicator& world) {
@@ -142,7 +142,7 @@ TEST_CASE(
   const auto train = [&](const std::string& run, bool encodes, int from, int to,
                          std::vector<double>& losses) {
     dist::run_ranks(2, [&](dist::Communicator& world) {
-      Training training(world, Strategy::fsdp);
+      Training training(world, ShardingStrategy::fsdp);
       dist::Checkpointer checkpoint = training.checkpointer(run);
       if (encodes) checkpoint.encode("optimizer", kStates);
       if (from > 0) checkpoint.resume();
@@ -168,7 +168,7 @@ TEST_CASE(
 TEST_CASE("checkpoint: what cannot be kept in a codec is one line, on every rank") {
   const TempDir dir;
   dist::run_ranks(2, [&](dist::Communicator& world) {
-    Training training(world, Strategy::ddp);
+    Training training(world, ShardingStrategy::ddp);
     int64_t epoch = 0;
     dist::Checkpointer checkpoint = training.checkpointer(dir / "run");
     checkpoint.track("epoch", epoch);
@@ -189,21 +189,21 @@ TEST_CASE("checkpoint: what cannot be kept in a codec is one line, on every rank
 TEST_CASE("checkpoint: the files of a module in a codec, and whole modules from them") {
   const TempDir dir;
   dist::run_ranks(2, [&](dist::Communicator& world) {
-    Training training(world, Strategy::zero3);
+    Training training(world, ShardingStrategy::zero3);
     dist::Checkpointer checkpoint = training.checkpointer(dir / "run");
     checkpoint.encode("model", {.all = Codec::int8});
     checkpoint.save(1);
   });
   Whole expected, got;
   dist::run_ranks(2, [&](dist::Communicator& world) {
-    Training training(world, Strategy::zero3);
+    Training training(world, ShardingStrategy::zero3);
     for (const auto& [name, leaf] : training.model.named_parameters()) {
       expected.add(name, whole_shape(leaf).numel(), partition(leaf)->first,
                    through(Codec::int8, leaf.array()));
     }
   });
   dist::run_ranks(3, [&](dist::Communicator& world) {
-    Training training(world, Strategy::ddp);
+    Training training(world, ShardingStrategy::ddp);
     dist::load_full(dir / "run/checkpoints/step-00000001", world, training.model);
     for (const auto& [name, leaf] : training.model.named_parameters()) {
       got.add(name, leaf.numel(), 0, leaf.array());

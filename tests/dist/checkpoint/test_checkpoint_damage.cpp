@@ -18,7 +18,7 @@ using hero_test::slurp, hero_test::spill, hero_test::TempDir;
 
 namespace {
 
-constexpr Stand kSource = {Strategy::fsdp, 3}, kTarget = {Strategy::zero2, 2};
+constexpr Stand kSource = {ShardingStrategy::fsdp, 3}, kTarget = {ShardingStrategy::zero2, 2};
 constexpr Job kJob = {Subject::mlp, Method::adamw};
 
 // What every rank of a run that tries to load says; where it fails it must be left as it was.

@@ -95,7 +95,7 @@ void change_manifest(const std::string& folder, const Change& change) {
 
 std::string error_of_resume(const std::string& run, int ranks) {
   std::string error;
-  on_ranks({Strategy::fsdp, ranks}, kJob, [&](Runner& runner) {
+  on_ranks({ShardingStrategy::fsdp, ranks}, kJob, [&](Runner& runner) {
     try {
       runner.checkpointer(run).resume();
     } catch (const Error& e) {
@@ -113,7 +113,7 @@ TEST_CASE("as many ranks as saved read three files each at most to resume") {
     CAPTURE(ranks);
     int files = 0;
     for (const auto& [name, count] :
-         opens_of_resume({Strategy::fsdp, ranks}, {Strategy::fsdp, ranks})) {
+         opens_of_resume({ShardingStrategy::fsdp, ranks}, {ShardingStrategy::fsdp, ranks})) {
       CAPTURE(name, count);
       if (!name.ends_with(".safetensors")) continue;
       ++files;
@@ -126,7 +126,8 @@ TEST_CASE("as many ranks as saved read three files each at most to resume") {
 
 TEST_CASE("other numbers of ranks open only files that hold what they want") {
   // a third rank's part lies in two or three files of eight
-  for (const auto& [name, count] : opens_of_resume({Strategy::zero3, 8}, {Strategy::zero1, 3})) {
+  for (const auto& [name, count] :
+       opens_of_resume({ShardingStrategy::zero3, 8}, {ShardingStrategy::zero1, 3})) {
     CAPTURE(name, count);
     if (name.ends_with(".safetensors")) CHECK(count <= 1 + 3);
   }
@@ -136,13 +137,13 @@ TEST_CASE("a checkpoint without an index is read by the headers of its files") {
   const TempDir dir;
   const std::string run = dir / "run", folder = run + "/checkpoints/step-00000003";
   Whole saved, loaded, at_end;
-  train_and_save({Strategy::fsdp, 3}, kJob, run, saved);
+  train_and_save({ShardingStrategy::fsdp, 3}, kJob, run, saved);
   int parts = 0;
   change_manifest(folder, [&](nlohmann::json& all) {
     for (auto& [name, file] : all["files"].items()) parts += static_cast<int>(file.erase("parts"));
   });
   CHECK(parts == 6);
-  load_and_train({Strategy::zero2, 2}, kJob, run, loaded, at_end);
+  load_and_train({ShardingStrategy::zero2, 2}, kJob, run, loaded, at_end);
   CHECK(saved.difference(loaded) == "");
 }
 
@@ -150,7 +151,7 @@ TEST_CASE("an index that does not say what the files hold is an error and nothin
   const TempDir dir;
   const std::string run = dir / "run", folder = run + "/checkpoints/step-00000003";
   Whole saved;
-  train_and_save({Strategy::fsdp, 2}, kJob, run, saved);
+  train_and_save({ShardingStrategy::fsdp, 2}, kJob, run, saved);
   const std::string good = slurp(folder + "/trainer_state.json");
   const auto fails = [&](const std::string& from, const std::string& to, const std::string& says) {
     CAPTURE(from, to);

@@ -34,7 +34,7 @@ struct Reporter {
   void load_state_dict(const nn::StateDict&) const {}
 };
 
-void train(dist::Communicator& world, const std::string& run, Strategy strategy) {
+void train(dist::Communicator& world, const std::string& run, ShardingStrategy strategy) {
   const nn::SaveOptions how{.async = run.ends_with(kBackground)};
   manual_seed(3);
   Runner runner(world, {strategy, kRanks}, {Subject::mlp, Method::adamw});
@@ -74,11 +74,11 @@ std::string result(const std::string& run) {
   return "";
 }
 
-std::string argument(const std::string& run, Strategy strategy) {
+std::string argument(const std::string& run, ShardingStrategy strategy) {
   return std::to_string(static_cast<int>(strategy)) + run;
 }
 
-void finish(const std::string& run, Strategy strategy) {
+void finish(const std::string& run, ShardingStrategy strategy) {
   Child child(kProgram, argument(run, strategy));
   while (child.arrives()) child.go_on();
   REQUIRE(child.wait() == 0);
@@ -88,11 +88,12 @@ void finish(const std::string& run, Strategy strategy) {
 // last may end.
 void check_lives(int lives, const char* name = "killed", uint64_t seed = 2026) {
   const TempDir dir;
-  finish(dir / "undisturbed", Strategy::ddp);
+  finish(dir / "undisturbed", ShardingStrategy::ddp);
   const std::string expected = result(dir / "undisturbed");
   REQUIRE(expected.size() > 1000);
-  constexpr Strategy kStrategies[] = {Strategy::fsdp, Strategy::zero2, Strategy::ddp,
-                                      Strategy::zero3, Strategy::zero1};
+  constexpr ShardingStrategy kStrategies[] = {ShardingStrategy::fsdp, ShardingStrategy::zero2,
+                                              ShardingStrategy::ddp, ShardingStrategy::zero3,
+                                              ShardingStrategy::zero1};
   Generator random(seed);
   // ten lives are shorter than a whole run; where there are more, a run that has ended begins anew
   std::vector<int64_t> reports(static_cast<size_t>(lives)), microseconds(reports.size());
@@ -101,7 +102,7 @@ void check_lives(int lives, const char* name = "killed", uint64_t seed = 2026) {
   int runs = 0;
   const auto run = [&] { return dir / (std::to_string(runs) + name); };
   for (size_t life = 0; life < reports.size(); ++life) {
-    const Strategy strategy = kStrategies[life % std::size(kStrategies)];
+    const ShardingStrategy strategy = kStrategies[life % std::size(kStrategies)];
     if (life > 0 && life % 10 == 0) {
       finish(run(), strategy);
       CHECK((result(run()) == expected));
@@ -116,7 +117,7 @@ void check_lives(int lives, const char* name = "killed", uint64_t seed = 2026) {
     child.signal(SIGKILL);
     REQUIRE(child.wait() == 1000 + SIGKILL);
   }
-  finish(run(), Strategy::fsdp);
+  finish(run(), ShardingStrategy::fsdp);
   CHECK((result(run()) == expected));
 }
 
@@ -126,7 +127,7 @@ TEST_CASE(kProgram, "[.child]") {
   REQUIRE(Child::argument() != nullptr);
   const std::string text = Child::argument();
   dist::run_ranks(kRanks, [&](dist::Communicator& world) {
-    train(world, text.substr(1), static_cast<Strategy>(text[0] - '0'));
+    train(world, text.substr(1), static_cast<ShardingStrategy>(text[0] - '0'));
   });
   std::exit(0);
 }

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Stand kSource = {Strategy::fsdp, 3}, kTarget = {Strategy::zero2, 2};
+constexpr Stand kSource = {ShardingStrategy::fsdp, 3}, kTarget = {ShardingStrategy::zero2, 2};
 constexpr Job kJob = {Subject::mlp, Method::sgd};
 
 void save_steps(const std::string& run, const std::vector<int64_t>& steps, int keep = 0) {

@@ -48,10 +48,10 @@ TEST_CASE("shards become the one file that a single process writes, byte for byt
   const TempDir dir;
   for (const Job& job : {kGpt, kOdd}) {
     Whole single, sharded;
-    train({Strategy::single, 3}, job, single,
+    train({ShardingStrategy::single, 3}, job, single,
           [&](Runner& runner) { runner.model->save(dir / "single.safetensors"); });
-    for (const Strategy strategy :
-         {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp}) {
+    for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::zero1,
+                                            ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
       CAPTURE(name(strategy));
       const std::string path = dir / (std::string(name(strategy)) + ".safetensors");
       train({strategy, 3}, job, sharded,
@@ -64,7 +64,7 @@ TEST_CASE("shards become the one file that a single process writes, byte for byt
 TEST_CASE("a whole file, an indexed set and a checkpoint's parts load under any strategy") {
   const TempDir dir;
   Whole saved;
-  train({Strategy::fsdp, 3}, kGpt, saved, [&](Runner& runner) {
+  train({ShardingStrategy::fsdp, 3}, kGpt, saved, [&](Runner& runner) {
     dist::save_full(dir / "one.safetensors", runner.world, *runner.model);
     dist::save_full(dir / "set", runner.world, *runner.model, {.max_shard_bytes = 2000});
     dist::save_full(dir / "small", runner.world, *runner.model);
@@ -74,8 +74,9 @@ TEST_CASE("a whole file, an indexed set and a checkpoint's parts load under any 
   CHECK_THAT(index, ContainsSubstring("\"total_size\"") && ContainsSubstring("-of-00") &&
                         ContainsSubstring("wte.weight"));
   CHECK(std::filesystem::exists(dir / "small/model.safetensors"));
-  for (const Stand& target : {Stand{Strategy::single, 1}, Stand{Strategy::ddp, 2},
-                              Stand{Strategy::zero3, 4}, Stand{Strategy::hybrid, 4}}) {
+  for (const Stand& target :
+       {Stand{ShardingStrategy::single, 1}, Stand{ShardingStrategy::ddp, 2},
+        Stand{ShardingStrategy::zero3, 4}, Stand{ShardingStrategy::hybrid, 4}}) {
     for (const char* path : {"one.safetensors", "set", "set/model.safetensors.index.json", "small",
                              "run/checkpoints/step-00000002"}) {
       CAPTURE(name(target), path);
@@ -99,7 +100,7 @@ TEST_CASE("names with a wrapper's prefix load, other dtypes are converted, misfi
   core::save_safetensors(dir / "other.safetensors", other);
   Whole whole;
   add_state(whole, *model, *make_method(Method::sgd, model->parameters()));
-  const Stand target = {Strategy::fsdp, 3};
+  const Stand target = {ShardingStrategy::fsdp, 3};
   CHECK(difference_after(whole, target, {}, [&](Runner& runner) {
           const auto result =
               dist::load_full(dir / "wrapped.safetensors", runner.world, *runner.model);
@@ -116,7 +117,7 @@ TEST_CASE("names with a wrapper's prefix load, other dtypes are converted, misfi
 
 TEST_CASE("a set with a missing file, and a folder that holds another set, are refused") {
   const TempDir dir;
-  const Stand stand = {Strategy::fsdp, 2};
+  const Stand stand = {ShardingStrategy::fsdp, 2};
   on_ranks(stand, kGpt, [&](Runner& runner) {
     dist::save_full(dir / "set", runner.world, *runner.model, {.max_shard_bytes = 2000});
   });
@@ -175,14 +176,16 @@ nn::GPTConfig small_gpt(bool tied) {
           .tie_weights = tied};
 }
 
-dist::DataParallel under_strategy(Strategy strategy, nn::Module& model, dist::Communicator& world) {
-  if (strategy == Strategy::ddp) return dist::DDP(model, world);
-  if (strategy == Strategy::fsdp)
+dist::DataParallel under_strategy(ShardingStrategy strategy, nn::Module& model,
+                                  dist::Communicator& world) {
+  if (strategy == ShardingStrategy::ddp) return dist::DDP(model, world);
+  if (strategy == ShardingStrategy::fsdp)
     return dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
-  return dist::ZeRO(model, world, {.stage = strategy == Strategy::zero1 ? 1 : 3});
+  return dist::ZeRO(model, world, {.stage = strategy == ShardingStrategy::zero1 ? 1 : 3});
 }
 
-constexpr Strategy kKinds[] = {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp};
+constexpr ShardingStrategy kKinds[] = {ShardingStrategy::ddp, ShardingStrategy::zero1,
+                                       ShardingStrategy::zero3, ShardingStrategy::fsdp};
 
 }  // namespace
 
@@ -197,7 +200,7 @@ TEST_CASE("files with two values for one tensor are refused under every strategy
     dict.push_back({name, values});
   }
   core::save_safetensors(dir / "model.safetensors", dict);
-  for (const Strategy strategy : kKinds) {
+  for (const ShardingStrategy strategy : kKinds) {
     CAPTURE(name(strategy));
     const std::string error = refused_with([&] {
       dist::run_ranks(3, [&](dist::Communicator& world) {
@@ -213,7 +216,7 @@ TEST_CASE("files with two values for one tensor are refused under every strategy
 
 TEST_CASE("a sharded model whose adapters are merged has no state until they are taken out") {
   const TempDir dir;
-  for (const Strategy strategy : kKinds) {
+  for (const ShardingStrategy strategy : kKinds) {
     for (const bool before : {false, true}) {  // merged before it is sharded, or shown whole after
       CAPTURE(name(strategy), before);
       dist::run_ranks(2, [&](dist::Communicator& world) {
@@ -252,7 +255,7 @@ TEST_CASE("a sharded model whose adapters are merged has no state until they are
         };
         // a rank that is refused alone would leave the others waiting: all are, before they meet
         refuses("full_state_dict", [&] { (void)parallel.full_state_dict(); });
-        if (strategy != Strategy::ddp) return;
+        if (strategy != ShardingStrategy::ddp) return;
         refuses("state_dict", [&] { (void)model.state_dict(); });
       });
       const auto with_merged = [&](const auto& act) {
@@ -295,7 +298,7 @@ TEST_CASE("a sharded model whose adapters are merged has no state until they are
 
 TEST_CASE("no checkpoint is saved of averages, or while whole parameters are summoned") {
   const TempDir dir;
-  for (const Strategy strategy : kKinds) {
+  for (const ShardingStrategy strategy : kKinds) {
     CAPTURE(name(strategy));
     const auto trained = [&](const auto& act) {
       return refused_with([&] {
@@ -331,7 +334,7 @@ TEST_CASE("no checkpoint is saved of averages, or while whole parameters are sum
           dist::load_full(dir / "average.safetensors", world, model);
         }),
         ContainsSubstring("is an average of optim::EMA now"));
-    if (strategy == Strategy::ddp) continue;  // which has whole parameters
+    if (strategy == ShardingStrategy::ddp) continue;  // which has whole parameters
     const auto summoned = ContainsSubstring("are summoned; end the scope");
     CHECK_THAT(trained([&](auto&, auto&, const Parallel& parallel, auto&, auto& checkpoint) {
                  const auto whole = parallel.summon_full_parameters();

@@ -29,7 +29,7 @@ struct ManyLayers : nn::Module {
 };
 
 // Bytes that all ranks send to save a module with AdamW's states.
-int64_t bytes_of_save(Strategy strategy, int ranks, int layers) {
+int64_t bytes_of_save(ShardingStrategy strategy, int ranks, int layers) {
   const TempDir dir;
   int64_t sent = 0;
   std::mutex mutex;
@@ -70,8 +70,9 @@ std::vector<std::string> errors_of_save(int ranks, bool full, const Shard& shard
 }  // namespace
 
 TEST_CASE("what ranks send to save does not grow with the number of values", "[agreement]") {
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero2, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero2, ShardingStrategy::zero3,
+        ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     for (const int ranks : {2, 4}) {
       CAPTURE(name(strategy), ranks);
       const int64_t few = bytes_of_save(strategy, ranks, 2),
@@ -317,11 +318,11 @@ TEST_CASE("each replica of a hybrid can save alone, and a part of one cannot", "
 }
 
 TEST_CASE("the pieces that every rank computes are what the ranks hold", "[agreement]") {
-  for (const auto& [strategy, ranks] : {std::pair(Strategy::zero1, 3),
-                                        {Strategy::zero3, 5},
-                                        {Strategy::fsdp, 8},
-                                        {Strategy::hybrid, 6},
-                                        {Strategy::fsdp, 40}}) {
+  for (const auto& [strategy, ranks] : {std::pair(ShardingStrategy::zero1, 3),
+                                        {ShardingStrategy::zero3, 5},
+                                        {ShardingStrategy::fsdp, 8},
+                                        {ShardingStrategy::hybrid, 6},
+                                        {ShardingStrategy::fsdp, 40}}) {
     CAPTURE(name(strategy), ranks);
     std::map<std::string, std::map<std::string, int>> held, computed;  // lowest rank of each range
     std::mutex mutex;

@@ -51,8 +51,9 @@ nn::StateDict train_hosts_alone() {
 TEST_CASE("parameters averaged every second step have the bits of one process under every strategy",
           "[dist][threads]") {
   const nn::StateDict expected = train_hosts_alone();
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
     CAPTURE(name(strategy));
     Whole got, want;
     for (const auto& entry : expected) want.add(entry.name, entry.array.numel(), 0, entry.array);

@@ -198,13 +198,15 @@ TEST_CASE("one_bit: a number that overflows on its way is an error that names it
 }
 
 TEST_CASE("one_bit: wrong pairings say what works") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     const std::vector<std::string> errors = errors_of(2, [&](Communicator& world) {
       const auto model = make_subject(Subject::mlp);
-      if (strategy == Strategy::fsdp || strategy == Strategy::fsdp_kept) {
+      if (strategy == ShardingStrategy::fsdp || strategy == ShardingStrategy::fsdp_kept) {
         OneBitAdam(fully_shard(*model, world), model->parameters());
       } else {
-        const int stage = strategy == Strategy::zero1 ? 1 : strategy == Strategy::zero2 ? 2 : 3;
+        const int stage = strategy == ShardingStrategy::zero1   ? 1
+                          : strategy == ShardingStrategy::zero2 ? 2
+                                                                : 3;
         OneBitAdam(ZeRO(*model, world, {.stage = stage}), model->parameters());
       }
     });

@@ -17,9 +17,9 @@
 
 namespace hero::test {
 
-inline constexpr Strategy kOffloadedStrategies[] = {Strategy::zero1,     Strategy::zero2,
-                                                    Strategy::zero3,     Strategy::fsdp,
-                                                    Strategy::fsdp_kept, Strategy::hybrid};
+inline constexpr ShardingStrategy kOffloadedStrategies[] = {
+    ShardingStrategy::zero1, ShardingStrategy::zero2,     ShardingStrategy::zero3,
+    ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept, ShardingStrategy::hybrid};
 
 /// Of one rank, over steps.
 struct Held {

@@ -128,14 +128,17 @@ inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int ran
   return cross_entropy(model(x), labels({batch}, 5, 31));
 }
 
-enum class Strategy { single, ddp, zero1, zero2, zero3, fsdp, fsdp_kept, hybrid };
+enum class ShardingStrategy { single, ddp, zero1, zero2, zero3, fsdp, fsdp_kept, hybrid };
 inline constexpr const char* kStrategyNames[] = {"single", "ddp",  "zero1",     "zero2",
                                                  "zero3",  "fsdp", "fsdp_kept", "hybrid"};
-inline const char* name(Strategy strategy) { return kStrategyNames[static_cast<int>(strategy)]; }
+inline const char* name(ShardingStrategy strategy) {
+  return kStrategyNames[static_cast<int>(strategy)];
+}
 
 /// The strategies on which parameters are shards between two steps.
-inline constexpr Strategy kSharding[] = {Strategy::zero1, Strategy::zero2, Strategy::zero3,
-                                         Strategy::fsdp, Strategy::fsdp_kept};
+inline constexpr ShardingStrategy kSharding[] = {ShardingStrategy::zero1, ShardingStrategy::zero2,
+                                                 ShardingStrategy::zero3, ShardingStrategy::fsdp,
+                                                 ShardingStrategy::fsdp_kept};
 
 inline dist::UnitPolicy units_of(Subject subject) {
   switch (subject) {
@@ -154,38 +157,38 @@ inline dist::UnitPolicy units_of(Subject subject) {
 
 /// Puts a model under a strategy; a hybrid has groups of so many ranks. Small buckets, so that
 /// there are several.
-inline void climb(Strategy strategy, Subject subject, nn::Module& model,
+inline void climb(ShardingStrategy strategy, Subject subject, nn::Module& model,
                   const dist::Communicator& world, dist::Order order = dist::Order::tree,
                   int group = 2, const dist::Offload& offload = {}) {
   switch (strategy) {
-    case Strategy::single:
+    case ShardingStrategy::single:
       return;
-    case Strategy::ddp:
+    case ShardingStrategy::ddp:
       dist::DDP(model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100, .order = order});
       return;
-    case Strategy::zero1:
+    case ShardingStrategy::zero1:
       dist::ZeRO(model, world,
                  {.stage = 1, .bucket_bytes = 700, .order = order, .offload = offload});
       return;
-    case Strategy::zero2:
+    case ShardingStrategy::zero2:
       dist::ZeRO(model, world,
                  {.stage = 2, .bucket_bytes = 700, .order = order, .offload = offload});
       return;
-    case Strategy::zero3:
+    case ShardingStrategy::zero3:
       dist::ZeRO(model, world, {.stage = 3, .order = order, .offload = offload});
       return;
-    case Strategy::fsdp:
+    case ShardingStrategy::fsdp:
       dist::fully_shard(model, world,
                         {.unit = units_of(subject), .order = order, .offload = offload});
       return;
-    case Strategy::fsdp_kept:
+    case ShardingStrategy::fsdp_kept:
       dist::fully_shard(model, world,
                         {.unit = units_of(subject),
                          .reshard_after_forward = false,
                          .order = order,
                          .offload = offload});
       return;
-    case Strategy::hybrid: {
+    case ShardingStrategy::hybrid: {
       const dist::Mesh mesh(world, {{"replicate", world.size() / group}, {"shard", group}});
       dist::fully_shard(model, mesh,
                         {.unit = units_of(subject), .order = order, .offload = offload});
@@ -319,7 +322,7 @@ inline void add_state(Whole& whole, nn::Module& model, const optim::Optimizer& o
 }
 
 struct Climb {
-  Strategy strategy = Strategy::single;
+  ShardingStrategy strategy = ShardingStrategy::single;
   Subject subject = Subject::mlp;
   Method method = Method::sgd;
   int ranks = 2;

@@ -19,21 +19,21 @@ inline Bytes live_bytes(DeviceType device) {
           ledger.live(MemoryTag::optimizer, device)};
 }
 
-inline dist::DataParallel apply_strategy(Strategy strategy, nn::Module& model,
+inline dist::DataParallel apply_strategy(ShardingStrategy strategy, nn::Module& model,
                                          const dist::Communicator& world) {
   const dist::UnitPolicy linear = dist::each<nn::Linear>();
   switch (strategy) {
-    case Strategy::ddp:
+    case ShardingStrategy::ddp:
       return dist::DDP(model, world);
-    case Strategy::zero1:
+    case ShardingStrategy::zero1:
       return dist::ZeRO(model, world, {.stage = 1});
-    case Strategy::zero2:
+    case ShardingStrategy::zero2:
       return dist::ZeRO(model, world, {.stage = 2});
-    case Strategy::zero3:
+    case ShardingStrategy::zero3:
       return dist::ZeRO(model, world, {.stage = 3});
-    case Strategy::fsdp_kept:
+    case ShardingStrategy::fsdp_kept:
       return dist::fully_shard(model, world, {.unit = linear, .reshard_after_forward = false});
-    case Strategy::hybrid: {
+    case ShardingStrategy::hybrid: {
       const dist::Mesh mesh(world, {{"replicate", world.size() / 2}, {"shard", 2}});
       return dist::fully_shard(model, mesh, {.unit = linear});
     }
@@ -45,9 +45,9 @@ inline dist::DataParallel apply_strategy(Strategy strategy, nn::Module& model,
 /// What a strategy makes of a unit's elements: those of its row and of a rank's part, and those of
 /// the part that are parameters', which alone have an optimizer's states.
 struct RowOf {
-  RowOf(Strategy strategy, int64_t numel, int ranks, int rank)
+  RowOf(ShardingStrategy strategy, int64_t numel, int ranks, int rank)
       : row(numel), own(numel), stepped(numel) {
-    if (strategy == Strategy::ddp) return;
+    if (strategy == ShardingStrategy::ddp) return;
     const int64_t step = 8 * ranks;
     row = (numel + step - 1) / step * step;
     own = row / ranks;

@@ -16,8 +16,10 @@ using namespace hero::dist;
 
 namespace {
 
-constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
-                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept,
+                                     ShardingStrategy::hybrid};
 
 // Small whole numbers and p = 1/2, so that sums are exact in any order: what ranks that share a
 // batch compute differs from one process in nothing but rounding.
@@ -60,7 +62,7 @@ struct Steps {
   Whole outputs, gradients;
 };
 
-void run(int ranks, Strategy strategy, bool again, Steps& steps) {
+void run(int ranks, ShardingStrategy strategy, bool again, Steps& steps) {
   const auto program = [&](const Communicator* world) {
     manual_seed(4);
     Dropping model;
@@ -88,10 +90,10 @@ TEST_CASE(
     "ranks that share a batch drop what one process drops, under every strategy, run again too") {
   for (const bool again : {false, true}) {
     Steps expected;
-    run(0, Strategy::single, again, expected);
+    run(0, ShardingStrategy::single, again, expected);
     for (const int ranks : {1, 2, 4}) {
-      for (const Strategy strategy : kAll) {
-        if (strategy == Strategy::hybrid && ranks < 4) continue;
+      for (const ShardingStrategy strategy : kAll) {
+        if (strategy == ShardingStrategy::hybrid && ranks < 4) continue;
         CAPTURE(name(strategy), ranks, again);
         Steps got;
         run(ranks, strategy, again, got);
@@ -105,7 +107,7 @@ TEST_CASE(
 namespace {
 
 // Two batches of eight examples with noise of whole numbers, of which ranks take their turns.
-void run_noisy(int ranks, Strategy strategy, int workers, Whole& whole) {
+void run_noisy(int ranks, ShardingStrategy strategy, int workers, Whole& whole) {
   run_ranks(ranks, [&](Communicator& world) {
     manual_seed(4);
     Dropping model;
@@ -130,9 +132,9 @@ void run_noisy(int ranks, Strategy strategy, int workers, Whole& whole) {
 
 TEST_CASE("a step with noise and dropout has the same bits on 1, 2, 4 and 8 ranks") {
   Whole expected;
-  run_noisy(1, Strategy::ddp, 0, expected);
+  run_noisy(1, ShardingStrategy::ddp, 0, expected);
   for (const int ranks : {2, 4, 8}) {
-    for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp}) {
+    for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::fsdp}) {
       CAPTURE(ranks, name(strategy));
       Whole got;
       run_noisy(ranks, strategy, ranks % 4 / 2, got);

@@ -17,15 +17,16 @@ std::unique_ptr<nn::Module> norms(int count) {
   return model;
 }
 
-dist::DataParallel put(Strategy strategy, nn::Module& model, const dist::Communicator& world) {
-  if (strategy == Strategy::ddp) return dist::DDP(model, world);
-  if (strategy == Strategy::zero1) return dist::ZeRO(model, world, {.stage = 1});
-  if (strategy == Strategy::zero2) return dist::ZeRO(model, world, {.stage = 2});
-  if (strategy == Strategy::zero3) return dist::ZeRO(model, world, {.stage = 3});
-  if (strategy == Strategy::hybrid) {
+dist::DataParallel put(ShardingStrategy strategy, nn::Module& model,
+                       const dist::Communicator& world) {
+  if (strategy == ShardingStrategy::ddp) return dist::DDP(model, world);
+  if (strategy == ShardingStrategy::zero1) return dist::ZeRO(model, world, {.stage = 1});
+  if (strategy == ShardingStrategy::zero2) return dist::ZeRO(model, world, {.stage = 2});
+  if (strategy == ShardingStrategy::zero3) return dist::ZeRO(model, world, {.stage = 3});
+  if (strategy == ShardingStrategy::hybrid) {
     return dist::fully_shard(model, dist::Mesh(world, {{"replicate", 2}, {"shard", 2}}));
   }
-  if (strategy == Strategy::fsdp_kept) {  // here: the idiom
+  if (strategy == ShardingStrategy::fsdp_kept) {  // here: the idiom
     for (const auto& [path, module] : model.named_modules()) {
       if (!path.empty() && path.find('.') == std::string::npos) dist::fully_shard(*module, world);
     }
@@ -45,8 +46,10 @@ std::vector<float> evaluated(nn::Module& model) {
   return out;
 }
 
-constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
-                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept,
+                                     ShardingStrategy::hybrid};
 
 int64_t broadcasts(const dist::Communicator& world) {
   int64_t calls = 0;
@@ -59,7 +62,7 @@ int64_t broadcasts(const dist::Communicator& world) {
 }  // namespace
 
 TEST_CASE("evaluation behind a step, a forward or join() is the same on all ranks") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     CHECK(errors_of(4, [&](dist::Communicator& world) {
             const auto model = norms(2);
@@ -82,8 +85,8 @@ TEST_CASE("evaluation behind a step, a forward or join() is the same on all rank
             const float mean =
                 model->named_buffers().front().second.array().to_vector<float>().front();
             expect(mean != 0.0f, "the statistics are those of training");
-            if (strategy != Strategy::ddp && strategy != Strategy::zero1 &&
-                strategy != Strategy::zero2)
+            if (strategy != ShardingStrategy::ddp && strategy != ShardingStrategy::zero1 &&
+                strategy != ShardingStrategy::zero2)
               return;
             parallel.join(
                 [&] {
@@ -98,11 +101,11 @@ TEST_CASE("evaluation behind a step, a forward or join() is the same on all rank
 }
 
 TEST_CASE("a rank may evaluate alone") {
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1}) {
+  for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::zero1}) {
     dist::run_ranks(2, [&](dist::Communicator& world) {
       const auto model = norms(1);
       const auto parallel = put(strategy, *model, world);
-      if (strategy == Strategy::ddp && world.rank() == 1) evaluated(*model);
+      if (strategy == ShardingStrategy::ddp && world.rank() == 1) evaluated(*model);
       sum((*model)(input(0, world.rank()))).backward();
       if (world.rank() == 1) evaluated(*model);
       world.barrier();
@@ -111,7 +114,7 @@ TEST_CASE("a rank may evaluate alone") {
 }
 
 TEST_CASE("the buffers of a model travel in one message for each dtype") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     dist::run_ranks(4, [&](dist::Communicator& world) {
       const auto model = norms(53);
@@ -185,7 +188,7 @@ struct Statistics : nn::Module {
 }  // namespace
 
 TEST_CASE("buffers that forward replaces, or that some ranks alone write, are rank 0's") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     for (const int times : {1, 2, 4}) {
       CAPTURE(name(strategy), times);
       CHECK(errors_of(4, [&](dist::Communicator& world) {
@@ -208,7 +211,7 @@ TEST_CASE("buffers that forward replaces, or that some ranks alone write, are ra
 
 TEST_CASE(
     "layers with computed weights take two forwards before two backwards under every strategy") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     CHECK(errors_of(4, [&](dist::Communicator& world) {
             manual_seed(4);

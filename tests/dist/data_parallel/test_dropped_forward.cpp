@@ -17,8 +17,9 @@ using namespace hero::test;
 
 namespace {
 
-constexpr Strategy kAll[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
-                             Strategy::zero3, Strategy::fsdp,  Strategy::fsdp_kept};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept};
 
 enum class Forward { none, dropped, kept };
 
@@ -45,7 +46,7 @@ struct Scene {
 };
 
 // What is there in the end: all parameters, in shards, and what the case found.
-nn::StateDict run(Strategy strategy, Forward how, const dist::Communicator& world,
+nn::StateDict run(ShardingStrategy strategy, Forward how, const dist::Communicator& world,
                   const std::function<void(Scene&)>& body) {
   const auto model = make_subject(Subject::mlp);
   climb(strategy, Subject::mlp, *model, world);
@@ -54,7 +55,7 @@ nn::StateDict run(Strategy strategy, Forward how, const dist::Communicator& worl
   scene.outputs = {};
   nn::StateDict state;
   for (const auto& [name, p] : model->named_parameters()) {
-    expect(strategy == Strategy::ddp || partition(p) != nullptr, "a shard: ", name);
+    expect(strategy == ShardingStrategy::ddp || partition(p) != nullptr, "a shard: ", name);
     state.push_back({name, p.array().clone()});
   }
   const auto count = static_cast<int64_t>(scene.found.size());
@@ -63,7 +64,7 @@ nn::StateDict run(Strategy strategy, Forward how, const dist::Communicator& worl
 }
 
 void compare(const std::function<void(Scene&)>& body) {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     for (const int ranks : {1, 2}) {
       CAPTURE(name(strategy), ranks);
       std::string said;
@@ -194,7 +195,7 @@ TEST_CASE("a checkpoint is saved and resumed after a forward without backward") 
 }
 
 TEST_CASE("a backward of outputs that were kept goes on with the parameters of its forward") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     for (const int ranks : {1, 2}) {
       CAPTURE(name(strategy), ranks);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {

@@ -35,18 +35,20 @@ struct Matcher : nn::Module {
   }
 };
 
-constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
-                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept,
+                                     ShardingStrategy::hybrid};
 
 Tensor batch(int rank) { return Tensor(noise({2, 4}, kFloat32, static_cast<uint64_t>(rank) + 5)); }
 
 }  // namespace
 
 TEST_CASE("a forward that goes past the hooks is named on every rank, under every strategy") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     for (const bool by_loss : {false, true}) {
       for (const int ranks : {1, 2, 4}) {
-        if (strategy == Strategy::hybrid && ranks == 1) continue;
+        if (strategy == ShardingStrategy::hybrid && ranks == 1) continue;
         CAPTURE(name(strategy), by_loss, ranks);
         const auto errors = errors_of(ranks, [&](Communicator& world) {
           Matcher model;
@@ -60,7 +62,7 @@ TEST_CASE("a forward that goes past the hooks is named on every rank, under ever
         for (const std::string& error : errors) {
           CAPTURE(error);
           CHECK_THAT(error, ContainsSubstring("run_hooked()"));
-          CHECK((strategy == Strategy::zero1 || strategy == Strategy::zero2 ||
+          CHECK((strategy == ShardingStrategy::zero1 || strategy == ShardingStrategy::zero2 ||
                  error.find("Matcher") != std::string::npos));
         }
       }
@@ -69,13 +71,13 @@ TEST_CASE("a forward that goes past the hooks is named on every rank, under ever
 }
 
 TEST_CASE("a child called outside of the sharded module's forward speaks of shards") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
       SmallMLP model;
-      if (strategy == Strategy::zero1 || strategy == Strategy::zero2) {
-        ZeRO(model, world, {.stage = strategy == Strategy::zero1 ? 1 : 2});
-      } else if (strategy == Strategy::zero3) {
+      if (strategy == ShardingStrategy::zero1 || strategy == ShardingStrategy::zero2) {
+        ZeRO(model, world, {.stage = strategy == ShardingStrategy::zero1 ? 1 : 2});
+      } else if (strategy == ShardingStrategy::zero3) {
         ZeRO(model, world, {.stage = 3, .unit = each_of({"fc1"})});
       } else {
         fully_shard(model, world, {.unit = each_of({"fc1"})});
@@ -146,9 +148,9 @@ TEST_CASE("forwards that were entered raise no alarm, and give the gradients of 
       sgd.step();
       add_state(expected, model, sgd);
     }
-    for (const Strategy strategy : kAll) {
+    for (const ShardingStrategy strategy : kAll) {
       CAPTURE(what, name(strategy));
-      if (std::string(what) == "a frozen part" && strategy < Strategy::zero3)
+      if (std::string(what) == "a frozen part" && strategy < ShardingStrategy::zero3)
         continue;  // frozen before
       Whole got;
       run_ranks(2, [&, step = step](Communicator& world) {
@@ -187,8 +189,9 @@ TEST_CASE("a penalty on parameters alone, after a step, raises no alarm under DD
 }
 
 TEST_CASE("a module may move between steps, and what outlives it gets an error") {
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
     CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool moves : {false, true}) {
@@ -208,18 +211,20 @@ TEST_CASE("a module may move between steps, and what outlives it gets an error")
       });
     }
     CHECK(expected.difference(got) == "");
-    const int stage = strategy == Strategy::zero1 ? 1 : strategy == Strategy::zero2 ? 2 : 3;
+    const int stage = strategy == ShardingStrategy::zero1   ? 1
+                      : strategy == ShardingStrategy::zero2 ? 2
+                                                            : 3;
     const auto errors = errors_of(2, [&](Communicator& world) {
       auto model = std::make_unique<SmallMLP>();
       const auto climbed = [&]() -> DataParallel {
-        if (strategy == Strategy::ddp) return DDP(*model, world);
-        if (strategy == Strategy::fsdp) return fully_shard(*model, world);
+        if (strategy == ShardingStrategy::ddp) return DDP(*model, world);
+        if (strategy == ShardingStrategy::fsdp) return fully_shard(*model, world);
         return ZeRO(*model, world, {.stage = stage});
       };
       const DataParallel handle = climbed();
       const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
       model.reset();
-      if (strategy != Strategy::ddp) {
+      if (strategy != ShardingStrategy::ddp) {
         std::string late;
         try {
           loss.backward();
@@ -252,7 +257,8 @@ TEST_CASE("a trainable parameter that its strategy does not know is named in for
                     model(ones({2, 7}));
                   }),
         "fc3.weight");
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2}) {
     CAPTURE(name(strategy));
     named(errors_of(2,
                     [&](Communicator& world) {
@@ -280,8 +286,9 @@ TEST_CASE("a trainable parameter that its strategy does not know is named in for
 }
 
 TEST_CASE("a leaf hook on a shard is called once a pass, when the averaged gradient is there") {
-  for (const Strategy strategy :
-       {Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::zero1, ShardingStrategy::zero2, ShardingStrategy::zero3,
+        ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     CAPTURE(name(strategy));
     run_ranks(4, [&](Communicator& world) {
       SmallMLP model;

@@ -19,12 +19,14 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
-                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept,
+                                     ShardingStrategy::hybrid};
 
 // What each rank says where the loss of rank `bad` is that of `fault`.
 template <class Loss>
-std::vector<std::string> errors_with(Strategy strategy, int ranks, int bad, bool parameters,
+std::vector<std::string> errors_with(ShardingStrategy strategy, int ranks, int bad, bool parameters,
                                      const Loss& fault) {
   return errors_of(ranks, [&](Communicator& world) {
     auto model = make_subject(Subject::mlp);
@@ -46,9 +48,9 @@ std::vector<std::string> errors_with(Strategy strategy, int ranks, int bad, bool
 template <class Loss>
 void check_named(bool parameters, const std::string& what, const std::string& op,
                  const Loss& fault) {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     for (const int ranks : {1, 2, 4}) {
-      if (strategy == Strategy::hybrid && ranks == 1) continue;
+      if (strategy == ShardingStrategy::hybrid && ranks == 1) continue;
       for (const int bad : {0, ranks - 1}) {
         CAPTURE(name(strategy), ranks, bad);
         const auto errors = errors_with(strategy, ranks, bad, parameters, fault);

@@ -18,7 +18,7 @@ namespace {
 constexpr int kMicroBatches = 8;
 
 struct Place {
-  Strategy strategy = Strategy::ddp;
+  ShardingStrategy strategy = ShardingStrategy::ddp;
   int ranks = 1;
   int group = 2;  // of a hybrid
 };
@@ -29,11 +29,13 @@ std::string text(const Place& place) {
 }
 
 std::vector<Place> places() {
-  std::vector<Place> all = {
-      {Strategy::hybrid, 4, 2}, {Strategy::hybrid, 8, 2}, {Strategy::hybrid, 8, 4}};
+  std::vector<Place> all = {{ShardingStrategy::hybrid, 4, 2},
+                            {ShardingStrategy::hybrid, 8, 2},
+                            {ShardingStrategy::hybrid, 8, 4}};
   for (const int ranks : {1, 2, 4, 8}) {
-    for (const Strategy strategy :
-         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+    for (const ShardingStrategy strategy :
+         {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+          ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
       all.push_back({strategy, ranks});
     }
   }
@@ -79,7 +81,7 @@ void run(const Place& place, Subject subject, int from, int until, const std::st
 TEST_CASE("a step has the same bits on 1, 2, 4 and 8 ranks, under every strategy") {
   for (const Subject subject : {Subject::gpt_loss, Subject::odd}) {
     Whole expected;
-    run({Strategy::ddp, 1}, subject, 0, 3, "", &expected);
+    run({ShardingStrategy::ddp, 1}, subject, 0, 3, "", &expected);
     REQUIRE(expected.size() >= 4);
     for (const Place& place : places()) {
       CAPTURE(text(place));
@@ -93,11 +95,19 @@ TEST_CASE("a step has the same bits on 1, 2, 4 and 8 ranks, under every strategy
 TEST_CASE("a run has the same bits wherever its number of ranks changes") {
   const Subject subject = Subject::mlp;
   Whole expected;
-  run({Strategy::ddp, 1}, subject, 0, 8, "", &expected);
-  const std::vector<Place> ways[] = {
-      {{Strategy::fsdp, 8}, {Strategy::fsdp, 2}, {Strategy::fsdp, 4}, {Strategy::fsdp, 1}},
-      {{Strategy::ddp, 1}, {Strategy::zero1, 4}, {Strategy::hybrid, 8, 4}, {Strategy::zero3, 2}},
-      {{Strategy::hybrid, 4, 2}, {Strategy::ddp, 8}, {Strategy::zero2, 2}, {Strategy::fsdp, 8}}};
+  run({ShardingStrategy::ddp, 1}, subject, 0, 8, "", &expected);
+  const std::vector<Place> ways[] = {{{ShardingStrategy::fsdp, 8},
+                                      {ShardingStrategy::fsdp, 2},
+                                      {ShardingStrategy::fsdp, 4},
+                                      {ShardingStrategy::fsdp, 1}},
+                                     {{ShardingStrategy::ddp, 1},
+                                      {ShardingStrategy::zero1, 4},
+                                      {ShardingStrategy::hybrid, 8, 4},
+                                      {ShardingStrategy::zero3, 2}},
+                                     {{ShardingStrategy::hybrid, 4, 2},
+                                      {ShardingStrategy::ddp, 8},
+                                      {ShardingStrategy::zero2, 2},
+                                      {ShardingStrategy::fsdp, 8}}};
   for (const std::vector<Place>& way : ways) {
     const TempDir dir;
     Whole got;

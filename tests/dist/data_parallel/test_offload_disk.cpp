@@ -25,9 +25,10 @@ std::string swap_folder() { return std::filesystem::temp_directory_path().string
 
 void check_on_disk(Climb c) {
   c.steps = 3;
-  for (const Strategy strategy : {Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
-                                  Strategy::fsdp_kept, Strategy::hybrid}) {
-    if (strategy == Strategy::hybrid && c.ranks % 2 != 0) continue;
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::zero1, ShardingStrategy::zero2, ShardingStrategy::zero3,
+        ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept, ShardingStrategy::hybrid}) {
+    if (strategy == ShardingStrategy::hybrid && c.ranks % 2 != 0) continue;
     CAPTURE(name(strategy), c.ranks, c.dtype);
     c.strategy = strategy;
     SwapFile disk(swap_folder(), {.bytes = int64_t{1} << 20});
@@ -212,12 +213,13 @@ TEST_CASE("checkpoints go from shards on disk to others and back") {
   const auto on = [&](bool away, int ranks, const std::function<void(Runner&)>& body) {
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       const Job job{Subject::gpt, Method::adamw};
-      Runner runner(world, {Strategy::single, ranks}, job);
+      Runner runner(world, {ShardingStrategy::single, ranks}, job);
       dist::Offload offload;
       if (away) offload.disk = &disk;
-      climb(Strategy::fsdp, job.subject, *runner.model, world, dist::Order::tree, 2, offload);
+      climb(ShardingStrategy::fsdp, job.subject, *runner.model, world, dist::Order::tree, 2,
+            offload);
       runner.optimizer = make_method(job.method, runner.model->parameters());
-      runner.stand.strategy = Strategy::fsdp;
+      runner.stand.strategy = ShardingStrategy::fsdp;
       body(runner);
     });
   };

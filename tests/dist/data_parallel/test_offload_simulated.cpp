@@ -13,8 +13,8 @@ namespace {
 
 void check_as_real(OffloadedRun run) {
   run.folder = std::filesystem::temp_directory_path().string();
-  for (const Strategy strategy : kOffloadedStrategies) {
-    if (strategy == Strategy::hybrid && run.climb.ranks % 2 != 0) continue;
+  for (const ShardingStrategy strategy : kOffloadedStrategies) {
+    if (strategy == ShardingStrategy::hybrid && run.climb.ranks % 2 != 0) continue;
     run.climb.strategy = strategy;
     CAPTURE(name(strategy), run.climb.ranks, run.on_disk, run.paged);
     CHECK(offloaded_difference(run, kCpu) == "");
@@ -69,9 +69,10 @@ TEST_CASE("simulated stages on disk hold, send, read and write what real ones do
                        .stages = 2,
                        .schedule = schedule};
       run.folder = std::filesystem::temp_directory_path().string();
-      for (const Strategy strategy : {Strategy::zero1, Strategy::zero2, Strategy::zero3,
-                                      Strategy::fsdp, Strategy::fsdp_kept}) {
-        if (strategy < Strategy::zero3 && schedule.chunks() > 1)
+      for (const ShardingStrategy strategy :
+           {ShardingStrategy::zero1, ShardingStrategy::zero2, ShardingStrategy::zero3,
+            ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept}) {
+        if (strategy < ShardingStrategy::zero3 && schedule.chunks() > 1)
           continue;  // buckets of several chunks
         run.climb.strategy = strategy;
         CAPTURE(name(strategy), schedule.name(), activations);

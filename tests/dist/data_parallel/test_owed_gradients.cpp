@@ -84,17 +84,17 @@ TEST_CASE("a pass that averages leaves no gradient behind, whatever part it reac
 }
 
 TEST_CASE("a step or zero_grad() of gradients that are still to be averaged is an error") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     dist::run_ranks(2, [&](dist::Communicator& world) {
       const auto model = make_subject(Subject::mlp);
       const dist::DataParallel parallel = [&]() -> dist::DataParallel {
-        if (strategy == Strategy::zero1) return dist::ZeRO(*model, world, {.stage = 1});
-        if (strategy == Strategy::zero2) return dist::ZeRO(*model, world, {.stage = 2});
-        if (strategy == Strategy::zero3) return dist::ZeRO(*model, world, {.stage = 3});
+        if (strategy == ShardingStrategy::zero1) return dist::ZeRO(*model, world, {.stage = 1});
+        if (strategy == ShardingStrategy::zero2) return dist::ZeRO(*model, world, {.stage = 2});
+        if (strategy == ShardingStrategy::zero3) return dist::ZeRO(*model, world, {.stage = 3});
         return dist::fully_shard(*model, world,
                                  {.unit = dist::each<nn::Linear>(),
-                                  .reshard_after_forward = strategy == Strategy::fsdp});
+                                  .reshard_after_forward = strategy == ShardingStrategy::fsdp});
       }();
       optim::SGD sgd(model->parameters(), {.lr = 0.1});
       {
@@ -200,7 +200,8 @@ TEST_CASE("ranks that limit gradients by other norms, or drop some alone, are to
                }
              }),
              ContainsSubstring("limit gradients of norm"));
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero2, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero2, ShardingStrategy::fsdp}) {
     CAPTURE(name(strategy));
     CHECK_THAT(said([&](dist::Communicator& world) {
                  const auto model = make_subject(Subject::mlp);
@@ -231,8 +232,9 @@ TEST_CASE("ranks that limit gradients by other norms, or drop some alone, are to
 }
 
 TEST_CASE("what a backward that failed has left is nothing that is owed") {
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
     for (const int ranks : {1, 2}) {
       CAPTURE(name(strategy), ranks);
       CHECK(errors_of(ranks, [&](dist::Communicator& world) {

@@ -23,7 +23,7 @@ int64_t elements_held(const nn::Module& model) {
 }  // namespace
 
 TEST_CASE("ranks that own nothing but padding end with the bits of one process", "[padding]") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     for (const Method method : {Method::adamw, Method::lamb}) {
       CAPTURE(name(strategy), static_cast<int>(method));
       CHECK(climb_difference({strategy, Subject::odd, method, kManyRanks, 2, 0.05}) == "");
@@ -31,7 +31,7 @@ TEST_CASE("ranks that own nothing but padding end with the bits of one process",
   }
   dist::run_ranks(kManyRanks, [](dist::Communicator& world) {
     const auto model = make_subject(Subject::odd);
-    climb(Strategy::fsdp, Subject::odd, *model, world);
+    climb(ShardingStrategy::fsdp, Subject::odd, *model, world);
     // the longest row has 58 elements up to the end of its last parameter, and 8 a rank
     expect((elements_held(*model) == 0) == (world.rank() >= 8), "those that own nothing");
     expect(current_ledger().live(MemoryTag::parameter) > 0, "and has the padding's bytes");
@@ -40,7 +40,7 @@ TEST_CASE("ranks that own nothing but padding end with the bits of one process",
 
 TEST_CASE("checkpoints of ranks that own nothing but padding are those of the whole", "[padding]") {
   const Job job{Subject::odd, Method::adamw};
-  const Stand many{Strategy::fsdp, kManyRanks}, alone{Strategy::single, kManyRanks};
+  const Stand many{ShardingStrategy::fsdp, kManyRanks}, alone{ShardingStrategy::single, kManyRanks};
   for (const bool out : {true, false}) {
     CAPTURE(out);
     const hero_test::TempDir folder;
@@ -72,7 +72,7 @@ TEST_CASE("master weights of ranks that own nothing but padding are those of the
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       const auto model = make_subject(Subject::odd);
       model->to(kBFloat16);
-      climb(Strategy::fsdp, Subject::odd, *model, world);
+      climb(ShardingStrategy::fsdp, Subject::odd, *model, world);
       steps(*model, 0, ranks == 1 ? few : many);  // alike on all ranks: their mean is exact
     });
   }
@@ -85,7 +85,7 @@ TEST_CASE("a gradient scaler agrees with ranks that own nothing but padding", "[
   for (const bool scales : {false, true}) {
     dist::run_ranks(kManyRanks, [&](dist::Communicator& world) {
       const auto model = make_subject(Subject::odd);
-      climb(Strategy::fsdp, Subject::odd, *model, world);
+      climb(ShardingStrategy::fsdp, Subject::odd, *model, world);
       optim::SGD sgd(model->parameters(), {.lr = 0.05});
       optim::GradScaler scaler({.init_scale = 4.0, .enabled = scales});
       for (int step = 0; step < 3; ++step) {

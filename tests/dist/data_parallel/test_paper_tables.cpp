@@ -33,7 +33,7 @@ struct Large : nn::Module {
 // Bytes that one rank holds after a step of a model of bfloat16 parameters under mixed precision: 2
 // bytes of parameter, 2 of gradient and K = 12 of masters and moments. The first rank holds the
 // most, the last one steps the fewest elements.
-double held_bytes(Strategy strategy, int ranks, double billions, int rank = 0) {
+double held_bytes(ShardingStrategy strategy, int ranks, double billions, int rank = 0) {
   double held = 0.0;
   simulate_ranks(
       ranks,
@@ -54,16 +54,17 @@ double held_bytes(Strategy strategy, int ranks, double billions, int rank = 0) {
 }
 
 // The same by the formula: every layer is a unit, as it fills a bucket.
-double formula_bytes(Strategy strategy, int ranks, double billions, int rank) {
+double formula_bytes(ShardingStrategy strategy, int ranks, double billions, int rank) {
   const bool wide = billions > 100.0;
   const RowOf unit(strategy, wide ? 1'000'000'000 : 100'000'000, ranks, rank);
   const auto count = static_cast<int64_t>(billions * (wide ? 1.0 : 10.0));
-  const int64_t parameters = strategy >= Strategy::zero3 ? unit.own : unit.row;
-  const int64_t gradients = strategy >= Strategy::zero2 ? unit.own : unit.row;
+  const int64_t parameters = strategy >= ShardingStrategy::zero3 ? unit.own : unit.row;
+  const int64_t gradients = strategy >= ShardingStrategy::zero2 ? unit.own : unit.row;
   return static_cast<double>(count * (2 * (parameters + gradients) + 12 * unit.stepped));
 }
 
-constexpr Strategy kZero[] = {Strategy::zero1, Strategy::zero2, Strategy::zero3};
+constexpr ShardingStrategy kZero[] = {ShardingStrategy::zero1, ShardingStrategy::zero2,
+                                      ShardingStrategy::zero3};
 
 // One unit of the last digit that the paper prints.
 double last_digit(double printed) {
@@ -90,7 +91,7 @@ TEST_CASE("the ZeRO paper's Table 1 comes out of the ledger: 7.5 B, 128 B and 1 
       const double psi = models[i / 3], n = row.ranks, printed = row.gigabytes[i];
       CAPTURE(row.ranks, psi, name(kZero[i % 3]), printed);
       const double formula[] = {(4 + 12 / n) * psi, (2 + 14 / n) * psi, 16 / n * psi};
-      const Strategy strategy = kZero[i % 3];
+      const ShardingStrategy strategy = kZero[i % 3];
       const double got = held_bytes(strategy, row.ranks, psi);
       CHECK(std::abs(got / 1e9 - printed) <= last_digit(printed));
       CHECK(got == formula_bytes(strategy, row.ranks, psi, 0));
@@ -100,14 +101,15 @@ TEST_CASE("the ZeRO paper's Table 1 comes out of the ledger: 7.5 B, 128 B and 1 
       CHECK(std::abs(got / 1e9 - formula[i % 3]) <= 1000 * (8 * (4 * n + 12)) * 1e-9);
     }
   }
-  CHECK(held_bytes(Strategy::ddp, 64, 7.5) == 120e9);
+  CHECK(held_bytes(ShardingStrategy::ddp, 64, 7.5) == 120e9);
 }
 
 TEST_CASE("the ZeRO paper's Table 2: the largest models for 32 GB a GPU, 64 data-parallel ranks") {
   // billions of parameters: baseline, Pos, Pos+g, Pos+g+p for model-parallel degrees 1 to 16. The
   // paper doubles the rounded 7.6; the formula's value is printed here to its digits.
   const double paper[] = {2, 7.6, 14.4, 128};
-  const Strategy strategies[] = {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3};
+  const ShardingStrategy strategies[] = {ShardingStrategy::ddp, ShardingStrategy::zero1,
+                                         ShardingStrategy::zero2, ShardingStrategy::zero3};
   for (size_t i = 0; i < 4; ++i) {
     const double bytes = held_bytes(strategies[i], 64, 7.5) / 7.5e9;  // a parameter
     for (int degree = 1; degree <= 16; degree *= 2) {

@@ -15,12 +15,13 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Strategy kAll[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
-                             Strategy::zero3, Strategy::fsdp,  Strategy::hybrid};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::hybrid};
 
 // Two steps of an optimizer under a strategy; `act` stands between backward and the next forward.
 template <class Act>
-std::vector<std::string> errors_of_steps(Strategy strategy, const Act& act) {
+std::vector<std::string> errors_of_steps(ShardingStrategy strategy, const Act& act) {
   return errors_of(4, [&](Communicator& world) {
     auto model = make_subject(Subject::mlp);
     climb(strategy, Subject::mlp, *model, world);
@@ -56,7 +57,7 @@ struct Rows {
 }  // namespace
 
 TEST_CASE("ranks that clip to different limits are told so by their next collective") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     check_all(errors_of_steps(strategy,
                               [](Communicator& world, nn::Module& model, optim::Optimizer&) {
@@ -76,8 +77,8 @@ TEST_CASE("ranks that clip to different limits are told so by their next collect
 }
 
 TEST_CASE("owners of shards that ask for different norms are told so") {
-  for (const Strategy strategy :
-       {Strategy::zero1, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy : {ShardingStrategy::zero1, ShardingStrategy::zero3,
+                                          ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     for (const double p : {1.0, 3.0, std::numeric_limits<double>::infinity()}) {
       CAPTURE(name(strategy), p);
       check_all(errors_of_steps(strategy,
@@ -93,7 +94,7 @@ TEST_CASE("owners of shards that ask for different norms are told so") {
 TEST_CASE("a limit that all ranks share costs no collective, and one rank may ask for the norm") {
   run_ranks(4, [](Communicator& world) {
     auto model = make_subject(Subject::mlp);
-    climb(Strategy::ddp, Subject::mlp, *model, world);
+    climb(ShardingStrategy::ddp, Subject::mlp, *model, world);
     optim::SGD sgd(model->parameters(), {.lr = 0.1});
     for (int step = 0; step < 3; ++step) {
       subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -109,7 +110,7 @@ TEST_CASE("a limit that all ranks share costs no collective, and one rank may as
 }
 
 TEST_CASE("a rank that leaves out a step, or steps by another rate, is named") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     check_all(
         errors_of_steps(strategy,
@@ -127,7 +128,7 @@ TEST_CASE("a rank that leaves out a step, or steps by another rate, is named") {
 }
 
 TEST_CASE("ranks whose losses are scaled by different factors are told so") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     check_all(errors_of_steps(strategy,
                               [](Communicator& world, nn::Module&, optim::Optimizer& sgd) {
@@ -244,7 +245,7 @@ TEST_CASE("lbfgs under DDP searches by the mean of all ranks' losses") {
 }
 
 TEST_CASE("a rank that leaves out zero_grad() is told so") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     const auto errors = errors_of(4, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
@@ -266,7 +267,7 @@ TEST_CASE("one rank may evaluate alone under DDP") {
     nn::StateDict state;
     run_ranks(3, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
-      climb(Strategy::ddp, Subject::mlp, *model, world);
+      climb(ShardingStrategy::ddp, Subject::mlp, *model, world);
       optim::SGD sgd(model->parameters(), {.lr = 0.1});
       for (int step = 0; step < 3; ++step) {
         subject_loss(Subject::mlp, *model, step, world.rank()).backward();

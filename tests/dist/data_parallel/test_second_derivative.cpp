@@ -11,8 +11,10 @@ using namespace hero::dist;
 
 namespace {
 
-constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
-                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept,
+                                     ShardingStrategy::hybrid};
 
 /// What a rank does for one step's gradients.
 using Backward = std::function<void(nn::Module& model, int step, int rank)>;
@@ -39,7 +41,8 @@ void critic(nn::Module& model, int step, int rank) {
   (mean(made) - mean(real) + mean(square(norm - 1.0))).backward();
 }
 
-std::string difference(Subject subject, Strategy strategy, int ranks, const Backward& backward) {
+std::string difference(Subject subject, ShardingStrategy strategy, int ranks,
+                       const Backward& backward) {
   Whole expected, got;
   {
     auto model = make_subject(subject);
@@ -70,10 +73,10 @@ std::string difference(Subject subject, Strategy strategy, int ranks, const Back
 }  // namespace
 
 TEST_CASE("a gradient penalty has the bits of one process under every strategy") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     for (const Subject subject : {Subject::mlp, Subject::odd, Subject::encoder}) {
       for (const int ranks : {1, 2, 3}) {
-        if (strategy == Strategy::hybrid && ranks != 2) continue;
+        if (strategy == ShardingStrategy::hybrid && ranks != 2) continue;
         CAPTURE(name(strategy), static_cast<int>(subject), ranks);
         CHECK(difference(subject, strategy, ranks, penalized) == "");
         CHECK(difference(subject, strategy, ranks, critic) == "");
@@ -97,7 +100,7 @@ TEST_CASE(
       const Tensor slope = grad(loss, seen, {.create_graph = true});
       (loss + sum(square(slope))).backward();
     };
-    for (const Strategy strategy : kAll) {
+    for (const ShardingStrategy strategy : kAll) {
       CAPTURE(name(strategy), static_cast<int>(subject));
       CHECK(difference(subject, strategy, 2, steep) == "");
     }
@@ -112,14 +115,14 @@ TEST_CASE("a third derivative has the bits of one process under every strategy")
     const Tensor second = grad(sum(square(first)), x, {.create_graph = true});
     (y + sum(square(second))).backward();
   };
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     CHECK(difference(Subject::mlp, strategy, 2, third) == "");
   }
 }
 
 TEST_CASE("a graph that is walked twice is good under every strategy, and refused after a step") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
@@ -146,7 +149,7 @@ TEST_CASE("a graph that is walked twice is good under every strategy, and refuse
 }
 
 TEST_CASE("grad() of what is gathered from shards, or of a shard, is an error that says so") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     for (const bool before_forward : {true, false}) {
       for (const bool allow_unused : {false, true}) {
         CAPTURE(name(strategy), before_forward, allow_unused);
@@ -170,15 +173,15 @@ TEST_CASE("grad() of what is gathered from shards, or of a shard, is an error th
 }
 
 TEST_CASE("grad() of parameters is this rank's: DDP returns it, others where it is recorded") {
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::fsdp_kept}) {
+  for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::zero1,
+                                          ShardingStrategy::zero2, ShardingStrategy::fsdp_kept}) {
     CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       auto alone = make_subject(Subject::mlp), model = make_subject(Subject::mlp);
       climb(strategy, Subject::mlp, *model, world);
       const auto gradients = [&](nn::Module& of) {
         const Tensor loss = subject_loss(Subject::mlp, of, 0, world.rank());
-        return grad({loss}, of.parameters(), {.create_graph = strategy != Strategy::ddp});
+        return grad({loss}, of.parameters(), {.create_graph = strategy != ShardingStrategy::ddp});
       };
       const auto own = gradients(*alone), got = gradients(*model);
       for (size_t i = 0; i < own.size(); ++i) {
@@ -196,7 +199,7 @@ TEST_CASE("two backward passes a step leave the same bits under every strategy")
   };
   for (const int ranks : {2, 3, 4}) {
     Whole expected;
-    const auto run = [&](Strategy strategy, Whole& whole) {
+    const auto run = [&](ShardingStrategy strategy, Whole& whole) {
       run_ranks(ranks, [&](Communicator& world) {
         auto model = make_subject(Subject::mlp);
         climb(strategy, Subject::mlp, *model, world);
@@ -208,8 +211,8 @@ TEST_CASE("two backward passes a step leave the same bits under every strategy")
         add_state(whole, *model, *sgd);
       });
     };
-    run(Strategy::ddp, expected);
-    for (const Strategy strategy : kSharding) {
+    run(ShardingStrategy::ddp, expected);
+    for (const ShardingStrategy strategy : kSharding) {
       CAPTURE(name(strategy), ranks);
       Whole got;
       run(strategy, got);
@@ -294,15 +297,15 @@ TEST_CASE(
         finish_step(alone, sgd_alone, 0.0);
       }
       add_state(expected, alone, sgd_alone);
-      for (const Strategy strategy : kAll) {
-        if (strategy == Strategy::hybrid && ranks != 2) continue;
+      for (const ShardingStrategy strategy : kAll) {
+        if (strategy == ShardingStrategy::hybrid && ranks != 2) continue;
         for (const bool whole_blocks : {false, true}) {
           CAPTURE(name(strategy), captures, ranks, whole_blocks);
           Whole got;
           run_ranks(ranks, [&](Communicator& world) {
             manual_seed(5);
             Skips model;
-            if (strategy == Strategy::fsdp && whole_blocks) {
+            if (strategy == ShardingStrategy::fsdp && whole_blocks) {
               fully_shard(model, world, {.unit = each<Skips::Residual>()});
             } else {
               climb(strategy, Subject::mlp, model, world);

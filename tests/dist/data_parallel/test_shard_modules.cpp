@@ -17,8 +17,10 @@ using hero_test::TempDir;
 
 namespace {
 
-constexpr Strategy kAll[] = {Strategy::ddp,  Strategy::zero1,     Strategy::zero2, Strategy::zero3,
-                             Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid};
+constexpr ShardingStrategy kAll[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                     ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                     ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept,
+                                     ShardingStrategy::hybrid};
 
 // The message of what `body` throws; "" for nothing.
 template <class F>
@@ -42,7 +44,7 @@ struct Conversion {
 };
 
 // Two micro-batches a step, by two ranks or by one process.
-void train_converted(const Conversion& c, Strategy strategy, Whole& whole,
+void train_converted(const Conversion& c, ShardingStrategy strategy, Whole& whole,
                      const Communicator* world) {
   auto model = make_subject(Subject::mlp);
   std::unique_ptr<optim::Optimizer> optimizer;
@@ -81,8 +83,8 @@ TEST_CASE("a module that changes its dtype under any strategy trains on as one p
       for (const bool early : {false, true}) {
         const Conversion c = {dtypes, before, early};
         Whole expected;
-        train_converted(c, Strategy::single, expected, nullptr);
-        for (const Strategy strategy : kAll) {
+        train_converted(c, ShardingStrategy::single, expected, nullptr);
+        for (const ShardingStrategy strategy : kAll) {
           CAPTURE(name(strategy), dtypes.front(), dtypes.size(), before, early);
           Whole got;
           run_ranks(2, [&](Communicator& world) { train_converted(c, strategy, got, &world); });
@@ -114,7 +116,7 @@ TEST_CASE("one rank alone converts what it gathers in another dtype") {
 }
 
 TEST_CASE("gradients that are there are converted with the shards, whole ones too") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool converts : {false, true}) {
@@ -139,17 +141,18 @@ TEST_CASE("gradients that are there are converted with the shards, whole ones to
 }
 
 TEST_CASE("a module can be converted between steps only, and a unit only as a whole") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       SmallMLP model;
       const auto put = [&]() -> DataParallel {
-        if (strategy == Strategy::zero1) return ZeRO(model, world, {.stage = 1});
-        if (strategy == Strategy::zero2) return ZeRO(model, world, {.stage = 2});
-        if (strategy == Strategy::zero3) {
+        if (strategy == ShardingStrategy::zero1) return ZeRO(model, world, {.stage = 1});
+        if (strategy == ShardingStrategy::zero2) return ZeRO(model, world, {.stage = 2});
+        if (strategy == ShardingStrategy::zero3) {
           return ZeRO(model, world, {.stage = 3, .unit = [](const Candidate&) { return false; }});
         }
-        return fully_shard(model, world, {.reshard_after_forward = strategy == Strategy::fsdp});
+        return fully_shard(model, world,
+                           {.reshard_after_forward = strategy == ShardingStrategy::fsdp});
       };
       const DataParallel parallel = put();
       const auto unchanged = [&] {
@@ -179,7 +182,7 @@ TEST_CASE("a module can be converted between steps only, and a unit only as a wh
 }
 
 TEST_CASE("a graph recorded before a sharded module was converted is refused") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
@@ -196,7 +199,7 @@ TEST_CASE("a graph recorded before a sharded module was converted is refused") {
 }
 
 TEST_CASE("set_data on a shard is refused with the parameter's name and what to do") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
@@ -215,7 +218,7 @@ TEST_CASE("set_data on a shard is refused with the parameter's name and what to 
 
 TEST_CASE(
     "a parameter that is replaced after its module was put under a strategy is named in forward") {
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     const auto errors = errors_of(2, [&](Communicator& world) {
       SmallMLP model;
@@ -253,7 +256,7 @@ TEST_CASE("the state of a module of shards is refused by what would take them fo
     SmallMLP whole;
     whole.save(dir / "whole.safetensors");
   }
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     for (const int ranks : {1, 3}) {
       CAPTURE(name(strategy), ranks);
       run_ranks(ranks, [&](Communicator& world) {
@@ -320,7 +323,7 @@ TEST_CASE("ranks whose modules differ are refused at once, under every strategy"
     if (how == 0) model.to(kFloat64);
     if (how == 1) model.get_submodule("fc2").requires_grad_(false);
   };
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     for (const int how : {0, 1, 2}) {
       CAPTURE(name(strategy), how);
       const auto errors = errors_of(4, [&](Communicator& world) {
@@ -360,9 +363,9 @@ TEST_CASE(
         train_alone(subject, *model, *adamw, ranks, 3, 0.0);
         add_state(expected, *model, *adamw);
       }
-      for (const Strategy strategy : kAll) {
+      for (const ShardingStrategy strategy : kAll) {
         for (const bool early : {false, true}) {
-          if (strategy == Strategy::hybrid && ranks % 2 != 0) continue;
+          if (strategy == ShardingStrategy::hybrid && ranks % 2 != 0) continue;
           CAPTURE(name(strategy), ranks, early, static_cast<int>(subject));
           Whole got;
           run_ranks(ranks, [&](Communicator& world) {
@@ -387,7 +390,7 @@ TEST_CASE("a leaf's whole shape is what the module had, on every rank and in eve
     for (const Tensor& p : model.parameters()) list.push_back(whole_shape(p));
     return list;
   };
-  for (const Strategy strategy : kAll) {
+  for (const ShardingStrategy strategy : kAll) {
     CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       auto model = make_subject(Subject::odd);

@@ -44,7 +44,7 @@ struct Parts : nn::Module {
   }
 };
 
-enum class Strategy {
+enum class ShardingStrategy {
   ddp,
   zero1,
   zero2,
@@ -61,40 +61,40 @@ constexpr const char* kNames[] = {"ddp",        "zero1",  "zero2",       "zero3"
                                   "unit",       "idiom",  "idiom_kept",  "idiom_deep",
                                   "some_parts", "hybrid", "hybrid_idiom"};
 
-dist::DataParallel put(Strategy strategy, Parts& model, const dist::Communicator& world) {
+dist::DataParallel put(ShardingStrategy strategy, Parts& model, const dist::Communicator& world) {
   const auto each_part = [&](const auto& where, const dist::FSDPOptions& options) {
     for (Part* part : model.parts) dist::fully_shard(*part, where, options);
     return dist::fully_shard(model, where, options);
   };
   const auto mesh = [&] { return dist::Mesh(world, {{"replicate", 2}, {"shard", 2}}); };
   switch (strategy) {
-    case Strategy::ddp:
+    case ShardingStrategy::ddp:
       return dist::DDP(
           model, world,
           {.bucket_bytes = 500, .first_bucket_bytes = 100, .find_unused_parameters = true});
-    case Strategy::zero1:
-    case Strategy::zero2:
+    case ShardingStrategy::zero1:
+    case ShardingStrategy::zero2:
       return dist::ZeRO(model, world,
-                        {.stage = strategy == Strategy::zero1 ? 1 : 2,
+                        {.stage = strategy == ShardingStrategy::zero1 ? 1 : 2,
                          .bucket_bytes = 500,
                          .find_unused_parameters = true});
-    case Strategy::zero3:
+    case ShardingStrategy::zero3:
       return dist::ZeRO(model, world, {.stage = 3});
-    case Strategy::unit:
+    case ShardingStrategy::unit:
       return dist::fully_shard(model, world, {.unit = dist::each<Part>()});
-    case Strategy::idiom:
+    case ShardingStrategy::idiom:
       return each_part(world, {});
-    case Strategy::idiom_kept:
+    case ShardingStrategy::idiom_kept:
       return each_part(world, {.reshard_after_forward = false});
-    case Strategy::idiom_deep:
+    case ShardingStrategy::idiom_deep:
       return each_part(world, {.prefetch = 3});
-    case Strategy::some_parts:
+    case ShardingStrategy::some_parts:
       dist::fully_shard(model.parts[2]->fc1, world);
       dist::fully_shard(*model.parts[2], mesh());
       return dist::fully_shard(model, world, {.unit = dist::each_of({"part0", "in"})});
-    case Strategy::hybrid:
+    case ShardingStrategy::hybrid:
       return dist::fully_shard(model, mesh(), {.unit = dist::each<Part>()});
-    case Strategy::hybrid_idiom:
+    case ShardingStrategy::hybrid_idiom:
       return each_part(mesh(), {});
   }
   fail("no strategy");
@@ -159,7 +159,7 @@ void step(std::mt19937_64& draw, uint64_t seed, Parts& model, const dist::DataPa
   adamw.zero_grad();
 }
 
-void run(uint64_t seed, Strategy strategy, Whole& whole) {
+void run(uint64_t seed, ShardingStrategy strategy, Whole& whole) {
   dist::run_ranks(4, [&](dist::Communicator& world) {
     manual_seed(seed);
     Parts model;
@@ -168,7 +168,8 @@ void run(uint64_t seed, Strategy strategy, Whole& whole) {
     optim::AdamW adamw(before, {.lr = 0.02});
     std::mt19937_64 draw(seed);
     for (uint64_t i = 0; i < 4; ++i) {
-      step(draw, seed * 8 + i, model, parallel, adamw, world.rank(), strategy != Strategy::ddp);
+      step(draw, seed * 8 + i, model, parallel, adamw, world.rank(),
+           strategy != ShardingStrategy::ddp);
     }
     add_state(whole, model, adamw);
   });
@@ -177,12 +178,12 @@ void run(uint64_t seed, Strategy strategy, Whole& whole) {
 void compare(uint64_t first, uint64_t end) {
   for (uint64_t seed = first; seed < end; ++seed) {
     Whole expected;
-    run(seed, Strategy::unit, expected);
+    run(seed, ShardingStrategy::unit, expected);
     REQUIRE(expected.size() > 20);
-    for (int i = 0; i <= static_cast<int>(Strategy::hybrid_idiom); ++i) {
+    for (int i = 0; i <= static_cast<int>(ShardingStrategy::hybrid_idiom); ++i) {
       CAPTURE(seed, kNames[i]);
       Whole got;
-      run(seed, static_cast<Strategy>(i), got);
+      run(seed, static_cast<ShardingStrategy>(i), got);
       CHECK(expected.difference(got) == "");
     }
   }

@@ -8,9 +8,11 @@ namespace {
 
 void check_strategies(Subject subject, Method method, int ranks, double clip,
                       DType dtype = kFloat32) {
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3,
-                                  Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid}) {
-    if (strategy == Strategy::hybrid && ranks % 2 != 0) continue;
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept,
+        ShardingStrategy::hybrid}) {
+    if (strategy == ShardingStrategy::hybrid && ranks % 2 != 0) continue;
     CAPTURE(name(strategy), ranks);
     Climb c{strategy, subject, method, ranks, 4, clip};
     c.dtype = dtype;

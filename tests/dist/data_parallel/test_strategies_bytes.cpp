@@ -18,16 +18,17 @@ Tensor input(int64_t width, Device device) {
 }
 
 /// The rows of equal layers: under DDP and in stages 1 and 2 one bucket takes small ones.
-RowOf rows_of(Strategy strategy, int64_t layers, int64_t layer, int ranks, int rank) {
-  if (strategy < Strategy::zero3) return {strategy, layers * layer, ranks, rank};
+RowOf rows_of(ShardingStrategy strategy, int64_t layers, int64_t layer, int ranks, int rank) {
+  if (strategy < ShardingStrategy::zero3) return {strategy, layers * layer, ranks, rank};
   RowOf rows(strategy, layer, ranks, rank);
   for (int64_t i = 1; i < layers; ++i) rows += RowOf(strategy, layer, ranks, rank);
   return rows;
 }
 
 // float32: 4 bytes of parameter, 4 of gradient, 8 of AdamW an element, divided where they are cut.
-Bytes float32_formula(Strategy strategy, const RowOf& psi) {
-  const bool parameters = strategy >= Strategy::zero3, gradients = strategy >= Strategy::zero2;
+Bytes float32_formula(ShardingStrategy strategy, const RowOf& psi) {
+  const bool parameters = strategy >= ShardingStrategy::zero3,
+             gradients = strategy >= ShardingStrategy::zero2;
   return {4 * (parameters ? psi.own : psi.row), 4 * (gradients ? psi.own : psi.row),
           8 * psi.stepped};
 }
@@ -36,8 +37,9 @@ Bytes float32_formula(Strategy strategy, const RowOf& psi) {
 
 TEST_CASE("each strategy keeps the bytes of its formula, on every rank") {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
-    for (const Strategy strategy :
-         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+    for (const ShardingStrategy strategy :
+         {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+          ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
       CAPTURE(ranks, name(strategy));
       run_ranks(ranks, [&](Communicator& world) {
         const Bytes before = live_bytes(DeviceType::cpu);
@@ -109,7 +111,7 @@ void check_peaks(int64_t count, int64_t width, bool prefetch, int64_t gathered, 
 
 TEST_CASE("two units, one bucket and the root are gathered at most, and nothing between steps") {
   constexpr int64_t kWidth = 12, kUnit = 4 * kWidth * kWidth;
-  const int64_t row = 4 * RowOf(Strategy::fsdp, kWidth * kWidth, 4, 0).row;
+  const int64_t row = 4 * RowOf(ShardingStrategy::fsdp, kWidth * kWidth, 4, 0).row;
   CHECK(row == 4 * 160);
   for (const bool prefetch : {true, false}) {
     // one unit's whole gradients, and every shard's
@@ -135,7 +137,7 @@ struct Sent {
 
 // Bytes of the third optimizer step, of `micro` micro-batches; the first gathers nothing in stages
 // 1 and 2, the second tells the order of DDP's buckets.
-void one_step(Strategy strategy, const Communicator& world, int64_t layers, int64_t width,
+void one_step(ShardingStrategy strategy, const Communicator& world, int64_t layers, int64_t width,
               int micro, bool sync_all, Device device, Sent& sent) {
   const nn::DeviceScope scope(device);
   Stack model(layers, width);
@@ -156,7 +158,7 @@ void one_step(Strategy strategy, const Communicator& world, int64_t layers, int6
 }
 
 struct Case {
-  Strategy strategy;
+  ShardingStrategy strategy;
   int micro;
   bool sync_all;
   int64_t gathers, reductions;  // of every row, each psi (N - 1) elements by all ranks
@@ -164,13 +166,13 @@ struct Case {
 
 // ZeRO-3 and FSDP gather twice a micro-batch: for forward and for backward.
 constexpr Case kCases[] = {
-    {Strategy::ddp, 1, true, 1, 1},        {Strategy::ddp, 3, false, 1, 1},
-    {Strategy::zero1, 1, true, 1, 1},      {Strategy::zero1, 3, false, 1, 1},
-    {Strategy::zero2, 1, true, 1, 1},      {Strategy::zero2, 3, true, 1, 3},
-    {Strategy::zero3, 1, true, 2, 1},      {Strategy::zero3, 3, true, 6, 3},
-    {Strategy::fsdp, 1, true, 2, 1},       {Strategy::fsdp, 3, false, 6, 1},
-    {Strategy::fsdp_kept, 1, true, 1, 1},  {Strategy::fsdp_kept, 3, true, 3, 3},
-    {Strategy::fsdp_kept, 2, false, 2, 1},
+    {ShardingStrategy::ddp, 1, true, 1, 1},        {ShardingStrategy::ddp, 3, false, 1, 1},
+    {ShardingStrategy::zero1, 1, true, 1, 1},      {ShardingStrategy::zero1, 3, false, 1, 1},
+    {ShardingStrategy::zero2, 1, true, 1, 1},      {ShardingStrategy::zero2, 3, true, 1, 3},
+    {ShardingStrategy::zero3, 1, true, 2, 1},      {ShardingStrategy::zero3, 3, true, 6, 3},
+    {ShardingStrategy::fsdp, 1, true, 2, 1},       {ShardingStrategy::fsdp, 3, false, 6, 1},
+    {ShardingStrategy::fsdp_kept, 1, true, 1, 1},  {ShardingStrategy::fsdp_kept, 3, true, 3, 3},
+    {ShardingStrategy::fsdp_kept, 2, false, 2, 1},
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST_CASE("an optimizer made before sharding goes on with the shards") {
       auto model = make_subject(Subject::mlp);
       std::unique_ptr<optim::Optimizer> optimizer;
       if (early) optimizer = make_method(Method::adamw, model->parameters());
-      climb(Strategy::fsdp, Subject::mlp, *model, world);
+      climb(ShardingStrategy::fsdp, Subject::mlp, *model, world);
       if (!early) optimizer = make_method(Method::adamw, model->parameters());
       for (int step = 0; step < 2; ++step) {
         subject_loss(Subject::mlp, *model, step, world.rank()).backward();
@@ -55,7 +55,7 @@ TEST_CASE("an optimizer made before sharding goes on with the shards") {
 
 TEST_CASE("gradients accumulated without communication give the same bits under every strategy") {
   Whole expected;
-  const auto accumulate = [](Strategy strategy, Communicator& world, Whole& whole) {
+  const auto accumulate = [](ShardingStrategy strategy, Communicator& world, Whole& whole) {
     auto model = make_subject(Subject::gpt);
     const auto run = [&](const DataParallel& parallel) {
       auto optimizer = make_method(Method::sgd, model->parameters());
@@ -64,7 +64,8 @@ TEST_CASE("gradients accumulated without communication give the same bits under 
           const NoSync local = parallel.no_sync();
           subject_loss(Subject::gpt, *model, 2 * step, world.rank()).backward();
           for (const Tensor& p : model->parameters()) {
-            expect(strategy == Strategy::ddp || !p.grad().defined(), "no gradient has travelled");
+            expect(strategy == ShardingStrategy::ddp || !p.grad().defined(),
+                   "no gradient has travelled");
           }
         }
         subject_loss(Subject::gpt, *model, 2 * step + 1, world.rank()).backward();
@@ -73,17 +74,17 @@ TEST_CASE("gradients accumulated without communication give the same bits under 
       }
       add_state(whole, *model, *optimizer);
     };
-    if (strategy == Strategy::ddp) return run(DDP(*model, world, {.bucket_bytes = 500}));
-    if (strategy == Strategy::fsdp)
+    if (strategy == ShardingStrategy::ddp) return run(DDP(*model, world, {.bucket_bytes = 500}));
+    if (strategy == ShardingStrategy::fsdp)
       return run(fully_shard(*model, world, {.unit = each<nn::Block>()}));
     run(ZeRO(*model, world,
-             {.stage = strategy == Strategy::zero1   ? 1
-                       : strategy == Strategy::zero2 ? 2
-                                                     : 3}));
+             {.stage = strategy == ShardingStrategy::zero1   ? 1
+                       : strategy == ShardingStrategy::zero2 ? 2
+                                                             : 3}));
   };
-  run_ranks(3, [&](Communicator& world) { accumulate(Strategy::ddp, world, expected); });
-  for (const Strategy strategy :
-       {Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp}) {
+  run_ranks(3, [&](Communicator& world) { accumulate(ShardingStrategy::ddp, world, expected); });
+  for (const ShardingStrategy strategy : {ShardingStrategy::zero1, ShardingStrategy::zero2,
+                                          ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
     CAPTURE(name(strategy));
     Whole got;
     run_ranks(3, [&](Communicator& world) { accumulate(strategy, world, got); });
@@ -176,7 +177,7 @@ TEST_CASE("fully_shard leaves alone what no rank used, and names what only some 
 
 TEST_CASE("an error in forward leaves every strategy between two steps") {
   struct Bomb {};
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool throws : {false, true}) {
@@ -210,7 +211,7 @@ TEST_CASE("an error in forward leaves every strategy between two steps") {
 }
 
 TEST_CASE("an error in backward leaves every strategy between two steps") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     Whole expected, got;
     for (const bool throws : {false, true}) {
@@ -247,7 +248,7 @@ TEST_CASE("evaluation computes what one process computes, keeps nothing and dist
   const NoGrad no_grad;
   const Tensor tokens(Array::from(std::vector<int64_t>{1, 5, 2, 7, 0, 3}, {1, 6}));
   const uint64_t expected = hash((*whole)(tokens).array());
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     run_ranks(3, [&](Communicator& world) {
       auto model = make_subject(Subject::gpt);
@@ -341,12 +342,12 @@ TEST_CASE("ignored parameters stay whole and are not averaged") {
 TEST_CASE(
     "zero_grad() clears gradients kept under no_sync(), and those of shards after a forward") {
   constexpr Subject kSubject = Subject::mlp;
-  const auto train = [](Strategy strategy, int way, Whole& whole) {
+  const auto train = [](ShardingStrategy strategy, int way, Whole& whole) {
     run_ranks(2, [&](Communicator& world) {
       auto model = make_subject(kSubject);
       const auto climbed = [&]() -> DataParallel {
-        if (strategy == Strategy::ddp) return DDP(*model, world);
-        if (strategy == Strategy::zero1) return ZeRO(*model, world, {.stage = 1});
+        if (strategy == ShardingStrategy::ddp) return DDP(*model, world);
+        if (strategy == ShardingStrategy::zero1) return ZeRO(*model, world, {.stage = 1});
         return fully_shard(*model, world);
       };
       const DataParallel parallel = climbed();
@@ -369,8 +370,8 @@ TEST_CASE(
   };
   for (const int way : {0, 1, 2}) {
     Whole expected;
-    train(Strategy::ddp, way, expected);
-    for (const Strategy strategy : {Strategy::zero1, Strategy::fsdp}) {
+    train(ShardingStrategy::ddp, way, expected);
+    for (const ShardingStrategy strategy : {ShardingStrategy::zero1, ShardingStrategy::fsdp}) {
       CAPTURE(name(strategy), way);
       Whole got;
       train(strategy, way, got);

@@ -68,7 +68,7 @@ TEST_CASE("a step while whole parameters are summoned is kept") {
 }
 
 TEST_CASE("whole parameters can be summoned, read and written") {
-  for (const Strategy strategy : kSharding) {
+  for (const ShardingStrategy strategy : kSharding) {
     CAPTURE(name(strategy));
     run_ranks(3, [&](Communicator& world) {
       auto model = make_subject(Subject::mlp);
@@ -98,7 +98,7 @@ TEST_CASE("whole parameters can be summoned, read and written") {
         world.broadcast(ys, 0);
         expect(hash(ys) == hash(y.array()), "all ranks compute the same");
       };
-      if (strategy == Strategy::fsdp || strategy == Strategy::fsdp_kept) {
+      if (strategy == ShardingStrategy::fsdp || strategy == ShardingStrategy::fsdp_kept) {
         check_values(fully_shard(*model, world, {.unit = each<nn::Linear>()}));
       } else {
         check_values(ZeRO(*model, world, {.stage = static_cast<int>(strategy) - 1}));

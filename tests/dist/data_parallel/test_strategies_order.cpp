@@ -12,8 +12,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr Strategy kFlat[] = {Strategy::ddp,   Strategy::zero1, Strategy::zero2,
-                              Strategy::zero3, Strategy::fsdp,  Strategy::fsdp_kept};
+constexpr ShardingStrategy kFlat[] = {ShardingStrategy::ddp,   ShardingStrategy::zero1,
+                                      ShardingStrategy::zero2, ShardingStrategy::zero3,
+                                      ShardingStrategy::fsdp,  ShardingStrategy::fsdp_kept};
 
 }  // namespace
 
@@ -21,7 +22,7 @@ TEST_CASE("a hybrid of groups of 2^k ranks ends with the bits of one process", "
   for (const auto& [group, replicas] : {std::pair(1, 3), {1, 4}, {2, 3}, {2, 5}, {4, 2}, {4, 3}}) {
     for (const DType dtype : {kFloat32, kBFloat16}) {
       CAPTURE(group, replicas, dtype);
-      Climb c{Strategy::hybrid, Subject::odd, Method::sgd, group * replicas, 3};
+      Climb c{ShardingStrategy::hybrid, Subject::odd, Method::sgd, group * replicas, 3};
       c.group = group;
       c.dtype = dtype;
       CHECK(climb_difference(c) == "");
@@ -30,14 +31,14 @@ TEST_CASE("a hybrid of groups of 2^k ranks ends with the bits of one process", "
 }
 
 TEST_CASE("a hybrid of other groups has bits of its own, the same on every rank") {
-  Climb c{Strategy::hybrid, Subject::mlp, Method::sgd, 6, 3};
+  Climb c{ShardingStrategy::hybrid, Subject::mlp, Method::sgd, 6, 3};
   c.group = 3;
   CHECK_THAT(climb_difference(c), ContainsSubstring("fc1.weight"));
 }
 
 TEST_CASE(
     "in the order of ranks every strategy ends with the bits of backward() after backward()") {
-  for (const Strategy strategy : kFlat) {
+  for (const ShardingStrategy strategy : kFlat) {
     for (const int ranks : {3, 5}) {
       CAPTURE(name(strategy), ranks);
       Climb c{strategy, Subject::mlp, Method::sgd, ranks, 3};
@@ -49,7 +50,7 @@ TEST_CASE(
 
 TEST_CASE("the orders differ in last bits from four ranks on") {
   const auto bits = [](dist::Order order, int ranks) {
-    Climb c{Strategy::zero2, Subject::mlp, Method::sgd, ranks, 1};
+    Climb c{ShardingStrategy::zero2, Subject::mlp, Method::sgd, ranks, 1};
     c.order = order;
     Whole whole;
     dist::run_ranks(ranks, [&](dist::Communicator& world) { train(c, whole, &world); });
@@ -61,7 +62,7 @@ TEST_CASE("the orders differ in last bits from four ranks on") {
 }
 
 TEST_CASE("a hybrid on a throttled link ends with the same bits") {
-  Climb c{Strategy::hybrid, Subject::mlp, Method::sgd, 8, 2};
+  Climb c{ShardingStrategy::hybrid, Subject::mlp, Method::sgd, 8, 2};
   Whole expected, got;
   train(c, expected, nullptr);
   dist::run_ranks(8, [&](dist::Communicator& world) { train(c, got, &world); },
@@ -73,7 +74,7 @@ TEST_CASE("a hybrid in the order of ranks is refused") {
   dist::run_ranks(4, [](dist::Communicator& world) {
     SmallMLP model;
     CHECK_THROWS_WITH(
-        climb(Strategy::hybrid, Subject::mlp, model, world, dist::Order::ranks),
+        climb(ShardingStrategy::hybrid, Subject::mlp, model, world, dist::Order::ranks),
         ContainsSubstring("fully_shard: a hybrid adds up within each group of shards"));
   });
 }

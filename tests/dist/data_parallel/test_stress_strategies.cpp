@@ -12,11 +12,12 @@ TEST_CASE("twenty steps under every strategy, with 1 to 8 ranks, end with the bi
       for (const double clip : {0.0, 0.05}) {
         for (const int ranks : {1, 2, 3, 4, 5, 8}) {
           Whole expected;
-          train({Strategy::single, subject, method, ranks, 20, clip}, expected, nullptr);
-          for (const Strategy strategy :
-               {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
-                Strategy::fsdp_kept, Strategy::hybrid}) {
-            if (strategy == Strategy::hybrid && ranks % 2 != 0) continue;
+          train({ShardingStrategy::single, subject, method, ranks, 20, clip}, expected, nullptr);
+          for (const ShardingStrategy strategy :
+               {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+                ShardingStrategy::zero3, ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept,
+                ShardingStrategy::hybrid}) {
+            if (strategy == ShardingStrategy::hybrid && ranks % 2 != 0) continue;
             CAPTURE(name(strategy), ranks, static_cast<int>(subject), static_cast<int>(method),
                     clip);
             Whole got;

@@ -59,7 +59,7 @@ TEST_CASE("what a checkpoint within a unit computes again is whole, also on a si
 
 TEST_CASE("masters that were made before a strategy follow their parameters") {
   using Masters = optim::MasterWeights<optim::AdamW>;
-  const auto train = [](Strategy strategy, bool early, bool meta, Whole& whole) {
+  const auto train = [](ShardingStrategy strategy, bool early, bool meta, Whole& whole) {
     run_ranks(3, [&](Communicator& world) {
       std::optional<nn::DeviceScope> scope;
       if (meta) scope.emplace(kMeta);
@@ -80,8 +80,8 @@ TEST_CASE("masters that were made before a strategy follow their parameters") {
       add_state(whole, *model, *masters);
     });
   };
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::zero1,
+                                          ShardingStrategy::zero3, ShardingStrategy::fsdp}) {
     for (const bool meta : {false, true}) {
       CAPTURE(name(strategy), meta);
       Whole late, early;

@@ -32,7 +32,7 @@ struct Used {
 
 // `to`: what the model is converted to, before it climbs or on the strategy.
 struct Case {
-  Strategy strategy = Strategy::fsdp;
+  ShardingStrategy strategy = ShardingStrategy::fsdp;
   Subject subject = Subject::mlp;
   Method method = Method::adamw;
   int ranks = 2;
@@ -69,12 +69,13 @@ constexpr Method kMethods[] = {Method::sgd, Method::adamw, Method::lamb, Method:
 TEST_CASE(
     "an optimizer that has stepped goes on with the bits of one process under every strategy") {
   for (const Subject subject : {Subject::mlp, Subject::odd}) {
-    for (const Strategy strategy :
-         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
-          Strategy::fsdp_kept, Strategy::hybrid}) {
+    for (const ShardingStrategy strategy :
+         {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+          ShardingStrategy::zero3, ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept,
+          ShardingStrategy::hybrid}) {
       for (const Method method : kMethods) {
         for (const int ranks : {1, 3, 4}) {
-          if (strategy == Strategy::hybrid && ranks != 4) continue;
+          if (strategy == ShardingStrategy::hybrid && ranks != 4) continue;
           CAPTURE(static_cast<int>(subject), name(strategy), static_cast<int>(method), ranks);
           CHECK(difference({strategy, subject, method, ranks}) == "");
         }
@@ -84,8 +85,9 @@ TEST_CASE(
 }
 
 TEST_CASE("states follow conversions under a strategy, and shards that are converted") {
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero3,
+        ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     for (const auto& [from, to] :
          {std::pair(kFloat32, kFloat64), {kFloat64, kFloat32}, {kBFloat16, kFloat32}}) {
       for (const bool under_strategy : {false, true}) {
@@ -100,8 +102,9 @@ TEST_CASE("states follow conversions under a strategy, and shards that are conve
 }
 
 TEST_CASE("masters that have stepped are cut with their parameters, under every strategy") {
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3,
-                                  Strategy::fsdp, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     for (const DType to : {kBFloat16, kFloat32}) {
       CAPTURE(name(strategy), hero::name(to));
       CHECK(difference({strategy, Subject::mlp, Method::adamw, 4, kBFloat16, to, true, true}) ==
@@ -111,8 +114,8 @@ TEST_CASE("masters that have stepped are cut with their parameters, under every 
 }
 
 TEST_CASE("states that have stepped are those of shards in a file") {
-  for (const Strategy strategy :
-       {Strategy::zero1, Strategy::zero3, Strategy::fsdp, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy : {ShardingStrategy::zero1, ShardingStrategy::zero3,
+                                          ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     for (const bool masters : {false, true}) {
       const DType from = masters ? kBFloat16 : kFloat32;
       for (const DType to : {from, kFloat32, kFloat64}) {
@@ -243,7 +246,7 @@ TEST_CASE("averages of a model that is then sharded are the shards'") {
     Used used(Subject::mlp, Method::sgd, 3);
     optim::EMA ema(used.model->parameters(), {.decay = 0.5});
     average(*used.model, ema, *used.optimizer, 3, nullptr);
-    climb(Strategy::fsdp, Subject::mlp, *used.model, world);
+    climb(ShardingStrategy::fsdp, Subject::mlp, *used.model, world);
     average(*used.model, ema, *used.optimizer, 3, &world);
     const optim::EMA::Scope scope(ema);
     add_state(got, *used.model, ema);
@@ -260,7 +263,7 @@ TEST_CASE("a checkpoint between sharding and the next step has the states of sha
       Checkpointer checkpoint(dir / "run", world);
       if (!resumed) {
         Used used(Subject::mlp, Method::adamw, 3);
-        climb(Strategy::fsdp, Subject::mlp, *used.model, world);
+        climb(ShardingStrategy::fsdp, Subject::mlp, *used.model, world);
         checkpoint.track("model", *used.model);
         checkpoint.track("optimizer", *used.optimizer);
         checkpoint.save(2);
@@ -268,7 +271,7 @@ TEST_CASE("a checkpoint between sharding and the next step has the states of sha
         return add_state(expected, *used.model, *used.optimizer);
       }
       const auto model = make_subject(Subject::mlp);
-      climb(Strategy::zero3, Subject::mlp, *model, world);
+      climb(ShardingStrategy::zero3, Subject::mlp, *model, world);
       const auto optimizer = make_method(Method::adamw, model->parameters());
       checkpoint.track("model", *model);
       checkpoint.track("optimizer", *optimizer);

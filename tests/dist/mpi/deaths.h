@@ -113,7 +113,7 @@ inline void train_and_die(dist::Communicator& world) {
   const int64_t attempt = count_attempt(world, run);
   Fate fate(world, death_of(attempt));
   const auto model = make_subject(Subject::mlp);
-  climb(Strategy::fsdp, Subject::mlp, *model, world);
+  climb(ShardingStrategy::fsdp, Subject::mlp, *model, world);
   const auto adamw = make_method(Method::adamw, model->parameters());
   dist::Checkpointer checkpoint(run, world, {.keep = 2});
   checkpoint.track("model", *model);

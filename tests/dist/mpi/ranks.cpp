@@ -304,7 +304,7 @@ void train_and_resume(Communicator& world) {
     }).detach();
   };
   come_to(-1);
-  Runner runner(world, {Strategy::fsdp, world.size()}, {Subject::mlp, Method::adamw});
+  Runner runner(world, {ShardingStrategy::fsdp, world.size()}, {Subject::mlp, Method::adamw});
   Checkpointer checkpoint = runner.checkpointer(run);
   auto step = static_cast<int>(checkpoint.resume().value_or(0));
   world.out() << "begins at step " << step << "\n";

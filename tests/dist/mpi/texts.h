@@ -38,10 +38,11 @@ inline void print_strategies(dist::Communicator& world, int steps,
                              const std::vector<Method>& methods, Device device = kCpu) {
   for (const Subject subject : subjects) {
     for (const Method method : methods) {
-      for (const Strategy strategy :
-           {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::fsdp,
-            Strategy::fsdp_kept, Strategy::hybrid}) {
-        if (strategy == Strategy::hybrid && world.size() % 2 != 0) continue;
+      for (const ShardingStrategy strategy :
+           {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+            ShardingStrategy::zero3, ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept,
+            ShardingStrategy::hybrid}) {
+        if (strategy == ShardingStrategy::hybrid && world.size() % 2 != 0) continue;
         auto model = make_subject(subject);
         model->to(device);
         climb(strategy, subject, *model, world);

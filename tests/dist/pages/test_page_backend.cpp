@@ -242,7 +242,8 @@ TEST_CASE("the backend of the page has every collective, with the bits of their 
 }
 
 TEST_CASE("the backend of the page trains FSDP and a hybrid to the bits of one process") {
-  for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     const Climb c{strategy, Subject::gpt, Method::adamw, 4, 3, 0.5};
     Whole expected, got;
     train(c, expected, nullptr);

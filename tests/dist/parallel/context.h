@@ -48,7 +48,7 @@ inline Tensor context_loss(nn::GPT& model, int step, int batch, Device device = 
 
 struct ContextGrid {
   int data = 1, context = 1;
-  Strategy strategy = Strategy::ddp;
+  ShardingStrategy strategy = ShardingStrategy::ddp;
   Device device = kCpu;
   int steps = 3;
 };
@@ -61,7 +61,7 @@ inline void train_context(ContextKind kind, const ContextGrid& grid, Whole& whol
     const auto model = context_model(context_gpt(kind));
     model->to(grid.device);
     dist::context_parallel(*model, mesh["context"], {.ways = 4});
-    if (grid.strategy == Strategy::hybrid) {
+    if (grid.strategy == ShardingStrategy::hybrid) {
       dist::fully_shard(*model, mesh, {.unit = dist::each<nn::Block>()});
     } else {
       climb(grid.strategy, Subject::gpt, *model, world);

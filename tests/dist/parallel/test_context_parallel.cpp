@@ -53,13 +53,14 @@ TEST_CASE("ranks that share a sequence train to the same bits on any number of t
     for (const int data : {1, 2}) {
       Whole expected;
       std::vector<double> losses;
-      train_context(kind, {data, 1, Strategy::ddp}, expected, losses);
+      train_context(kind, {data, 1, ShardingStrategy::ddp}, expected, losses);
       CHECK(expected.size() > 4);
       for (const int context : {1, 2, 4}) {
-        for (const Strategy strategy :
-             {Strategy::ddp, Strategy::zero2, Strategy::fsdp, Strategy::hybrid}) {
-          if (data * context == 8 && strategy == Strategy::zero2) continue;  // the others show it
-          if (hero_test::kIsSanitized && (data == 1 || strategy == Strategy::ddp)) continue;
+        for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::zero2,
+                                                ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
+          if (data * context == 8 && strategy == ShardingStrategy::zero2)
+            continue;  // the others show it
+          if (hero_test::kIsSanitized && (data == 1 || strategy == ShardingStrategy::ddp)) continue;
           CAPTURE(static_cast<int>(kind), data, context, name(strategy));
           Whole got;
           std::vector<double> found;
@@ -75,7 +76,7 @@ TEST_CASE("ranks that share a sequence train to the same bits on any number of t
 TEST_CASE("micro-batches of one process are those of ranks beside those that share", "[context]") {
   Whole expected, got;
   std::vector<double> losses;
-  train_context(ContextKind::tied, {2, 4, Strategy::fsdp}, expected, losses);
+  train_context(ContextKind::tied, {2, 4, ShardingStrategy::fsdp}, expected, losses);
   dist::run_ranks(1, [&](dist::Communicator& world) {
     const auto model = context_model(context_gpt(ContextKind::tied));
     dist::context_parallel(*model, world, {.ways = 4});

@@ -21,7 +21,7 @@ using namespace hero::dist;
 using namespace hero::test;
 using nlohmann::json;
 
-void train(Communicator& world, Strategy strategy, int steps) {
+void train(Communicator& world, ShardingStrategy strategy, int steps) {
   auto model = make_subject(Subject::mlp);
   climb(strategy, Subject::mlp, *model, world);
   const auto adamw = make_method(Method::adamw, model->parameters());
@@ -41,8 +41,10 @@ double waits(const Profile& profile) {
 }
 
 TEST_CASE("calls of a profile are those of the traffic, under every strategy", "[dist][threads]") {
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3,
-                                  Strategy::fsdp, Strategy::fsdp_kept, Strategy::hybrid}) {
+  for (const ShardingStrategy strategy :
+       {ShardingStrategy::ddp, ShardingStrategy::zero1, ShardingStrategy::zero2,
+        ShardingStrategy::zero3, ShardingStrategy::fsdp, ShardingStrategy::fsdp_kept,
+        ShardingStrategy::hybrid}) {
     CAPTURE(name(strategy));
     run_ranks(4, [&](Communicator& world) {
       world.traffic().reset();
@@ -68,7 +70,7 @@ TEST_CASE("calls of a profile are those of the traffic, under every strategy", "
 }
 
 TEST_CASE("waits of a profile lie inside its calls, and their sums agree", "[dist][threads]") {
-  for (const Strategy strategy : {Strategy::ddp, Strategy::fsdp}) {
+  for (const ShardingStrategy strategy : {ShardingStrategy::ddp, ShardingStrategy::fsdp}) {
     CAPTURE(name(strategy));
     run_ranks(2, [&](Communicator& world) {
       Profiler profiler;
@@ -137,7 +139,7 @@ TEST_CASE("a call that outlives its profiler is none of the next one's", "[dist]
 TEST_CASE("derivatives of a sharded model are found under their module", "[dist][threads]") {
   run_ranks(2, [](Communicator& world) {
     Profiler profiler;
-    train(world, Strategy::fsdp, 1);
+    train(world, ShardingStrategy::fsdp, 1);
     std::set<std::string> forward, backward;
     for (const ProfileRow& row : profiler.profile().rows) {
       if (row.name == "linear" && row.phase == ProfilePhase::forward) forward.insert(row.module);
@@ -153,7 +155,7 @@ TEST_CASE("profiles of all ranks become one file, and their traffic is not count
   const hero_test::TempDir folder;
   run_ranks(3, [&](Communicator& world) {
     Profiler profiler;
-    train(world, Strategy::ddp, 1);
+    train(world, ShardingStrategy::ddp, 1);
     profiler.stop();
     const int64_t bytes = world.traffic().bytes();
     const std::vector<Profile> all = gather_profiles(world, profiler.profile());

@@ -21,7 +21,7 @@ using Kind = TimelineEvent::Kind;
 
 const Cluster kThreads = {.device = DeviceType::cpu};
 
-struct Strategy {
+struct ShardingStrategy {
   std::string name;
   std::function<DataParallel(nn::Module&, Communicator&)> wrap;
   std::vector<int> ranks = {2, 3, 8};
@@ -43,7 +43,7 @@ DataParallel hybrid(nn::Module& model, Communicator& world) {
   return fully_shard(model, mesh, {.unit = each<nn::Block>()});
 }
 
-std::vector<Strategy> strategies() {
+std::vector<ShardingStrategy> strategies() {
   return {
       {"DDP",
        [](nn::Module& model, Communicator& world) -> DataParallel {
@@ -59,7 +59,7 @@ std::vector<Strategy> strategies() {
 }
 
 // Two steps, of which the second counts; its head is tied.
-void train(const Strategy& strategy, Communicator& world, Device device) {
+void train(const ShardingStrategy& strategy, Communicator& world, Device device) {
   manual_seed(3);
   const nn::DeviceScope scope(device);
   nn::GPT model({.vocab_size = 24, .block_size = 8, .n_layer = 3, .n_head = 2, .n_embd = 32});
@@ -90,7 +90,7 @@ std::string rows_of(const Traffic& traffic) {
 
 TEST_CASE(
     "simulation: under every strategy memory by tag and traffic by row are those of real ranks") {
-  for (const Strategy& strategy : strategies()) {
+  for (const ShardingStrategy& strategy : strategies()) {
     for (const int ranks : strategy.ranks) {
       std::vector<Peaks> peaks(static_cast<size_t>(ranks));
       std::vector<std::string> rows(static_cast<size_t>(ranks));
@@ -134,7 +134,7 @@ double hidden_behind(const RankTimeline& rank, Collective op) {
 }
 
 TEST_CASE("simulation: every call of a step is waited for once, after it has begun") {
-  for (const Strategy& strategy : strategies()) {
+  for (const ShardingStrategy& strategy : strategies()) {
     const Recording recording =
         record_ranks(4, [&](Communicator& world) { train(strategy, world, kMeta); }, kThreads, {0});
     std::vector<int64_t> under_way;
@@ -153,7 +153,7 @@ TEST_CASE("simulation: every call of a step is waited for once, after it has beg
 }
 
 TEST_CASE("simulation: gradients travel while backward computes, gathering while forward does") {
-  for (const Strategy& strategy : strategies()) {
+  for (const ShardingStrategy& strategy : strategies()) {
     const Recording recording =
         record_ranks(4, [&](Communicator& world) { train(strategy, world, kMeta); }, kThreads, {0});
     const RankTimeline& rank = recording.ranks.front();

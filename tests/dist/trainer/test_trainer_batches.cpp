@@ -292,7 +292,7 @@ TEST_CASE("trainer: a plan's file trains a small GPT on eight threads", "[thread
   PlanRequest request;
   request.model = kPlanned;
   request.global_batch = 8;
-  Strategy s{.tensor = 2, .pipe = 2, .replicate = 1, .shard = 2, .strategy = PlanSharding::zero1};
+  Strategy s{.tensor = 2, .pipe = 2, .replicate = 1, .shard = 2, .sharding = PlanSharding::zero1};
   s.micro_batches = 4;
   s.schedule = Schedule::zero_bubble();
   s.checkpoint = true;

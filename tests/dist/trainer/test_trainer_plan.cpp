@@ -74,17 +74,17 @@ Spent trained(const PlanRequest& request, const Strategy& s) {
 
 TEST_CASE("trainer: a run by a plan's file holds and sends the plan's bytes") {
   const std::vector<Strategy> ways = {
-      {.replicate = 4, .strategy = PlanSharding::ddp},
-      {.shard = 4, .strategy = PlanSharding::zero1},
-      {.shard = 4, .strategy = PlanSharding::zero2},
-      {.shard = 4, .strategy = PlanSharding::fsdp},
-      {.shard = 4, .strategy = PlanSharding::fsdp, .reshard = false},
-      {.replicate = 2, .shard = 2, .strategy = PlanSharding::hybrid},
-      {.tensor = 2, .shard = 2, .strategy = PlanSharding::zero1},
+      {.replicate = 4, .sharding = PlanSharding::ddp},
+      {.shard = 4, .sharding = PlanSharding::zero1},
+      {.shard = 4, .sharding = PlanSharding::zero2},
+      {.shard = 4, .sharding = PlanSharding::fsdp},
+      {.shard = 4, .sharding = PlanSharding::fsdp, .reshard = false},
+      {.replicate = 2, .shard = 2, .sharding = PlanSharding::hybrid},
+      {.tensor = 2, .shard = 2, .sharding = PlanSharding::zero1},
       {.tensor = 4},
-      {.shard = 4, .strategy = PlanSharding::zero1, .offload = PlanOffload::disk},
-      {.shard = 4, .strategy = PlanSharding::fsdp, .offload = PlanOffload::disk},
-      {.replicate = 2, .shard = 2, .strategy = PlanSharding::hybrid, .offload = PlanOffload::disk},
+      {.shard = 4, .sharding = PlanSharding::zero1, .offload = PlanOffload::disk},
+      {.shard = 4, .sharding = PlanSharding::fsdp, .offload = PlanOffload::disk},
+      {.replicate = 2, .shard = 2, .sharding = PlanSharding::hybrid, .offload = PlanOffload::disk},
   };
   for (const DType dtype : {kBFloat16, kFloat16, kFloat32}) {
     for (const int64_t micro_batches : {1, 3}) {
