@@ -50,6 +50,9 @@ hero_tree_test("links of the pages lead somewhere" docs
                 ${PROJECT_SOURCE_DIR}/docs/check_links)
 hero_tree_test("the link check finds what is broken" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_links)
+hero_tree_test("words that went are nowhere" docs ${PROJECT_SOURCE_DIR}/docs/check_words)
+hero_tree_test("the check of words finds them" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_words)
 hero_tree_test("the page of questions has every environment variable" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_faq)
 hero_tree_test("the check of the reference finds functions and fields without a text" docs
