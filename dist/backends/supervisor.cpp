@@ -140,7 +140,7 @@ class Supervisor {
   void pause() {
     const double seconds = std::min(kMostPause, std::ldexp(first_pause_, std::min(used_, 30)));
     if (seconds >= kToldPause) {
-      say(last_ + ", the next one begins in " + detail::number_text(seconds) + " s");
+      say(last_ + ", the next one begins in " + hero::detail::number_text(seconds) + " s");
     }
     const int stop = keeper_.pause(seconds);
     if (stop != 0) end(128 + stop);

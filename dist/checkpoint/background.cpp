@@ -8,9 +8,9 @@
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
+#include <hero/dist/backends/notices.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/background.h>
-#include <hero/dist/backends/notices.h>
 #include <hero/nn/training/checkpoint_folder.h>
 
 namespace hero::dist {

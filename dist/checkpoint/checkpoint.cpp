@@ -4,11 +4,11 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/dist/backends/notices.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/background.h>
 #include <hero/dist/checkpoint/files.h>
-#include <hero/dist/backends/notices.h>
 #include <hero/nn/data/loader.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/checkpoint_folder.h>

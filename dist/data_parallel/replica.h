@@ -1,7 +1,7 @@
 #pragma once
 // Replica: one rank's copy of a module that several ranks train, each on its own part of the batch.
-// Its hooks tell the schedule (dist/data_parallel/unit_schedule.h) how far a step is, which says when
-// units gather, free and reduce; dist/data_parallel/unit.h does it.
+// Its hooks tell the schedule (dist/data_parallel/unit_schedule.h) how far a step is, which says
+// when units gather, free and reduce; dist/data_parallel/unit.h does it.
 #include <functional>
 #include <memory>
 #include <string>

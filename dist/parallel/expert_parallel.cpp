@@ -2,8 +2,8 @@
 
 #include <hero/autograd/partition.h>
 #include <hero/dist/checkpoint/agree.h>
-#include <hero/dist/expert_parallel.h>
 #include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/expert_parallel.h>
 #include <hero/dist/parallel/expert_exchange.h>
 
 namespace hero::dist {

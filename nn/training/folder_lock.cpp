@@ -166,7 +166,7 @@ std::shared_ptr<FolderLock> FolderLock::take(const char* op, const std::string& 
                 : "; if " + host + " is lost for good, remove " + path + ", and the run is yours");
       if (!std::exchange(said, true)) {
         say(in_use + ", and may be lost with its host; waiting for up to " +
-            detail::number_text(longer) + " s");
+            hero::detail::number_text(longer) + " s");
       }
     }
     std::this_thread::sleep_for(kPause);

@@ -8,9 +8,9 @@
 #include "dist/ranks.h"
 #include "support/catch.h"
 
-#include <hero/dist/dist.h>
 #include <hero/dist/backends/rank_frame.h>
 #include <hero/dist/backends/run_ranks.h>
+#include <hero/dist/dist.h>
 
 namespace {
 

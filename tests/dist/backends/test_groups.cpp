@@ -5,8 +5,8 @@
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
-#include <hero/dist/dist.h>
 #include <hero/dist/backends/local/group.h>
+#include <hero/dist/dist.h>
 
 namespace {
 

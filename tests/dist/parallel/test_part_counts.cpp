@@ -7,8 +7,8 @@
 #include "dist/ranks.h"
 #include "support/catch.h"
 
-#include <hero/dist/dist.h>
 #include <hero/dist/backends/mpi/wire.h>
+#include <hero/dist/dist.h>
 
 namespace {
 
