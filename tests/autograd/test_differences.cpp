@@ -316,6 +316,20 @@ TEST_CASE("activations of -inf have their limits") {
   }
 }
 
+TEST_CASE("NaN coordinates of grid_sample count as -1") {
+  const Tensor x =
+      arange(Scalar(1), Scalar(5), Scalar(1), {.dtype = kFloat32}).reshape({1, 1, 2, 2});
+  for (const GridMode mode : {GridMode::nearest, GridMode::bilinear, GridMode::bicubic}) {
+    for (const GridPadding padding :
+         {GridPadding::zeros, GridPadding::border, GridPadding::reflection}) {
+      const auto at = [&](double where) {
+        return grid_sample(x, full({1, 1, 1, 2}, where), {.mode = mode, .padding_mode = padding});
+      };
+      CHECK(equal(at(std::nan("")), at(-1.0)));
+    }
+  }
+}
+
 TEST_CASE("of several NaN in a window max pooling takes the first") {
   const Tensor x = tensor({1.0, std::nan(""), std::nan(""), 2.0}, {.requires_grad = true});
   const ValuesIndices found = max_pool2d_with_indices(x.reshape({1, 1, 2, 2}), {2, 2});

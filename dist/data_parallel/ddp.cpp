@@ -1,0 +1,40 @@
+#include <hero/dist/data_parallel/strategies.h>
+#include <hero/dist/ddp.h>
+
+namespace hero::dist {
+namespace {
+
+// DDP: nothing is sharded; buckets of gradients are averaged.
+std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
+                                   const DDPOptions& options) {
+  check(options.bucket_bytes > 0 && options.first_bucket_bytes > 0,
+        "ddp: bucket sizes must be positive: ", options.first_bucket_bytes, ", ",
+        options.bucket_bytes);
+  check_divisor("ddp", options.divide_by);
+  const Groups groups = {comm, {}};
+  const SlotNames alone = left_alone("ddp", module, {}, options.ignored_modules, {});
+  check_same_module(module, groups, alone, options_text("ddp", {}));
+  materialize_rest(module, groups);  // all of it
+  if (options.broadcast_parameters) broadcast_state(module, groups, alone);
+  auto replica = std::make_shared<Replica>(
+      module, groups,
+      ReplicaOptions{
+          .units = {.stage = Stage::none, .order = options.order, .divide_by = options.divide_by},
+          .unused = unused_policy(options.find_unused_parameters),
+          .broadcast_buffers = options.broadcast_buffers,
+          .rebuild_bytes = options.bucket_bytes,
+          .rebuild_first_bytes = options.first_bucket_bytes,
+          .alone = alone,
+          .alone_modules = options.ignored_modules});
+  add_buckets(*replica, reversed(members_of(module, alone, false)), options.first_bucket_bytes,
+              options.bucket_bytes);
+  replica->install();
+  return replica;
+}
+
+}  // namespace
+
+DDP::DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options)
+    : DataParallel(replicate(module, comm, options)) {}
+
+}  // namespace hero::dist
