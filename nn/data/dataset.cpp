@@ -135,8 +135,8 @@ Example TensorDataset::get_batch(std::span<const int64_t> indices) const {
   return Example(std::move(fields));
 }
 
-Subset::Subset(AnyDataset dataset, std::vector<int64_t> indices)
-    : dataset_(std::move(dataset)),
+Subset::Subset(const AnyDataset& dataset, std::vector<int64_t> indices)
+    : dataset_(dataset),
       indices_(std::make_shared<const std::vector<int64_t>>(std::move(indices))) {
   for (const int64_t index : *indices_) {
     check(index >= 0 && index < dataset_->size(), "subset: the dataset has no sample ", index,
@@ -225,8 +225,8 @@ Example StackDataset::get_batch(std::span<const int64_t> indices) const {
   return side_by_side(datasets_, [&](const Dataset& one) { return one.get_batch(indices); });
 }
 
-MapDataset::MapDataset(AnyDataset dataset, Function function)
-    : dataset_(std::move(dataset)), function_(std::move(function)) {
+MapDataset::MapDataset(const AnyDataset& dataset, Function function)
+    : dataset_(dataset), function_(std::move(function)) {
   check(static_cast<bool>(function_), "map_dataset: the function is empty");
 }
 

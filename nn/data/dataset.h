@@ -70,7 +70,7 @@ class TensorDataset : public Dataset {
 class Subset : public Dataset {
  public:
   /// Makes a subset. Throws an Error for an index outside of the dataset.
-  Subset(AnyDataset dataset, std::vector<int64_t> indices);
+  Subset(const AnyDataset& dataset, std::vector<int64_t> indices);
   Subset(const Subset&) = default;  // what is moved from stays whole
   Subset& operator=(const Subset&) = default;
   int64_t size() const override { return static_cast<int64_t>(indices_->size()); }
@@ -126,7 +126,7 @@ class MapDataset : public Dataset {
   /// Maps a sample to a sample. It is called by several threads at once.
   using Function = std::function<Example(const Example& sample)>;
   /// Makes a dataset of the function's results, which are computed whenever they are asked for.
-  MapDataset(AnyDataset dataset, Function function);
+  MapDataset(const AnyDataset& dataset, Function function);
   int64_t size() const override;
   Example get(int64_t index) const override;
 

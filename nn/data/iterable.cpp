@@ -29,8 +29,8 @@ struct IterableLoader::State {
   int64_t passes = 0;
 };
 
-IterableLoader::IterableLoader(AnyIterable dataset, const IterableLoaderOptions& options)
-    : state_(std::make_shared<State>(State{std::move(dataset), options})) {
+IterableLoader::IterableLoader(const AnyIterable& dataset, const IterableLoaderOptions& options)
+    : state_(std::make_shared<State>(State{dataset, options})) {
   check(options.batch_size > 0,
         "iterable_loader: batch_size is not positive: ", options.batch_size);
 }

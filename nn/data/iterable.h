@@ -71,7 +71,7 @@ class IterableLoader {
   class Iterator;
 
   /// Makes a loader.
-  explicit IterableLoader(AnyIterable dataset, const IterableLoaderOptions& options = {});
+  explicit IterableLoader(const AnyIterable& dataset, const IterableLoaderOptions& options = {});
   /// Starts a pass.
   Iterator begin();
   /// The end of every pass.

@@ -12,7 +12,7 @@
 namespace hero::nn::data {
 
 struct DataLoader::State {
-  State(AnyDataset of, const DataLoaderOptions& with) : dataset(std::move(of)), options(with) {}
+  State(const AnyDataset& of, const DataLoaderOptions& with) : dataset(of), options(with) {}
 
   AnyDataset dataset;
   DataLoaderOptions options;
@@ -92,8 +92,8 @@ std::unique_ptr<Sampler> make_sampler(const Dataset& dataset, const DataLoaderOp
 
 }  // namespace
 
-DataLoader::DataLoader(AnyDataset dataset, const DataLoaderOptions& options)
-    : state_(std::make_shared<State>(std::move(dataset), options)) {
+DataLoader::DataLoader(const AnyDataset& dataset, const DataLoaderOptions& options)
+    : state_(std::make_shared<State>(dataset, options)) {
   check(options.batch_size > 0, "data_loader: batch_size is not positive: ", options.batch_size);
   check(options.workers >= 0, "data_loader: workers is negative: ", options.workers);
   check(options.prefetch > 0, "data_loader: prefetch is not positive: ", options.prefetch);

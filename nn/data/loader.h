@@ -49,7 +49,7 @@ class DataLoader {
   class Iterator;
 
   /// Makes a loader.
-  explicit DataLoader(AnyDataset dataset, const DataLoaderOptions& options = {});
+  explicit DataLoader(const AnyDataset& dataset, const DataLoaderOptions& options = {});
   ~DataLoader();
   DataLoader(DataLoader&&) noexcept;
 

@@ -156,8 +156,8 @@ void save_tokens(const std::string& path, std::span<const int64_t> tokens, Token
   file.commit();
 }
 
-TokenDataset::TokenDataset(Tokens tokens, const TokenDatasetOptions& options)
-    : tokens_(std::move(tokens)), options_(options) {
+TokenDataset::TokenDataset(const Tokens& tokens, const TokenDatasetOptions& options)
+    : tokens_(tokens), options_(options) {
   if (options_.stride == 0) options_.stride = options_.block;
   check(options_.block > 0 && options_.stride > 0, "token_dataset: block ", options_.block,
         " and stride ", options_.stride, " must be positive");

@@ -68,7 +68,7 @@ struct TokenDatasetOptions {
 class TokenDataset : public Dataset {
  public:
   /// Makes a dataset. Throws an Error unless there is at least one sample.
-  explicit TokenDataset(Tokens tokens, const TokenDatasetOptions& options = {});
+  explicit TokenDataset(const Tokens& tokens, const TokenDatasetOptions& options = {});
   /// Copies the tokens into memory first.
   explicit TokenDataset(std::span<const int64_t> tokens, const TokenDatasetOptions& options = {})
       : TokenDataset(Tokens(tokens), options) {}

@@ -15,13 +15,13 @@ constexpr auto kLostQuestion = std::chrono::seconds(5);
 void WaitReport::add(const WaitReport& other) {
   for (const auto& [key, ranks] : other.here) add_ranks(here[key], ranks);
   for (const auto& [text, ranks] : other.blocked) add_ranks(blocked[text], ranks);
-  for (const auto& [told, ranks] : other.finished) {
+  for (const auto& each : other.finished) {
     const auto same = std::find_if(finished.begin(), finished.end(),
-                                   [&told](const auto& have) { return have.first == told; });
+                                   [&](const auto& have) { return have.first == each.first; });
     if (same == finished.end()) {
-      finished.emplace_back(told, ranks);
+      finished.push_back(each);
     } else {
-      add_ranks(same->second, ranks);
+      add_ranks(same->second, each.second);
     }
   }
 }
