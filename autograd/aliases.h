@@ -1,11 +1,11 @@
 #pragma once
 // Second names that PyTorch has for operations. Errors call an operation by its first name.
-#include <hero/autograd/creation.h>
-#include <hero/autograd/linalg.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/product_ops.h>
-#include <hero/autograd/reduce_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {
 

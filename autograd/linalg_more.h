@@ -1,7 +1,7 @@
 #pragma once
 // Solvers that say which matrices they refuse instead of throwing, tolerances as tensors, and
 // decompositions of low rank by random projections.
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/ops/linalg/linalg.h>
 
 namespace hero {
 

@@ -4,7 +4,7 @@
 // Reductions by position are templates where there are options, so that {} stays the options.
 #include <functional>
 
-#include <hero/autograd/loss_ops.h>
+#include <hero/autograd/ops/losses/losses.h>
 
 namespace hero {
 

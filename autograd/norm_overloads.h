@@ -1,6 +1,6 @@
 #pragma once
 // Another way to call rms_norm() of nn_ops.h, which includes this file: over several dimensions.
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/leaves/leaf_lock.h>
 #include <hero/autograd/tensor_members.h>
 #include <hero/core/array.h>

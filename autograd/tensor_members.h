@@ -24,7 +24,7 @@ struct ValuesIndices;
 /// The base of Tensor, with more of its members.
 class TensorMembers : public InPlaceMembers {
  public:
-  /// \name Elementwise: functions of <hero/autograd/math_ops.h> as members
+  /// \name Elementwise: functions of <hero/autograd/ops/elementwise/elementwise.h> as members
   /// \{
   Tensor asin() const;
   Tensor acos() const;
@@ -124,7 +124,7 @@ class TensorMembers : public InPlaceMembers {
   bool is_floating_point() const;
   /// \}
 
-  /// \name Shape: functions of <hero/autograd/shape_ops.h> as members
+  /// \name Shape: functions of <hero/autograd/ops/shape/shape.h> as members
   /// \{
   /// The matrices in the last two dimensions transposed; an Error if there are fewer.
   Tensor mT() const;  // NOLINT(readability-identifier-naming): PyTorch's name
@@ -161,7 +161,7 @@ class TensorMembers : public InPlaceMembers {
   Tensor bernoulli() const;
   /// \}
 
-  /// \name Order, reductions and running functions: those of <hero/autograd/reduce_ops.h>
+  /// \name Order, reductions and running functions: those of <hero/autograd/ops/reduce/reduce.h>
   /// \{
   Tensor sum(const Dims& dims, bool keepdim, DType dtype) const;
   Tensor mean(const Dims& dims, bool keepdim, DType dtype) const;
@@ -193,7 +193,7 @@ class TensorMembers : public InPlaceMembers {
   Tensor diff(int64_t n = 1, int64_t dim = -1) const;
   /// \}
 
-  /// \name Indexing and products: functions of <hero/autograd/index_ops.h> and product_ops.h
+  /// \name Indexing and products: functions of <hero/autograd/ops/index/index.h> and product_ops.h
   /// \{
   /// x({Slice(0, 2), None, Ellipsis, mask}): see <hero/autograd/index.h>.
   Tensor operator()(std::initializer_list<Index> indices) const;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/dist/communicator.h>
 
 namespace hero::dist {

@@ -1,7 +1,7 @@
 #pragma once
-// Activations as modules. The functions in <hero/autograd/ops.h> and <hero/autograd/nn_ops.h> say
-// more about each formula. x may have any shape unless the text says otherwise.
-#include <hero/autograd/image_ops.h>
+// Activations as modules. The functions in <hero/autograd/ops.h> and <hero/autograd/ops/nn/nn.h>
+// say more about each formula. x may have any shape unless the text says otherwise.
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

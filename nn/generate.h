@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/random.h>
 #include <hero/nn/chain.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/offload.h>
+#include <hero/autograd/offload/offload.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/embedding.h>

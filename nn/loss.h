@@ -1,10 +1,10 @@
 #pragma once
-// Losses as modules. The functions in <hero/autograd/nn_ops.h>, whose option structs these take,
+// Losses as modules. The functions in <hero/autograd/ops/nn/nn.h>, whose option structs these take,
 // say more about formulas, shapes and errors. The prediction is the first argument:
 //
 //   nn::CrossEntropyLoss loss({.label_smoothing = 0.1});
 //   loss(model(x), target).backward();
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

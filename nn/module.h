@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/hooks.h>
 #include <hero/nn/init.h>

@@ -2,7 +2,7 @@
 // Normalisation layers. N batch, C channels.
 #include <optional>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/module.h>
 #include <hero/nn/packed_sequence.h>
 

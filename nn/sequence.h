@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero::nn {
 
@@ -29,7 +29,7 @@ class SequencePart {
   virtual Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                            const AttentionOptions& options) const = 0;
 
-  /// \name Slices: [note: slices of a rank] in autograd/collectives.h
+  /// \name Slices: [note: slices of a rank] in autograd/ops/collectives.h
   /// \{
   /// How many equal parts the T positions have; products with weights and losses are computed for
   /// each part by itself.

@@ -1,6 +1,6 @@
 #pragma once
 // Modules that rearrange elements and have no parameters.
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/module.h>
 #include <hero/nn/sizes.h>
 

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 namespace hero::nn {
 

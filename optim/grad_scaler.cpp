@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <limits>
 
-#include <hero/autograd/averager.h>
+#include <hero/autograd/leaves/averager.h>
 #include <hero/autograd/ops.h>
 #include <hero/optim/grad_scaler.h>
 #include <hero/optim/owners.h>

@@ -1,7 +1,7 @@
 #pragma once
 // Training parameters of 16 bits with an optimizer that computes in 32. Micikevicius et al., arXiv
 // 1710.03740.
-#include <hero/autograd/partition.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {

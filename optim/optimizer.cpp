@@ -5,10 +5,10 @@
 #include <iterator>
 #include <utility>
 
-#include <hero/autograd/averager.h>
-#include <hero/autograd/kept_gradients.h>
-#include <hero/autograd/partition.h>
-#include <hero/autograd/stand_in.h>
+#include <hero/autograd/leaves/averager.h>
+#include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
 #include <hero/core/host_steps.h>

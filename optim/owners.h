@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <hero/autograd/partition.h>
+#include <hero/autograd/leaves/partition.h>
 
 namespace hero::optim {
 

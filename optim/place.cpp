@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/autograd/partition.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/core/backend.h>
 #include <hero/core/error.h>
 #include <hero/optim/place.h>

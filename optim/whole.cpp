@@ -1,4 +1,4 @@
-#include <hero/autograd/layout.h>
+#include <hero/autograd/leaves/layout.h>
 #include <hero/core/backend.h>
 #include <hero/optim/owners.h>
 #include <hero/optim/whole.h>

@@ -1,8 +1,8 @@
-#include <hero/autograd/creation.h>
-#include <hero/autograd/functional.h>
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/functions/functional.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
 
 namespace hero {
 

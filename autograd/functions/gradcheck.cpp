@@ -1,7 +1,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/random.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <hero/autograd/node.h>
+#include <hero/autograd/graph/node.h>
 
 namespace hero {
 

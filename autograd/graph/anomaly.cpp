@@ -1,6 +1,6 @@
-#include <hero/autograd/anomaly.h>
+#include <hero/autograd/graph/anomaly.h>
 #include <hero/autograd/graph/engine.h>
-#include <hero/autograd/watch.h>
+#include <hero/autograd/graph/watch.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 

@@ -2,7 +2,7 @@
 // numbers in place of saved arrays. The first that is asked for in backward makes the frame call
 // the function again; what the operations of that second run save, in the same order, are the
 // arrays. The second graph is thrown away. So the engine knows nothing of checkpoints.
-#include <hero/autograd/checkpoint.h>
+#include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/offload/offload_blocks.h>
 #include <hero/core/profile/observer.h>

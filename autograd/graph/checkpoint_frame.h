@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include <hero/autograd/autocast.h>
+#include <hero/autograd/ops/autocast.h>
 #include <hero/core/random.h>
 
 namespace hero {

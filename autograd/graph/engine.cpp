@@ -6,13 +6,13 @@
 #include <queue>
 #include <unordered_map>
 
-#include <hero/autograd/autocast.h>
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/graph/engine.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/graph/two_part_backward.h>
+#include <hero/autograd/graph/watch.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/two_part_backward.h>
-#include <hero/autograd/watch.h>
+#include <hero/autograd/ops/autocast.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/per_thread.h>
 #include <hero/core/profile/observer.h>

@@ -1,6 +1,6 @@
 #pragma once
 // The walk through a recorded graph that backward() and grad() make.
-#include <hero/autograd/node.h>
+#include <hero/autograd/graph/node.h>
 
 namespace hero {
 

@@ -1,12 +1,12 @@
 #include <utility>
 
-#include <hero/autograd/anomaly.h>
 #include <hero/autograd/graph/accumulate.h>
-#include <hero/autograd/node.h>
+#include <hero/autograd/graph/anomaly.h>
+#include <hero/autograd/graph/node.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/offload/offload_blocks.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/partition.h>
+#include <hero/autograd/ops/detail/defined.h>
 #include <hero/core/allocator.h>
 #include <hero/core/places.h>
 

@@ -2,9 +2,9 @@
 // and a view of a tensor that was written to is taken again.
 #include <utility>
 
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/overlap.h>
 

@@ -1,6 +1,6 @@
 #include <optional>
 
-#include <hero/autograd/watch.h>
+#include <hero/autograd/graph/watch.h>
 
 namespace hero::detail {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <hero/autograd/averager.h>
-#include <hero/autograd/node.h>
+#include <hero/autograd/graph/node.h>
+#include <hero/autograd/leaves/averager.h>
 
 namespace hero {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <hero/autograd/layout.h>
+#include <hero/autograd/leaves/layout.h>
 
 namespace hero::layout {
 

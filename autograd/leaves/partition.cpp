@@ -3,11 +3,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include <hero/autograd/averager.h>
 #include <hero/autograd/graph/accumulate.h>
-#include <hero/autograd/kept_gradients.h>
-#include <hero/autograd/partition.h>
-#include <hero/autograd/stand_in.h>
+#include <hero/autograd/leaves/averager.h>
+#include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/threads/at_fork.h>
 
 namespace hero {

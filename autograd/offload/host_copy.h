@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include <hero/autograd/offload.h>
+#include <hero/autograd/offload/offload.h>
 #include <hero/core/storage.h>
 
 namespace hero::detail {

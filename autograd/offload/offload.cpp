@@ -1,4 +1,4 @@
-#include <hero/autograd/offload.h>
+#include <hero/autograd/offload/offload.h>
 #include <hero/autograd/offload/offload_blocks.h>
 
 namespace hero {

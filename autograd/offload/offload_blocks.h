@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <hero/autograd/offload.h>
+#include <hero/autograd/offload/offload.h>
 #include <hero/core/array.h>
 
 namespace hero::detail {

@@ -1,9 +1,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include <hero/autograd/autocast.h>
+#include <hero/autograd/graph/watch.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/watch.h>
+#include <hero/autograd/ops/autocast.h>
 #include <hero/core/per_thread.h>
 
 namespace hero {

@@ -1,6 +1,6 @@
-#include <hero/autograd/collectives.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/collectives.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 

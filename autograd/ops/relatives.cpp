@@ -1,12 +1,12 @@
 // Adaptive maxima and whole-channel dropout by way of their two-dimensional or plain relatives, and
 // nearest-neighbour upsampling.
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/windows/cells.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>

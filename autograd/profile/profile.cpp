@@ -4,7 +4,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/core/error.h>
 
 namespace hero {

@@ -1,10 +1,10 @@
 #include <chrono>
 #include <utility>
 
-#include <hero/autograd/checkpoint.h>
+#include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/graph/engine.h>
+#include <hero/autograd/graph/watch.h>
 #include <hero/autograd/profile/recorder.h>
-#include <hero/autograd/watch.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/core/profile/work.h>
 
 namespace hero {

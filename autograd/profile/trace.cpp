@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/core/profile/trace_file.h>
 
 namespace hero {

@@ -1,7 +1,7 @@
 #pragma once
 // Derivatives of activations times the gradient g, in one pass: the same roundings as the
-// operations in autograd/ops/math/elementwise.cpp that define them. And by what the formulas of
-// other derivatives choose (core/functions/formula.h).
+// operations in autograd/ops/elementwise/elementwise.cpp that define them. And by what the formulas
+// of other derivatives choose (core/functions/formula.h).
 #include <numbers>
 
 #include <hero/core/kernels/elementwise_base.h>

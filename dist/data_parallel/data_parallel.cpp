@@ -1,5 +1,5 @@
-#include <hero/autograd/layout.h>
-#include <hero/autograd/stand_in.h>
+#include <hero/autograd/leaves/layout.h>
+#include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/backend.h>
 #include <hero/dist/data_parallel.h>
 

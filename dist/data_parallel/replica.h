@@ -9,8 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include <hero/autograd/averager.h>
-#include <hero/autograd/kept_gradients.h>
+#include <hero/autograd/leaves/averager.h>
+#include <hero/autograd/leaves/kept_gradients.h>
 #include <hero/dist/data_parallel/unit_schedule.h>
 
 namespace hero::dist {

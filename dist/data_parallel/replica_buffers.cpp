@@ -2,7 +2,7 @@
 // are those of all.
 #include <algorithm>
 
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/dist/data_parallel/divide.h>
 #include <hero/dist/data_parallel/replica.h>
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/autograd/partition.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/dist/comm_hook.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/compress/quantized_sum.h>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <hero/autograd/grad_mode.h>
-#include <hero/autograd/node.h>
+#include <hero/autograd/graph/grad_mode.h>
+#include <hero/autograd/graph/node.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/error.h>
 #include <hero/core/profile/work.h>

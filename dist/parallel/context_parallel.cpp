@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string>
 
-#include <hero/autograd/collectives.h>
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/collectives.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/parallel/random_draws.h>

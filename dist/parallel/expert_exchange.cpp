@@ -1,6 +1,6 @@
 #include <numeric>
 
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/dist/parallel/expert_exchange.h>
 

@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include <hero/autograd/checkpoint.h>
+#include <hero/autograd/graph/checkpoint.h>
 #include <hero/core/error.h>
 #include <hero/dist/parallel/random_draws.h>
 #include <hero/nn/hooks.h>

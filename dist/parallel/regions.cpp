@@ -1,6 +1,6 @@
 // What a region does around its module's forward.
-#include <hero/autograd/collectives.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/collectives.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/dist/parallel/regions.h>
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <hero/autograd/partition.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/core/io/crc32c.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/nn/hooks.h>

@@ -1,8 +1,8 @@
 #include <utility>
 
-#include <hero/autograd/collectives.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/partition.h>
+#include <hero/autograd/ops/collectives.h>
 #include <hero/core/error.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/parallel/shared_sequence.h>

@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/collectives.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/collectives.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/dist/data_parallel/owners.h>

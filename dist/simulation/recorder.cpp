@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/autograd/checkpoint.h>
+#include <hero/autograd/graph/checkpoint.h>
 #include <hero/dist/simulation.h>
 #include <hero/dist/simulation/recorder.h>
 

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 #include <hero/nn/data/batch_maker.h>

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/iterable.h>
 #include <hero/nn/data/state_number.h>

@@ -1,4 +1,4 @@
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/distributions/parameters.h>
 
 namespace hero::distributions {

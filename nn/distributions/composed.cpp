@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 

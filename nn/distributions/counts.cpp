@@ -1,7 +1,7 @@
 // Distributions of counts and of places.
 #include <cmath>
 
-#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/nn/distributions/draws.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_discrete.h>

@@ -3,10 +3,10 @@
 #include <limits>
 #include <numbers>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/kernels/math_double.h>
 #include <hero/core/kernels/philox.h>
 #include <hero/core/random.h>

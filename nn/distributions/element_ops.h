@@ -1,7 +1,7 @@
 #pragma once
 // Functions of elements that are computed by the host, in double, for arrays of any device.
-#include <hero/autograd/creation.h>
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/thread_pool.h>
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <numbers>
 
-#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>

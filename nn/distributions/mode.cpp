@@ -1,5 +1,5 @@
 // The likeliest values.
-#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_discrete.h>

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <numbers>
 
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>

@@ -2,9 +2,9 @@
 // What distributions do with their parameters.
 #include <limits>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/nn/distributions_continuous.h>
 
 namespace hero::distributions {

@@ -1,8 +1,8 @@
 // Continuous distributions in the place of Bernoulli's and the categorical one.
 #include <cmath>
 
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_discrete.h>
 

@@ -2,7 +2,7 @@
 #include <numbers>
 #include <typeinfo>
 
-#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 

@@ -1,8 +1,8 @@
 // Powers, softplus, and transforms of several dimensions together.
 #include <cmath>
 
-#include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 

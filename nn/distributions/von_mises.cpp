@@ -1,7 +1,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/nn/distributions/draws.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_continuous.h>

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/adaptive_softmax.h>
 
 namespace hero::nn {

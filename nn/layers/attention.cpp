@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/nn/attention.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/module/refill.h>

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/bilinear.h>
 #include <hero/nn/module/repr.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/kernels/math_double_own.h>

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/partition.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/linear.h>
 
 namespace hero::nn {

@@ -1,7 +1,7 @@
 #include <limits>
 
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/norm.h>
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/index/index.h>
 #include <hero/core/checked.h>
 #include <hero/nn/layers/packed_checks.h>
 

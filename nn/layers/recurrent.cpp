@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/init.h>
 #include <hero/nn/module/repr.h>

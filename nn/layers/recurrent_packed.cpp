@@ -2,7 +2,7 @@
 // piece [steps, sequences, I] of the packed data.
 #include <algorithm>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/layers/packed_checks.h>
 #include <hero/nn/recurrent.h>
 

@@ -3,9 +3,9 @@
 #include <mutex>
 #include <vector>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/functions/map.h>
 #include <hero/nn/rotary.h>
 

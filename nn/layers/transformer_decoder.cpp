@@ -1,6 +1,6 @@
 #include <limits>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/layers/feed_forward.h>
 #include <hero/nn/transformer_decoder.h>

@@ -3,9 +3,9 @@
 // residual's sum and the next norm in one operation; and the loss behind the last projection.
 #include <optional>
 
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/offload.h>
+#include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/offload/offload.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/container.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/rotary.h>

@@ -1,7 +1,7 @@
 // Keys and values of what a model has read.
 #include <algorithm>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/generate.h>
 
 namespace hero::nn {

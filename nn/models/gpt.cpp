@@ -2,9 +2,9 @@
 #include <cmath>
 #include <optional>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/partition.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>

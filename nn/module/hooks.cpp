@@ -3,8 +3,8 @@
 #include <atomic>
 #include <utility>
 
-#include <hero/autograd/op.h>
-#include <hero/autograd/partition.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/nn/hooks.h>
 #include <hero/nn/module.h>
 

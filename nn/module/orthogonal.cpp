@@ -1,10 +1,10 @@
 // Weights that stay orthogonal, as torch.nn.utils.parametrizations.orthogonal makes them.
 #include <memory>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/linalg.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/product_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/products/products.h>
 #include <hero/nn/parametrize.h>
 
 namespace hero::nn::detail {

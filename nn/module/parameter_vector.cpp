@@ -1,4 +1,4 @@
-#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/ops.h>
 #include <hero/nn/parameter_vector.h>
 

@@ -1,11 +1,11 @@
 #include <memory>
 #include <vector>
 
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/product_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/parametrize.h>
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <memory>
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/parametrize.h>
 
 namespace hero::nn::prune {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include <hero/autograd/kept_gradients.h>
-#include <hero/autograd/partition.h>
-#include <hero/autograd/stand_in.h>
+#include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/backend.h>
 #include <hero/core/io/file.h>
 #include <hero/nn/module.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/ledger.h>
 #include <hero/nn/summary.h>
 

@@ -1,8 +1,8 @@
 // GroupedExperts: each expert computes its rows by the fused operations of a feed-forward network.
 #include <cmath>
 
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/moe.h>

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <numeric>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/checked.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/moe.h>

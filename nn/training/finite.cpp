@@ -1,8 +1,8 @@
 #include <cmath>
 #include <string>
 
-#include <hero/autograd/anomaly.h>
-#include <hero/autograd/averager.h>
+#include <hero/autograd/graph/anomaly.h>
+#include <hero/autograd/leaves/averager.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/random.h>
 #include <hero/nn/training/finite.h>

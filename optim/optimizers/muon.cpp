@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/partition.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/muon.h>
 #include <hero/optim/whole.h>

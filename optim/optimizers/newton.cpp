@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/functional.h>
-#include <hero/autograd/node.h>
+#include <hero/autograd/functions/functional.h>
+#include <hero/autograd/graph/node.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/update.h>

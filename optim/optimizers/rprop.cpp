@@ -1,8 +1,8 @@
 #include <cmath>
 #include <string>
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/rprop.h>
 

@@ -8,7 +8,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/graph/deferred.h>
-#include <hero/autograd/two_part_backward.h>
+#include <hero/autograd/graph/two_part_backward.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/ledger.h>

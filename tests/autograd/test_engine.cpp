@@ -3,7 +3,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/core/functions/map.h>
 
 using namespace hero;

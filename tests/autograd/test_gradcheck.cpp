@@ -1,9 +1,9 @@
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/functions/map.h>
 
 using namespace hero;

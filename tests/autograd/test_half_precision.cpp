@@ -6,8 +6,8 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/ledger.h>
 
 namespace hero::test {

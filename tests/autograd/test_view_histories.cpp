@@ -7,7 +7,7 @@
 #include <support/catch.h>
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 
 namespace {
 

@@ -4,7 +4,7 @@
 // --benchmark_enable_random_interleaving=true and compare the least times.
 #include <benchmark/benchmark.h>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/functions/update_step.h>
 #include <hero/core/thread_pool.h>
 #include <hero/optim/optim.h>

@@ -16,8 +16,8 @@
 #include "support/lessons/overlap.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/gpt.h>
 #include <hero/optim/optim.h>

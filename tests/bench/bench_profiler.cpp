@@ -3,8 +3,8 @@
 // operation without that, and beside itself, which says what such a comparison can see.
 #include "bench/measure.h"
 
-#include <hero/autograd/op.h>
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>

@@ -4,9 +4,9 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/gpt.h>

@@ -7,9 +7,9 @@
 #include "support/golden_dir.h"
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/distributions.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>

@@ -7,10 +7,10 @@
 #include "support/golden_dir.h"
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/core/thread_pool.h>
 #include <hero/nn/distributions/quantile_slopes.h>
 #include <hero/nn/distributions_composed.h>

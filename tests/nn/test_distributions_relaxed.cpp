@@ -3,10 +3,10 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/nn/distributions_continuous.h>
 #include <hero/nn/distributions_discrete.h>
 

@@ -1,7 +1,7 @@
 // Normal vectors of low rank, and transforms that change shapes, with PyTorch's numbers.
 #include "support/close.h"
 
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/nn/distributions.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_discrete.h>

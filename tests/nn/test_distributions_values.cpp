@@ -11,8 +11,8 @@
 #include "support/golden_dir.h"
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>
 #include <hero/nn/distributions_discrete.h>

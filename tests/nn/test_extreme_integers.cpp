@@ -4,7 +4,7 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/nn.h>
 
 namespace {

@@ -1,9 +1,9 @@
 // Calls of modules with other tensors in the place of their parameters.
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/container.h>
 #include <hero/nn/functional_call.h>

@@ -2,8 +2,8 @@
 // weights.
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/nn.h>
 
 using namespace hero;

@@ -6,7 +6,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/llama.h>
 

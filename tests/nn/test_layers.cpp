@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/random.h>
 #include <hero/nn/nn.h>
 

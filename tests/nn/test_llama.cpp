@@ -7,8 +7,8 @@
 #include "support/catch.h"
 #include "support/graph.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/llama.h>
 
 using namespace hero;

@@ -9,10 +9,10 @@
 #include "support/catch.h"
 #include "support/on_threads.h"
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/random.h>
 #include <hero/nn/moe.h>
 

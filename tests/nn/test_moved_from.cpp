@@ -8,8 +8,8 @@
 #include "support/catch.h"
 #include <unistd.h>
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/iterable.h>

@@ -6,7 +6,7 @@
 #include "support/temp_dir.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/nn/dropout.h>
 #include <hero/nn/linear.h>
 #include <hero/optim/optim.h>

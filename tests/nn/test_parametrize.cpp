@@ -2,9 +2,9 @@
 #include "nn/golden/golden_case.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/linalg.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/container.h>
 #include <hero/nn/conv.h>

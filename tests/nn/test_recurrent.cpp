@@ -3,9 +3,9 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/container.h>
 #include <hero/nn/linear.h>

@@ -4,8 +4,8 @@
 #include "support/catch.h"
 #include "support/graph.h"
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/transformer_decoder.h>
 
 using namespace hero;

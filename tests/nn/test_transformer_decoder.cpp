@@ -3,8 +3,8 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/transformer_decoder.h>
 
 using namespace hero;

@@ -10,8 +10,8 @@
 #include "support/catch.h"
 #include "support/golden_dir.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 
 namespace hero_test {
 

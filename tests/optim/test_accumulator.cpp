@@ -6,8 +6,8 @@
 #include "support/catch.h"
 #include "support/tree.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/ledger.h>
 #include <hero/optim/accumulator.h>
 

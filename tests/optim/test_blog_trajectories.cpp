@@ -10,7 +10,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/core/numpy_random.h>
 #include <hero/optim/optim.h>
 

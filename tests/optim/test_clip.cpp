@@ -3,8 +3,8 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/optim/clip.h>
 
 namespace {

@@ -12,7 +12,7 @@
 #include "support/catch.h"
 #include "support/golden_dir.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/optim/optim.h>
 
 using namespace hero;

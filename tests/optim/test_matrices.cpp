@@ -7,9 +7,9 @@
 #include "support/catch.h"
 #include "support/golden_dir.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/partition.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/optim/optim.h>
 
 using namespace hero;

@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/optim/optim.h>
 
 namespace {

@@ -5,7 +5,7 @@
 #include "optim/all_optimizers.h"
 #include "optim/shards.h"
 
-#include <hero/autograd/partition.h>
+#include <hero/autograd/leaves/partition.h>
 #include <hero/optim/whole.h>
 
 using namespace hero;

@@ -5,8 +5,8 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 
 namespace hero::test {
 

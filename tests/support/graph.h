@@ -4,7 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include <hero/autograd/node.h>
+#include <hero/autograd/graph/node.h>
 #include <hero/autograd/tensor.h>
 
 namespace hero::test {

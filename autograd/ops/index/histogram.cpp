@@ -1,12 +1,12 @@
 // Counts of values in bins.
 #include <cmath>
 
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/reduce_ops.h>
-#include <hero/autograd/shape_ops.h>
-#include <hero/autograd/signal_ops.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/signal/signal.h>
 
 namespace hero {
 

@@ -1,11 +1,11 @@
 // x({..}): views first, from left to right, then what is indexed by tensors; and writing there.
-#include <hero/autograd/creation.h>
 #include <hero/autograd/index.h>
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_place_by_copy.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_place_by_copy.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/promotion.h>
 
 namespace hero {

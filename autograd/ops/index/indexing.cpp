@@ -1,11 +1,11 @@
 // Reading and writing through indices. Every reader has an adder as its derivative and the reverse,
 // so all of them can be differentiated any number of times.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/math/factor.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/factor.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
 

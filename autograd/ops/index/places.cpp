@@ -1,11 +1,11 @@
 // Reading and writing by places, made of gather, scatter and index_select.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 #include <hero/core/promotion.h>
 

@@ -2,16 +2,16 @@
 #include <algorithm>
 #include <limits>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
 
 namespace hero {

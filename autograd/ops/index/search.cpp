@@ -3,14 +3,14 @@
 #include <limits>
 #include <mutex>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/math/number.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/number.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/promotion.h>
 #include <hero/core/thread_pool.h>

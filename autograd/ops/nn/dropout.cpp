@@ -1,8 +1,8 @@
 // Dropout: the mask comes from a stream of its own and is never stored. This thread's part of a
 // batch gets its part of the mask.
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/random.h>

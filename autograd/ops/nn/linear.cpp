@@ -1,11 +1,11 @@
 // The product of rows with a weight, and what follows it in its memory: bias and activation.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/math/composed.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/two_part_backward.h>
+#include <hero/autograd/graph/two_part_backward.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>

@@ -1,9 +1,9 @@
 // Two products with gelu between them: a transformer's feed-forward part.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/ops/math/composed.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/two_part_backward.h>
+#include <hero/autograd/graph/two_part_backward.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/matmul.h>
 

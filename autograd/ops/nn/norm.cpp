@@ -2,11 +2,11 @@
 // dimensions, followed by scale and shift; and norms of groups, which are rows.
 #include <algorithm>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>

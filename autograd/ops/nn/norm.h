@@ -1,6 +1,6 @@
 #pragma once
 // What the normalisations share.
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero::detail {
 

@@ -1,13 +1,13 @@
 // Batch norm: channels of a batch, by their own statistics or by given ones.
 #include <algorithm>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/backend.h>
 #include <hero/core/planned_device.h>

@@ -2,12 +2,12 @@
 #include <limits>
 #include <utility>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/math/composed.h>
-#include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/backend.h>
 

@@ -1,8 +1,8 @@
 // Cells of recurrent networks. N rows, I inputs, H hidden units; gates are blocks of H rows of the
 // weights.
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/math/blend.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/elementwise/blend.h>
 #include <hero/autograd/ops/nn/recurrent.h>
 
 namespace hero {

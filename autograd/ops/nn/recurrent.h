@@ -1,6 +1,6 @@
 #pragma once
 // This header has the check that the recurrent cells share.
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero::detail {
 

@@ -1,9 +1,9 @@
 // Recurrent layers over whole sequences. T steps, N rows, I inputs, H hidden units. What depends on
 // x alone, and every gradient of a weight, is one product over all steps; a step is one product
 // with h and one pass over the gates.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/nn/recurrent.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>

@@ -1,8 +1,8 @@
 // Softmax and its logarithm.
-#include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 
 namespace hero {

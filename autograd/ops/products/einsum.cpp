@@ -2,12 +2,12 @@
 // or by sums of products of elements where no two elements of the result share a row or a column.
 #include <algorithm>
 
-#include <hero/autograd/autocast.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/formula.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
 
 namespace hero {
 

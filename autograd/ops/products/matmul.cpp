@@ -1,10 +1,10 @@
 // Matrix products.
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/graph/two_part_backward.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/two_part_backward.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/core/functions/matmul.h>
 
 namespace hero {

@@ -3,15 +3,15 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/linalg.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/product_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {

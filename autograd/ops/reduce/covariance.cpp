@@ -1,11 +1,11 @@
 // How variables vary together.
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 
 namespace hero {
 

@@ -1,13 +1,13 @@
 // Order statistics: found by their place in the sorted order.
 #include <limits>
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/reduce_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/reductions.h>
 
 namespace hero {

@@ -1,10 +1,10 @@
 // Running maxima and differences.
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/reduce_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/planned_device.h>
 

@@ -1,11 +1,11 @@
 // Running sums and products.
 #include <limits>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/recurrence.h>

@@ -1,7 +1,7 @@
 // Sorting: the derivative puts each gradient back where its value came from.
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/core/functions/reductions.h>
 
 namespace hero {

@@ -1,11 +1,11 @@
 // Sums and means, and sum_to, which undoes broadcasting.
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/formula.h>
-#include <hero/autograd/ops/math/composed.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>

@@ -1,9 +1,9 @@
 // Integrals of lines through points.
-#include <hero/autograd/creation.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 
 namespace hero {
 

@@ -1,8 +1,8 @@
 // Dimensions moved, added and removed, by way of permute, reshape and expand.
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
 

@@ -1,8 +1,8 @@
 // Joins and splits by other names, repeats, rotations, diagonals.
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/indexing.h>

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <limits>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/promotion.h>
 #include <hero/core/thread_pool.h>

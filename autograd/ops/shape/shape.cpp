@@ -1,10 +1,10 @@
 // Operations that move, repeat or frame elements.
 #include <algorithm>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 #include <hero/core/functions/indexing.h>

@@ -1,7 +1,7 @@
 #pragma once
 // What adaptive average and maximum pooling share: their output sizes.
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero::detail {
 

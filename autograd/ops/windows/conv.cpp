@@ -1,11 +1,11 @@
 // conv2d and conv1d, and the operations of conv.h.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/math/composed.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/windows/conv.h>
-#include <hero/autograd/two_part_backward.h>
+#include <hero/autograd/graph/two_part_backward.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/windows/conv_maps.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {

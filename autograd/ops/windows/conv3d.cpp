@@ -2,11 +2,11 @@
 // the depth and L places of the window in a plane. The columns of some planes of the output are
 // made a tap of the depth at a time, from views of the input's planes, so no plane is copied
 // before. see [note: three operations closed under differentiation]
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/graph/two_part_backward.h>
+#include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/windows/columns.h>
 #include <hero/autograd/ops/windows/conv3d.h>
-#include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 #include <hero/core/functions/convolve.h>

@@ -1,5 +1,5 @@
 #pragma once
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 namespace hero::detail {
 

@@ -1,5 +1,5 @@
 // What conv2d and conv_transpose2d ask of their operands.
-#include <hero/autograd/ops/windows/conv.h>
+#include <hero/autograd/ops/windows/conv_maps.h>
 
 namespace hero::detail {
 

@@ -1,9 +1,9 @@
 // conv_transpose2d: the transpose of a convolution.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/windows/conv.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/windows/conv_maps.h>
 
 namespace hero {
 

@@ -1,10 +1,10 @@
 // Windows as columns and back, each the other's derivative; maxima put back where they were.
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // What grid_sample() means, of other operations.
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 namespace hero::detail {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/autograd/ops/windows/resample.h>
 #include <hero/core/allocator.h>
 

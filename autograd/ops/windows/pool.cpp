@@ -1,14 +1,14 @@
 // Pooling over planes of H * W.
 #include <map>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/op.h>
-#include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
-#include <hero/autograd/ops/place.h>
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/windows/cells.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>

@@ -2,11 +2,11 @@
 // from where random numbers put them.
 #include <cmath>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 namespace hero {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What pooling of lines, images and volumes asks of its operand and its windows. Pools of one and
 // three dimensions are made of those of images, so they ask first, under their own name.
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 
 namespace hero::detail {

@@ -1,5 +1,5 @@
 // A sparse matrix along a dimension; its derivative is its transpose.
-#include <hero/autograd/op.h>
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/windows/resample.h>
 #include <hero/core/backend.h>
 

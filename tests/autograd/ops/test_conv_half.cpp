@@ -5,10 +5,10 @@
 #include "support/half_products.h"
 #include "support/work.h"
 
-#include <hero/autograd/autocast.h>
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/core/half_products.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>

@@ -3,9 +3,9 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -7,9 +7,9 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/half_products.h>
 

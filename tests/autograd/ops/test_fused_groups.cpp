@@ -5,8 +5,8 @@
 #include "autograd/ops/fused.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -5,7 +5,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/named.h>
+#include <hero/autograd/ops/detail/named.h>
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Equals;

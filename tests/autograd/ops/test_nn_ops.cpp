@@ -5,9 +5,9 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -3,9 +3,9 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/core/ledger.h>
 #include <hero/core/thread_pool.h>
 

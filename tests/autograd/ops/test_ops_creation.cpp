@@ -3,10 +3,10 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/random.h>
 
 using namespace hero;

@@ -1,9 +1,9 @@
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/index.h>
-#include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/index/index.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

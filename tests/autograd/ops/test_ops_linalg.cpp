@@ -2,12 +2,12 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
-#include <hero/autograd/linalg.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/product_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/products/products.h>
 #include <hero/core/random.h>
 
 using namespace hero;

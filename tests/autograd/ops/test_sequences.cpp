@@ -2,8 +2,8 @@
 #include "autograd/ops/fused.h"
 #include "support/half_products.h"
 
-#include <hero/autograd/autocast.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/autocast.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -5,10 +5,10 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/linalg.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -6,7 +6,7 @@
 #include "support/temp_dir.h"
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/core/error.h>
 
 using namespace hero;

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero::golden {
 

@@ -1,9 +1,9 @@
 // The operators of golden/ops_further.
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero::golden {
 

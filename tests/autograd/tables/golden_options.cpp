@@ -1,10 +1,10 @@
 // The operators of golden/ops_further whose options came later, and losses at their kinks.
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/linalg.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 namespace hero::golden {
 

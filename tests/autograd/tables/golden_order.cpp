@@ -1,8 +1,8 @@
 // The operators of golden/ops_further that reduce, run along a dimension or multiply.
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/product_ops.h>
-#include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 
 namespace hero::golden {
 

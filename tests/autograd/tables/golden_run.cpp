@@ -3,7 +3,7 @@
 
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/backend.h>
 #include <hero/core/safetensors.h>
 

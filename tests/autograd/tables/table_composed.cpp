@@ -3,11 +3,11 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/linalg.h>
-#include <hero/autograd/math_ops.h>
-#include <hero/autograd/product_ops.h>
-#include <hero/autograd/reduce_ops.h>
-#include <hero/autograd/signal_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/signal/signal.h>
 
 namespace hero::test {
 

@@ -3,10 +3,10 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 namespace hero::test {
 

@@ -3,8 +3,8 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/linalg_more.h>
+#include <hero/autograd/ops/creation/creation.h>
 
 namespace hero::test {
 

@@ -3,7 +3,7 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/product_ops.h>
+#include <hero/autograd/ops/products/products.h>
 
 namespace hero::test {
 

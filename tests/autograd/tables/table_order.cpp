@@ -4,8 +4,8 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 
 namespace hero::test {
 

@@ -4,9 +4,9 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/index_ops.h>
-#include <hero/autograd/shape_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero::test {
 

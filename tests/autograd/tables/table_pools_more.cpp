@@ -2,8 +2,8 @@
 
 #include "autograd/tables/op_table.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/windows/interpolate.h>
 
 namespace hero::test {
 

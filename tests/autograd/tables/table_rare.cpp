@@ -4,8 +4,8 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/linalg.h>
-#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/core/functions/map.h>
 
 namespace hero::test {

@@ -4,7 +4,7 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 
 namespace hero::test {
 

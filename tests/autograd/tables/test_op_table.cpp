@@ -4,8 +4,8 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/thread_pool.h>
 

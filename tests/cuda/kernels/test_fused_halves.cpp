@@ -2,8 +2,8 @@
 #include "cuda/close.h"
 #include "support/graph.h"
 
-#include <hero/autograd/autocast.h>
 #include <hero/autograd/autograd.h>
+#include <hero/autograd/ops/autocast.h>
 #include <hero/core/ledger.h>
 #include <hero/cuda/graph.h>
 #include <hero/nn/gpt.h>

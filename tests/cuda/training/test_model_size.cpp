@@ -3,8 +3,8 @@
 #include "cuda/close.h"
 #include "support/graph.h"
 
-#include <hero/autograd/autocast.h>
 #include <hero/autograd/autograd.h>
+#include <hero/autograd/ops/autocast.h>
 #include <hero/core/backend.h>
 #include <hero/core/random.h>
 #include <hero/nn/gpt.h>

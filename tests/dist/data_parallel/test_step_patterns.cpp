@@ -8,7 +8,7 @@
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
-#include <hero/autograd/checkpoint.h>
+#include <hero/autograd/graph/checkpoint.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -5,9 +5,9 @@
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
-#include <hero/autograd/checkpoint.h>
-#include <hero/autograd/collectives.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
+#include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/ops/collectives.h>
 #include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/metrics.h>
 #include <hero/dist/sync_batch_norm.h>

@@ -8,7 +8,7 @@
 #include "support/temp_dir.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/functions/gradcheck.h>
 #include <hero/core/npy.h>
 #include <hero/nn/data/data.h>
 #include <hero/nn/nn.h>

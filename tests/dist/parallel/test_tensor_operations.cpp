@@ -6,7 +6,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/collectives.h>
+#include <hero/autograd/ops/collectives.h>
 #include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/tensor_parallel.h>
 

@@ -1,8 +1,8 @@
 // Datasets whose samples come one after another.
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/data/data.h>
 
 using namespace hero;

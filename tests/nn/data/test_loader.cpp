@@ -11,8 +11,8 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/data/loader.h>
 

@@ -6,7 +6,7 @@
 #include "support/catch.h"
 #include "support/fork.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/error.h>
 #include <hero/core/thread_pool.h>
 #include <hero/nn/data/loader.h>

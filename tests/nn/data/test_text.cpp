@@ -7,7 +7,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/data/king_james.h>
 #include <hero/nn/data/tokenizer.h>
 #include <hero/nn/data/tokens.h>

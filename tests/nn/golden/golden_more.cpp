@@ -1,7 +1,7 @@
 // Makers of power-average and fractional pooling, and of the adaptive softmax.
 #include "nn/golden/layer_cases.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/adaptive_softmax.h>
 #include <hero/nn/pool_more.h>
 

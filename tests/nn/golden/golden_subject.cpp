@@ -1,8 +1,8 @@
 // Building and running one case.
 #include "nn/golden/layer_cases.h"
 
-#include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 
 namespace hero::test {
 

@@ -8,7 +8,7 @@
 #include "nn/golden/layer_cases.h"
 #include "support/catch.h"
 
-#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/creation/creation.h>
 
 namespace hero::test {
 

@@ -1,7 +1,7 @@
 // What a profiler sees of modules, optimizers and loaders.
 #include "support/catch.h"
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/nn/data/data.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>

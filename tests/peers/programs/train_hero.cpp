@@ -7,10 +7,10 @@
 
 #include "speed.h"
 
-#include <hero/autograd/autocast.h>
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/thread_pool.h>
 #include <hero/nn/llama.h>
 #include <hero/optim/optim.h>

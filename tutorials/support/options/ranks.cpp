@@ -11,7 +11,7 @@
 #include "support/options/page.h"
 #include "support/options/trace.h"
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 #include <hero/core/error.h>
 #include <hero/dist/profile.h>
 

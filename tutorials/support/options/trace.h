@@ -7,7 +7,7 @@
 
 #include "support/options/command.h"
 
-#include <hero/autograd/profiler.h>
+#include <hero/autograd/profile/profiler.h>
 
 namespace tutorial {
 

@@ -1,0 +1,94 @@
+#pragma once
+// What open scopes (DetectAnomaly, Autocast, Profiler) do around every operation; for op.h, the
+// engine, and the scopes themselves.
+#include <span>
+#include <string>
+
+#include <hero/autograd/graph/node.h>
+#include <hero/core/error.h>
+#include <hero/core/places.h>
+
+namespace hero::detail {
+
+/// Which scopes are open on this thread, one bit each: 0 nearly always, and then they cost one
+/// comparison an operation.
+inline constexpr unsigned kWatchAnomaly = 1, kWatchAutocast = 2, kWatchProfile = 4;
+extern constinit thread_local unsigned watching;
+
+/// Around one operation: may replace its inputs by cast ones, and looks at what came out.
+class Watcher {
+ public:
+  Watcher(const char* op, std::span<const Tensor*> inputs) {
+    if (watching != 0) [[unlikely]]
+      open(op, inputs);
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+  ~Watcher() {
+    if (state_) [[unlikely]]
+      close();
+  }
+  /// To be called with what came out, which it returns.
+  Tensor look(Tensor output) const {
+    if (state_) [[unlikely]]
+      inspect(output);
+    return output;
+  }
+  std::vector<Tensor> look(std::vector<Tensor> outputs) const {
+    if (state_) [[unlikely]] {
+      for (const Tensor& output : outputs) inspect(output);
+    }
+    return outputs;
+  }
+
+ private:
+  struct State;
+  void open(const char* op, std::span<const Tensor*> inputs);
+  void inspect(const Tensor& output) const;
+  void close();
+
+  State* state_ = nullptr;
+};
+
+/// \name DetectAnomaly: these throw when a value holds a NaN (or an infinity, if asked for)
+/// \{
+void look_at_output(const char* op, std::span<const Tensor* const> inputs, const Tensor& output);
+/// The gradients that a node's backward made of those it was given; `place` is where the node was
+/// recorded.
+void look_at_gradients(const detail::Node& node, const std::string& place, const Grads& before,
+                       const Grads& after);
+/// \}
+
+/// \name Profiler: an interval of this thread; 0 where none is recorded
+/// \{
+int64_t begin_profiled(const char* op);
+void end_profiled(int64_t operation) noexcept;
+/// \}
+
+/// Around the derivative of an operation that was recorded at `place`, which may be null.
+class WatchDerivative {
+ public:
+  WatchDerivative(const detail::Node& node, const std::string* place) {
+    if ((watching & kWatchProfile) || core::keeps_places.load(std::memory_order_relaxed))
+        [[unlikely]]
+      open(node, place);
+  }
+  ~WatchDerivative() {
+    if (state_ != nullptr) [[unlikely]]
+      close();
+  }
+  WatchDerivative(const WatchDerivative&) = delete;
+  WatchDerivative& operator=(const WatchDerivative&) = delete;
+
+ private:
+  struct State;
+  void open(const detail::Node& node, const std::string* place);
+  void close();
+
+  State* state_ = nullptr;
+};
+
+/// Autocast: the inputs as the policy wants them, when that changes any; else empty.
+std::vector<Tensor> autocast_inputs(const char* op, std::span<const Tensor* const> inputs);
+
+}  // namespace hero::detail

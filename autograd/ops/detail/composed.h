@@ -1,0 +1,47 @@
+#pragma once
+// Fused operations. [note: fused and composed]
+// A fused operation runs hand-written kernels forward and backward. Beside it stands its composed
+// definition, the same function of other operations: its meaning, what tests compare it with, and
+// its derivative when the backward pass is itself recorded.
+#include <functional>
+
+#include <hero/autograd/graph/op.h>
+#include <hero/core/half_products.h>
+#include <hero/core/planned_device.h>
+
+namespace hero::detail {
+
+/// The definition: outputs from inputs.
+using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+
+/// Gradients of a fused operation's inputs by way of its composed definition, recorded. `inputs`
+/// are the node's, with their history; `grads` those of its outputs.
+Grads composed_backward(const detail::Node& node, const std::vector<Tensor>& inputs,
+                        const Grads& grads, const Composed& composed);
+/// The same for inputs that are not one by one the node's: those wanted are said.
+Grads composed_backward(const std::vector<bool>& wanted, const std::vector<Tensor>& inputs,
+                        const Grads& grads, const Composed& composed);
+
+/// The dtype in which a device's fused kernels take floats of `dtype`. The CPU's compute in float32
+/// and float64 alone; those of a GPU read and write halves as they are, with float32 inside.
+inline DType fused_dtype(DType dtype, Device device) {
+  if (core::kernels_of(device) == DeviceType::cuda && is_floating(dtype)) return dtype;
+  return dtype == kFloat64 ? kFloat64 : kFloat32;
+}
+
+/// Whether the CPU's fused products take floats of `dtype` as they are although its other fused
+/// kernels do not; sums are float32.
+inline bool is_native_half(DType dtype, Device device) {
+  return dtype == kBFloat16 && core::kernels_of(device) == DeviceType::cpu &&
+         native_half_products();
+}
+
+/// The dtype of what fused kernels keep beside values of `dtype`: sums, means and scales.
+inline DType statistics_dtype(DType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
+
+/// A dense array as its device's fused kernels take it.
+inline Array fused_operand(const Array& x) {
+  return x.to(fused_dtype(x.dtype(), x.device())).contiguous();
+}
+
+}  // namespace hero::detail

@@ -1,0 +1,38 @@
+#pragma once
+// How operations write in place.
+#include <hero/autograd/graph/op.h>
+
+namespace hero::detail {
+
+/// An Error where `self` must not be written to while recording; see Tensor::add_.
+void check_writable(const char* op, const Tensor& self);
+
+/// Copies the result of an operation over an array of its shape that may not overlap.
+void overwrite(const char* op, const Array& array, const Array& result);
+
+/// Whether an operand in place requires grad. An Error while recording, if its history is out of
+/// date: then what it says about itself no longer holds.
+inline bool wants(const char* op, const Tensor& x) {
+  return x.defined() && (grad_enabled() ? Recorder::wants_grad(op, x) : x.requires_grad());
+}
+
+/// Changes `self` in place: by `direct` where nothing is recorded, else by copying what the
+/// recorded `out_of_place` gives, whose history `self` then has.
+template <class OutOfPlace, class Direct>
+const Tensor& write_in_place(const char* op, const Tensor& self, bool others_want_grad,
+                             OutOfPlace&& out_of_place, Direct&& direct) {
+  const Array& array = self.array();
+  if (!grad_enabled() ||
+      (!Recorder::wants_grad(op, self) && !others_want_grad && !Recorder::shows_leaf(self))) {
+    direct(array);
+    return self;
+  }
+  check_writable(op, self);
+  const Tensor result = out_of_place();
+  detail::Recorder::copy_saved(result, array.storage());
+  overwrite(op, array, result.array());
+  detail::Recorder::rebase(self, result.dtype() == self.dtype() ? result : result.to(self.dtype()));
+  return self;
+}
+
+}  // namespace hero::detail

@@ -1,0 +1,43 @@
+#pragma once
+// This header has Map, of which elementwise operations of autograd are made.
+#include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/core/functions/map.h>
+
+namespace hero {
+
+enum class Save { nothing, input, output, both };
+
+/// An elementwise operation of one functor; a derived struct adds its `backward`.
+template <class F, Save What = Save::nothing>
+struct Map : Op {
+  static constexpr bool kIn = What == Save::input || What == Save::both;
+  static constexpr bool kOut = What == Save::output || What == Save::both;
+  static constexpr unsigned kSaveInputs = kIn ? ~0u : 0u;
+  static constexpr unsigned kSaveOutputs = kOut ? 1u : 0u;
+  const char* name() const override { return F::name; }
+  template <class... In>
+  Array forward(const In&... inputs) {
+    return core::map<F>(inputs...);
+  }
+
+ protected:
+  // What derivatives compute with: halves as float32, so that only the gradient is rounded.
+  Tensor x() const { return detail::widened(input(0)); }
+  Tensor y() const { return detail::widened(output()); }
+};
+
+/// The gradient of what is constant: zeros like g, of which memory holds one.
+inline Tensor flat_gradient(const Tensor& g) {
+  return Tensor(Array::zeros({}, g.dtype(), g.device()).expand(g.shape()));
+}
+
+/// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.
+template <class F>
+struct Step : Map<F> {
+  Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
+};
+
+}  // namespace hero

@@ -1,0 +1,18 @@
+#pragma once
+// What lerp and cells of recurrent networks share.
+#include <hero/autograd/ops/detail/map_op.h>
+
+namespace hero::detail {
+
+/// a + weight (b - a) for weights between 0 and 1, in one kernel.
+struct Blend : Map<core::kernels::Lerp, Save::input> {
+  Grads backward(const Tensor& g) override {
+    Formula f;
+    const Term dy = f(g), weight = f(input(2));
+    return f.run({{needs(0), dy * (1.0 - weight)},
+                  {needs(1), dy * weight},
+                  {needs(2), dy * (f(input(1)) - f(input(0)))}});
+  }
+};
+
+}  // namespace hero::detail

@@ -1,0 +1,67 @@
+#pragma once
+// What the losses share.
+#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/nn/nn.h>
+
+namespace hero::detail {
+
+/// The loss itself, its mean or its sum.
+Tensor reduce_loss(const Tensor& loss, Reduction reduction);
+
+/// The functions of a loss of x and y, element by element, with a parameter.
+struct PairLoss {
+  const char* name;
+  Term (*value)(Term x, Term y, double parameter);
+  Term (*to_x)(Term dy, Term x, Term y, double parameter);  ///< the gradient of x
+  Term (*to_y)(Term dy, Term x, Term y, double parameter);  ///< that of y; null: none
+};
+/// Of a mean or a sum, no array of the elements' losses is made.
+Tensor pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter = 0.0,
+                 Reduction reduction = Reduction::none);
+
+/// Throws unless x is floating and the shapes are equal: [N, 1] against [N] would silently compare
+/// all pairs.
+void check_pair(const char* op, const Tensor& x, const Tensor& y);
+
+/// A loss of x and y in the dtype of both, given back in x's: PyTorch's rule where a loss is one
+/// operation.
+template <class Loss>
+Tensor in_dtype_of(const Tensor& x, const Tensor& y, const Loss& loss) {
+  if (x.dtype() == y.dtype()) return loss(x, y);
+  const DType wide = promote(x.dtype(), y.dtype());
+  return loss(x.to(wide), y.to(wide)).to(x.dtype());
+}
+
+/// cross_entropy against probabilities of x's shape instead of class numbers.
+Tensor cross_entropy_probabilities(const Tensor& x, const Tensor& target,
+                                   const CrossEntropyOptions& options);
+
+/// Class numbers with those to be ignored replaced by 0, and which rows count.
+struct Targets {
+  Tensor classes;  // int64, the target's shape
+  Tensor counted;  // bool, the same; undefined when all rows count
+  int64_t count = 0;
+  Tensor count_there = {};  // instead of count where the host does not see the targets
+};
+
+/// Reads every target once; meta targets are taken as valid. One that is neither in [0, classes)
+/// nor ignore_index is an Error, on a GPU as of any index.
+Targets read_targets(const char* op, int64_t classes, const Tensor& target, int64_t ignore_index);
+
+/// linear_cross_entropy of targets that are probabilities, or with weights of classes, for so many
+/// rows at a time.
+Tensor linear_cross_entropy_parts(const Tensor& x, const Tensor& weight, const Tensor& target,
+                                  const LinearCrossEntropyOptions& options, int64_t rows);
+
+/// linear_cross_entropy of a weight whose rows lie in boxes, `part`, with several owners.
+Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Partition& part,
+                                const Tensor& target, const LinearCrossEntropyOptions& options);
+
+/// A sum over rows divided by how many count: NaN where none does.
+Tensor mean_of_counted(const Tensor& total, const Targets& targets);
+
+/// Throws unless x is floating and `target` can hold class numbers.
+void check_class_dtypes(const char* op, const Tensor& x, const Tensor& target);
+
+}  // namespace hero::detail

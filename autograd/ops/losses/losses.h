@@ -1,0 +1,156 @@
+#pragma once
+// Differentiable losses and distances, as functions without state; part of
+// <hero/autograd/ops/nn/nn.h>.
+#include <hero/autograd/ops.h>
+
+namespace hero {
+
+/// \name Losses
+/// Unless a loss says otherwise, x and y are floating and of one shape: shapes that would broadcast
+/// are an Error. The result is [], or for Reduction::none a loss for each element or row.
+/// \{
+/// What a loss returns: the losses of all elements or rows, their mean, or their sum.
+enum class Reduction { none, mean, sum };
+/// Options of cross_entropy().
+struct CrossEntropyOptions {
+  Tensor weight = {};                     ///< [C], a weight for each class
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+  int64_t ignore_index = -100;            ///< rows with this target do not count
+  double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
+};
+/// -log softmax(x) at the target class, for scores x [N, C, ...] and int64 targets [N, ...]. The
+/// mean divides by the sum of the weights of all targets that are not ignored. Targets of a
+/// floating dtype, in x's shape, are probabilities of the classes; the mean then divides by the
+/// number of rows.
+/// \snippet test_examples_tensors.cpp cross_entropy
+Tensor cross_entropy(const Tensor& x, const Tensor& target,
+                     const CrossEntropyOptions& options = {});
+/// Options of linear_cross_entropy().
+struct LinearCrossEntropyOptions {
+  Tensor linear_bias = {};                ///< [C], or undefined
+  Tensor weight = {};                     ///< [C], a weight for each class, as in cross_entropy()
+  Reduction reduction = Reduction::mean;  ///< mean or sum; none is an Error
+  int64_t ignore_index = -100;            ///< rows with this target do not count
+  double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
+  /// Number of rows whose scores are in memory at a time; when absent, 2^24 / C on the CPU and
+  /// 2^30 / C on a GPU, where all chunks have the same length, but at least 1024 on both.
+  std::optional<int64_t> batch_chunk_size = {};
+};
+/// cross_entropy(linear(x, weight, linear_bias), target) for rows x [N, K] or [K], int64 targets
+/// [N] or [], and weight [C, K]. The scores [N, C] are never in memory as a whole: they are
+/// computed for one chunk of rows after the other, and so are, if the operation is recorded, the
+/// gradients of x, weight and bias, already in forward; backward only scales them. Floating targets
+/// [N, C] or [C] are probabilities; then, and with class weights, backward makes scores again.
+///
+/// If the weight consists of boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
+/// vocabulary, it gives the scores of these classes: the owners combine, for each row, the largest
+/// score, the sum of exponentials and the score of the target, in float32 for half precision, and
+/// every rank gets the loss over all C classes. It is then a collective of the owners, in forward
+/// and backward; each box is a slice ([note: slices of a rank] in collectives.h), and the
+/// exponentials [N, C / owners] are kept for backward; no bias, class weights or smoothing then.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
+                            const LinearCrossEntropyOptions& options = {});
+/// Options of nll_loss().
+struct NllOptions {
+  Tensor weight = {};                     ///< [C], a weight for each class
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+  int64_t ignore_index = -100;            ///< rows with this target do not count
+};
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
+                const NllOptions& options = {});
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+Tensor huber_loss(const Tensor& x, const Tensor& y, double delta = 1.0,
+                  Reduction reduction = Reduction::mean);
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1.0,
+                      Reduction reduction = Reduction::mean);
+/// Options of binary_cross_entropy().
+struct BceOptions {
+  Tensor weight = {};                     ///< a weight for each element; broadcasts to x
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+};
+/// -(y log x + (1 - y) log(1 - x)), for probabilities x and y in [0, 1]; logarithms are at least
+/// -100.
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& options = {});
+/// Options of binary_cross_entropy_with_logits().
+struct BceWithLogitsOptions {
+  Tensor weight = {};                     ///< a weight for each element; broadcasts to x
+  Tensor pos_weight = {};                 ///< a factor of the term with y; broadcasts to x
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+};
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
+                                        const BceWithLogitsOptions& options = {});
+/// The short name of binary_cross_entropy_with_logits().
+Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight = {},
+                       Reduction reduction = Reduction::mean);
+/// What kl_div() returns; batchmean is the sum divided by the size of the first dimension.
+enum class KlReduction { none, mean, sum, batchmean };
+/// y (log y - x), elementwise, for log-probabilities x; with log_target, y is given as a logarithm,
+/// too.
+Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction = KlReduction::mean,
+              bool log_target = false);
+/// x if y is 1, and max(0, margin - x) if y is -1.
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin = 1.0,
+                            Reduction reduction = Reduction::mean);
+/// log(1 + exp(-y x)), for y of 1 or -1.
+Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+/// max(0, margin - y (a - b)): a should be above b if y is 1, and below b if y is -1.
+Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin = 0.0,
+                           Reduction reduction = Reduction::mean);
+/// For rows [N, D] or [D] of a and b: 1 - cos(a, b) if y [N] is 1, and max(0, cos(a, b) - margin)
+/// if it is -1.
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin = 0.0,
+                             Reduction reduction = Reduction::mean);
+/// Options of multi_margin_loss().
+struct MultiMarginOptions {
+  int64_t p = 1;                          ///< exponent, 1 or 2
+  double margin = 1.0;                    ///< by how much the right class should win
+  Tensor weight = {};                     ///< [C], a weight for each class
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+};
+/// The sum over wrong classes of max(0, margin - x_right + x)^p / C, for scores x [N, C] and
+/// classes [N].
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
+                         const MultiMarginOptions& options = {});
+/// The mean over the last dimension of the binary cross entropy of scores x and labels y of 0 or 1.
+Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight = {},
+                                   Reduction reduction = Reduction::mean);
+/// Options of triplet_margin_loss().
+struct TripletMarginOptions {
+  double margin = 1.0;  ///< by how much the negative should be farther away
+  double p = 2.0;       ///< the p of the distance
+  double eps = 1e-6;    ///< added to the differences
+  bool swap = false;  ///< true: take the smaller of the negative's distances to anchor and positive
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+};
+/// max(0, |anchor - positive| - |anchor - negative| + margin), for rows [.., D].
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& options = {});
+/// Options of poisson_nll_loss().
+struct PoissonNllOptions {
+  bool log_input = true;                  ///< true: x is the logarithm of the rate
+  bool full = false;                      ///< true: add Stirling's approximation of log y!
+  double eps = 1e-8;                      ///< added to the rate before its logarithm
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+};
+/// exp(x) - y x, or x - y log(x + eps) if x is the rate itself.
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options = {});
+/// Options of gaussian_nll_loss().
+struct GaussianNllOptions {
+  bool full = false;                      ///< true: add log(2 pi) / 2
+  double eps = 1e-6;                      ///< lower limit of the variance
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+};
+/// (log v + (x - y)^2 / v) / 2. The variance v has x's shape, or 1 in one of its dimensions, or
+/// lacks the last one (one variance for each sample), or is [].
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
+                         const GaussianNllOptions& options = {});
+/// The p-norm of a - b + eps over the last dimension; a and b broadcast.
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2.0, double eps = 1e-6,
+                         bool keepdim = false);
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
+/// \}
+
+}  // namespace hero
+
+#include <hero/autograd/loss_overloads.h>
