@@ -45,7 +45,8 @@ install(CODE "${hero_check}" ALL_COMPONENTS)
 foreach(component IN LISTS hero_components)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
           COMPONENT dev FILES_MATCHING PATTERN "*.h"
-          REGEX "/(${hero_private_folders}|${hero_private_headers})$" EXCLUDE)
+          REGEX "/(${hero_private_folders})$" EXCLUDE
+          REGEX "/(${hero_private_headers})$" EXCLUDE)
 endforeach()
 target_link_options(hero_core INTERFACE $<INSTALL_INTERFACE:LINKER:--gc-sections>)
 set(hero_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hero)

@@ -1,7 +1,8 @@
 #pragma once
 // Activations as modules. The functions in <hero/autograd/ops.h> and <hero/autograd/ops/nn/nn.h>
 // say more about each formula. x may have any shape unless the text says otherwise.
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

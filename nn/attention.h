@@ -1,6 +1,5 @@
 #pragma once
 // Multi-head attention. N batch, T queries, S keys, E embedding, H heads.
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/sequence.h>
 

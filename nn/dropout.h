@@ -1,7 +1,7 @@
 #pragma once
 // Dropout: in training, it zeroes elements at random and scales the others by 1 / (1 - p); in
 // evaluation, it does nothing. Srivastava et al., JMLR 15, 2014.
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

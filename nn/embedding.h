@@ -2,7 +2,7 @@
 // Layers that look up rows of a table, one by one or as sums, means or maxima of bags of them.
 #include <optional>
 
-#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

@@ -4,7 +4,7 @@
 //
 //   nn::CrossEntropyLoss loss({.label_smoothing = 0.1});
 //   loss(model(x), target).backward();
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops/losses/losses.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/random/random.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/hooks.h>
 #include <hero/nn/init.h>

@@ -1,5 +1,6 @@
 #pragma once
 // The front header of nn.
+#include <hero/autograd/ops.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/adaptive_softmax.h>
 #include <hero/nn/attention.h>

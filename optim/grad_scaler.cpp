@@ -4,7 +4,7 @@
 #include <limits>
 
 #include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/optim/grad_scaler.h>
 #include <hero/optim/owners.h>
 #include <hero/optim/state_lookup.h>

@@ -9,7 +9,6 @@
 #include "support/pictures/charts.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/core/numpy_random.h>
 #include <hero/optim/optim.h>
 

@@ -1,8 +1,9 @@
 #include <hero/autograd/functions/functional.h>
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {
 

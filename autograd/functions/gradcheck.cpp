@@ -2,7 +2,8 @@
 #include <cstdio>
 
 #include <hero/autograd/functions/gradcheck.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/products/products.h>
 #include <hero/core/random.h>
 
 namespace hero {

@@ -1,7 +1,8 @@
 #include <new>
 
 #include <hero/autograd/graph/accumulate.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/core/functions/map.h>
 

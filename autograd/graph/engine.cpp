@@ -11,8 +11,9 @@
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/graph/two_part_backward.h>
 #include <hero/autograd/graph/watch.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/per_thread.h>
 #include <hero/core/profile/observer.h>

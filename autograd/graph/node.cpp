@@ -6,6 +6,7 @@
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/offload/offload_blocks.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/core/allocator.h>
 #include <hero/core/places.h>

@@ -3,8 +3,9 @@
 #include <utility>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/overlap.h>
 

@@ -2,8 +2,8 @@
 #include <unordered_map>
 
 #include <hero/autograd/graph/watch.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/per_thread.h>
 
 namespace hero {

@@ -1,6 +1,8 @@
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/collectives.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 

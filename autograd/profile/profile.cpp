@@ -4,6 +4,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/profile/profiler.h>
 #include <hero/core/error.h>
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/profile/profiler.h>
 #include <hero/core/error.h>
 

@@ -1,11 +1,13 @@
 // In-place operations. While recording, the values come from the recorded out-of-place operation
 // and are copied over, so that what was saved for backward is never the overwritten memory.
+#include <cmath>
+#include <numbers>
+
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/detail/in_place_by_copy.h>
+#include <hero/autograd/ops/detail/in_place.h>
 #include <hero/autograd/ops/elementwise/clamp.h>
-#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
 #include <hero/core/promotion.h>
@@ -13,7 +15,7 @@
 namespace hero {
 
 namespace k = core::kernels;
-using detail::wants, detail::write_in_place;
+using detail::become, detail::wants, detail::write_in_place;
 
 namespace {
 
@@ -149,5 +151,421 @@ const Tensor& Tensor::fill_(Scalar value) const {
 }
 
 const Tensor& Tensor::zero_() const { return fill_(0); }
+
+// Operations in place whose values are those of their counterparts: computed, then copied over.
+
+const Tensor& Tensor::abs_() const { return become("abs_", *this, hero::abs); }
+const Tensor& Tensor::neg_() const { return become("neg_", *this, hero::neg); }
+const Tensor& Tensor::exp_() const { return become("exp_", *this, hero::exp); }
+const Tensor& Tensor::exp2_() const { return become("exp2_", *this, hero::exp2); }
+const Tensor& Tensor::expm1_() const { return become("expm1_", *this, hero::expm1); }
+const Tensor& Tensor::log_() const { return become("log_", *this, hero::log); }
+const Tensor& Tensor::log2_() const { return become("log2_", *this, hero::log2); }
+const Tensor& Tensor::log10_() const { return become("log10_", *this, hero::log10); }
+const Tensor& Tensor::log1p_() const { return become("log1p_", *this, hero::log1p); }
+const Tensor& Tensor::logit_(std::optional<double> eps) const {
+  return become("logit_", *this, false, [&] { return hero::logit(*this, eps); });
+}
+const Tensor& Tensor::sqrt_() const { return become("sqrt_", *this, hero::sqrt); }
+const Tensor& Tensor::rsqrt_() const { return become("rsqrt_", *this, hero::rsqrt); }
+const Tensor& Tensor::square_() const { return become("square_", *this, hero::square); }
+const Tensor& Tensor::reciprocal_() const { return become("reciprocal_", *this, hero::reciprocal); }
+const Tensor& Tensor::sin_() const { return become("sin_", *this, hero::sin); }
+const Tensor& Tensor::cos_() const { return become("cos_", *this, hero::cos); }
+const Tensor& Tensor::tan_() const { return become("tan_", *this, hero::tan); }
+const Tensor& Tensor::asin_() const { return become("asin_", *this, hero::asin); }
+const Tensor& Tensor::acos_() const { return become("acos_", *this, hero::acos); }
+const Tensor& Tensor::atan_() const { return become("atan_", *this, hero::atan); }
+const Tensor& Tensor::sinh_() const { return become("sinh_", *this, hero::sinh); }
+const Tensor& Tensor::cosh_() const { return become("cosh_", *this, hero::cosh); }
+const Tensor& Tensor::tanh_() const { return become("tanh_", *this, hero::tanh); }
+const Tensor& Tensor::asinh_() const { return become("asinh_", *this, hero::asinh); }
+const Tensor& Tensor::acosh_() const { return become("acosh_", *this, hero::acosh); }
+const Tensor& Tensor::atanh_() const { return become("atanh_", *this, hero::atanh); }
+const Tensor& Tensor::sinc_() const { return become("sinc_", *this, hero::sinc); }
+const Tensor& Tensor::sigmoid_() const { return become("sigmoid_", *this, hero::sigmoid); }
+const Tensor& Tensor::relu_() const { return become("relu_", *this, hero::relu); }
+const Tensor& Tensor::floor_() const { return become("floor_", *this, hero::floor); }
+const Tensor& Tensor::ceil_() const { return become("ceil_", *this, hero::ceil); }
+const Tensor& Tensor::round_() const { return become("round_", *this, hero::round); }
+const Tensor& Tensor::trunc_() const { return become("trunc_", *this, hero::trunc); }
+const Tensor& Tensor::frac_() const { return become("frac_", *this, hero::frac); }
+const Tensor& Tensor::erf_() const { return become("erf_", *this, hero::erf); }
+const Tensor& Tensor::erfc_() const { return become("erfc_", *this, hero::erfc); }
+const Tensor& Tensor::erfinv_() const { return become("erfinv_", *this, hero::erfinv); }
+const Tensor& Tensor::lgamma_() const { return become("lgamma_", *this, hero::lgamma); }
+const Tensor& Tensor::digamma_() const { return become("digamma_", *this, hero::digamma); }
+const Tensor& Tensor::deg2rad_() const { return become("deg2rad_", *this, hero::deg2rad); }
+const Tensor& Tensor::rad2deg_() const { return become("rad2deg_", *this, hero::rad2deg); }
+const Tensor& Tensor::nan_to_num_() const {
+  return become("nan_to_num_", *this, false, [&] { return hero::nan_to_num(*this); });
+}
+const Tensor& Tensor::sign_() const { return become("sign_", *this, hero::sign); }
+const Tensor& Tensor::atan2_(const Tensor& other) const {
+  return become("atan2_", *this, wants("atan2_", other), [&] { return hero::atan2(*this, other); });
+}
+const Tensor& Tensor::xlogy_(const Tensor& other) const {
+  return become("xlogy_", *this, wants("xlogy_", other), [&] { return hero::xlogy(*this, other); });
+}
+const Tensor& Tensor::hypot_(const Tensor& other) const {
+  return become("hypot_", *this, wants("hypot_", other), [&] { return hero::hypot(*this, other); });
+}
+const Tensor& Tensor::copysign_(const Tensor& other) const {
+  return become("copysign_", *this, wants("copysign_", other),
+                [&] { return hero::copysign(*this, other); });
+}
+const Tensor& Tensor::copysign_(Scalar other) const {
+  return become("copysign_", *this, false, [&] { return hero::copysign(*this, other); });
+}
+const Tensor& Tensor::round_(int64_t decimals) const {
+  return become("round_", *this, false, [&] { return hero::round(*this, decimals); });
+}
+const Tensor& Tensor::div_(const Tensor& other, Rounding rounding) const {
+  return become("div_", *this, wants("div_", other),
+                [&] { return hero::div(*this, other, rounding); });
+}
+const Tensor& Tensor::div_(Scalar other, Rounding rounding) const {
+  return become("div_", *this, false, [&] { return hero::div(*this, other, rounding); });
+}
+const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+  return become("sub_", *this, wants("sub_", other),
+                [&] { return hero::sub(*this, other, alpha); });
+}
+const Tensor& Tensor::pow_(const Tensor& exponent) const {
+  return become("pow_", *this, wants("pow_", exponent), [&] { return hero::pow(*this, exponent); });
+}
+const Tensor& Tensor::pow_(Scalar exponent) const {
+  return become("pow_", *this, false, [&] { return hero::pow(*this, exponent); });
+}
+const Tensor& Tensor::remainder_(const Tensor& other) const {
+  return become("remainder_", *this, wants("remainder_", other),
+                [&] { return hero::remainder(*this, other); });
+}
+const Tensor& Tensor::remainder_(Scalar other) const {
+  return become("remainder_", *this, false, [&] { return hero::remainder(*this, other); });
+}
+const Tensor& Tensor::fmod_(const Tensor& other) const {
+  return become("fmod_", *this, wants("fmod_", other), [&] { return hero::fmod(*this, other); });
+}
+const Tensor& Tensor::fmod_(Scalar other) const {
+  return become("fmod_", *this, false, [&] { return hero::fmod(*this, other); });
+}
+const Tensor& Tensor::floor_divide_(const Tensor& other) const {
+  return become("floor_divide_", *this, wants("floor_divide_", other),
+                [&] { return hero::floor_divide(*this, other); });
+}
+const Tensor& Tensor::floor_divide_(Scalar other) const {
+  return become("floor_divide_", *this, false, [&] { return hero::floor_divide(*this, other); });
+}
+const Tensor& Tensor::clamp_(const Tensor& low, const Tensor& high) const {
+  return become("clamp_", *this, wants("clamp_", low) || wants("clamp_", high),
+                [&] { return hero::clamp(*this, low, high); });
+}
+const Tensor& Tensor::clamp_min_(const Tensor& low) const {
+  return become("clamp_min_", *this, wants("clamp_min_", low),
+                [&] { return hero::clamp_min(*this, low); });
+}
+const Tensor& Tensor::clamp_min_(Scalar low) const {
+  return become("clamp_min_", *this, false, [&] { return hero::clamp_min(*this, low); });
+}
+const Tensor& Tensor::clamp_max_(const Tensor& high) const {
+  return become("clamp_max_", *this, wants("clamp_max_", high),
+                [&] { return hero::clamp_max(*this, high); });
+}
+const Tensor& Tensor::clamp_max_(Scalar high) const {
+  return become("clamp_max_", *this, false, [&] { return hero::clamp_max(*this, high); });
+}
+const Tensor& Tensor::lerp_(const Tensor& end, double weight) const {
+  return become("lerp_", *this, wants("lerp_", end),
+                [&] { return hero::lerp(*this, end, weight); });
+}
+const Tensor& Tensor::lerp_(const Tensor& end, const Tensor& weight) const {
+  return become("lerp_", *this, wants("lerp_", end) || wants("lerp_", weight),
+                [&] { return hero::lerp(*this, end, weight); });
+}
+const Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, Scalar value) const {
+  return become("addcmul_", *this, wants("addcmul_", a) || wants("addcmul_", b),
+                [&] { return hero::addcmul(*this, a, b, value); });
+}
+const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) const {
+  return become("addcdiv_", *this, wants("addcdiv_", a) || wants("addcdiv_", b),
+                [&] { return hero::addcdiv(*this, a, b, value); });
+}
+const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  return detail::write_in_place(
+      "masked_fill_", *this, wants("masked_fill_", mask),
+      [&] { return hero::masked_fill(*this, mask, value); },
+      [&](const Array& array) {
+        const bool fits_there =
+            mask.defined() && mask.dtype() == kBool && mask.device() == array.device() &&
+            fits(value, array.dtype()) &&
+            broadcast_shapes("masked_fill_", array.shape(), mask.shape()) == array.shape();
+        if (!fits_there || &mask.array().storage() == &array.storage()) {
+          const NoGrad no_grad;
+          return detail::overwrite("masked_fill_", array,
+                                   hero::masked_fill(*this, mask, value).array());
+        }
+        core::check_no_overlap("masked_fill_", array);
+        const Scalar number = cut_to(value, array.dtype());
+        core::map_into<core::kernels::Where>(array, mask.array(), number, array);
+        array.storage().bump_version();
+      });
+}
+const Tensor& Tensor::masked_fill_(const Tensor& mask, const Tensor& value) const {
+  return become("masked_fill_", *this, wants("masked_fill_", mask) || wants("masked_fill_", value),
+                [&] { return hero::masked_fill(*this, mask, value); });
+}
+const Tensor& Tensor::logical_and_(const Tensor& other) const {
+  return become("logical_and_", *this, wants("logical_and_", other),
+                [&] { return hero::logical_and(*this, other); });
+}
+const Tensor& Tensor::logical_or_(const Tensor& other) const {
+  return become("logical_or_", *this, wants("logical_or_", other),
+                [&] { return hero::logical_or(*this, other); });
+}
+const Tensor& Tensor::logical_xor_(const Tensor& other) const {
+  return become("logical_xor_", *this, wants("logical_xor_", other),
+                [&] { return hero::logical_xor(*this, other); });
+}
+const Tensor& Tensor::logical_not_() const {
+  return become("logical_not_", *this, false, [&] { return hero::logical_not(*this); });
+}
+const Tensor& Tensor::bitwise_and_(const Tensor& other) const {
+  return become("bitwise_and_", *this, wants("bitwise_and_", other),
+                [&] { return hero::bitwise_and(*this, other); });
+}
+const Tensor& Tensor::bitwise_or_(const Tensor& other) const {
+  return become("bitwise_or_", *this, wants("bitwise_or_", other),
+                [&] { return hero::bitwise_or(*this, other); });
+}
+const Tensor& Tensor::bitwise_xor_(const Tensor& other) const {
+  return become("bitwise_xor_", *this, wants("bitwise_xor_", other),
+                [&] { return hero::bitwise_xor(*this, other); });
+}
+const Tensor& Tensor::bitwise_not_() const {
+  return become("bitwise_not_", *this, false, [&] { return hero::bitwise_not(*this); });
+}
+const Tensor& Tensor::bitwise_left_shift_(const Tensor& places) const {
+  return become("bitwise_left_shift_", *this, wants("bitwise_left_shift_", places),
+                [&] { return hero::bitwise_left_shift(*this, places); });
+}
+const Tensor& Tensor::bitwise_right_shift_(const Tensor& places) const {
+  return become("bitwise_right_shift_", *this, wants("bitwise_right_shift_", places),
+                [&] { return hero::bitwise_right_shift(*this, places); });
+}
+const Tensor& Tensor::tril_(int64_t diagonal) const {
+  return become("tril_", *this, false, [&] { return hero::tril(*this, diagonal); });
+}
+const Tensor& Tensor::triu_(int64_t diagonal) const {
+  return become("triu_", *this, false, [&] { return hero::triu(*this, diagonal); });
+}
+const Tensor& Tensor::cumsum_(int64_t dim) const {
+  return become("cumsum_", *this, false, [&] { return hero::cumsum(*this, dim); });
+}
+const Tensor& Tensor::cumprod_(int64_t dim) const {
+  return become("cumprod_", *this, false, [&] { return hero::cumprod(*this, dim); });
+}
+const Tensor& Tensor::fill_(const Tensor& value) const {
+  check(value.ndim() == 0, "fill_: the value has shape ", value.shape(),
+        "; it must be a single number without dimensions");
+  return copy_(value);
+}
+const Tensor& Tensor::fill_diagonal_(Scalar value) const {
+  check(ndim() == 2, "fill_diagonal_: needs a matrix: got shape ", shape());
+  diagonal().fill_(value);
+  return *this;
+}
+
+// Writing to places and adding products in place: computed, then copied over.
+
+const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, const Tensor& src) const {
+  return become("scatter_", *this, wants("scatter_", index) || wants("scatter_", src),
+                [&] { return hero::scatter(*this, dim, index, src); });
+}
+const Tensor& Tensor::scatter_add_(int64_t dim, const Tensor& index, const Tensor& src) const {
+  return become("scatter_add_", *this, wants("scatter_add_", index) || wants("scatter_add_", src),
+                [&] { return hero::scatter_add(*this, dim, index, src); });
+}
+const Tensor& Tensor::index_add_(int64_t dim, const Tensor& index, const Tensor& src,
+                                 double alpha) const {
+  return become("index_add_", *this, wants("index_add_", index) || wants("index_add_", src),
+                [&] { return hero::index_add(*this, dim, index, src, alpha); });
+}
+const Tensor& Tensor::index_put_(const std::vector<Tensor>& indices, const Tensor& values,
+                                 bool accumulate) const {
+  return become("index_put_", *this, wants("index_put_", values),
+                [&] { return hero::index_put(*this, indices, values, accumulate); });
+}
+
+const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, Scalar value) const {
+  return become("scatter_", *this, false, [&] { return hero::scatter(*this, dim, index, value); });
+}
+const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, Scalar value,
+                               ScatterReduce reduce) const {
+  return become("scatter_", *this, wants("scatter_", index),
+                [&] { return hero::scatter(*this, dim, index, value, reduce); });
+}
+const Tensor& Tensor::scatter_reduce_(int64_t dim, const Tensor& index, const Tensor& src,
+                                      ScatterReduce reduce, bool include_self) const {
+  return become("scatter_reduce_", *this, wants("scatter_reduce_", src), [&] {
+    const Tensor before = grad_enabled() ? clone() : *this;  // several operations save it
+    return hero::scatter_reduce(before, dim, index, src, reduce, include_self);
+  });
+}
+const Tensor& Tensor::masked_scatter_(const Tensor& mask, const Tensor& src) const {
+  return become("masked_scatter_", *this, wants("masked_scatter_", src),
+                [&] { return hero::masked_scatter(*this, mask, src); });
+}
+const Tensor& Tensor::put_(const Tensor& index, const Tensor& src, bool accumulate) const {
+  return become("put_", *this, wants("put_", src),
+                [&] { return hero::put(*this, index, src, accumulate); });
+}
+const Tensor& Tensor::index_fill_(int64_t dim, const Tensor& index, Scalar value) const {
+  return become("index_fill_", *this, false,
+                [&] { return hero::index_fill(*this, dim, index, value); });
+}
+const Tensor& Tensor::index_fill_(int64_t dim, const Tensor& index, const Tensor& value) const {
+  return become("index_fill_", *this, wants("index_fill_", value),
+                [&] { return hero::index_fill(*this, dim, index, value); });
+}
+const Tensor& Tensor::index_copy_(int64_t dim, const Tensor& index, const Tensor& src) const {
+  return become("index_copy_", *this, wants("index_copy_", src),
+                [&] { return hero::index_copy(*this, dim, index, src); });
+}
+const Tensor& Tensor::addmm_(const Tensor& a, const Tensor& b) const { return addmm_(a, b, {}); }
+const Tensor& Tensor::addmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const {
+  return become("addmm_", *this, wants("addmm_", a) || wants("addmm_", b),
+                [&] { return hero::addmm(*this, a, b, options); });
+}
+const Tensor& Tensor::addmv_(const Tensor& a, const Tensor& v) const { return addmv_(a, v, {}); }
+const Tensor& Tensor::addmv_(const Tensor& a, const Tensor& v, const AddProduct& options) const {
+  return become("addmv_", *this, wants("addmv_", a) || wants("addmv_", v),
+                [&] { return hero::addmv(*this, a, v, options); });
+}
+const Tensor& Tensor::addr_(const Tensor& u, const Tensor& v) const { return addr_(u, v, {}); }
+const Tensor& Tensor::addr_(const Tensor& u, const Tensor& v, const AddProduct& options) const {
+  return become("addr_", *this, wants("addr_", u) || wants("addr_", v),
+                [&] { return hero::addr(*this, u, v, options); });
+}
+const Tensor& Tensor::baddbmm_(const Tensor& a, const Tensor& b) const {
+  return baddbmm_(a, b, {});
+}
+const Tensor& Tensor::baddbmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const {
+  return become("baddbmm_", *this, wants("baddbmm_", a) || wants("baddbmm_", b),
+                [&] { return hero::baddbmm(*this, a, b, options); });
+}
+const Tensor& Tensor::addbmm_(const Tensor& a, const Tensor& b) const { return addbmm_(a, b, {}); }
+const Tensor& Tensor::addbmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const {
+  return become("addbmm_", *this, wants("addbmm_", a) || wants("addbmm_", b),
+                [&] { return hero::addbmm(*this, a, b, options); });
+}
+
+// Members that change a tensor's shape in place, and rare functions and draws in place.
+
+namespace {
+
+// `x` becomes the view, whether or not operations are recorded otherwise: values that were computed
+// keep their history.
+template <class View>
+const Tensor& become_view(const char* op, const Tensor& x, const View& view) {
+  check(x.defined(), op, ": the tensor is undefined");
+  check(!x.is_leaf() || !x.requires_grad(), op, ": a leaf of shape ", x.shape(),
+        " that requires grad cannot change its shape; use the view that the function without _ "
+        "gives");
+  const GradMode as_it_was(x.requires_grad());
+  detail::Recorder::replace(x, view());
+  return x;
+}
+
+// What several operations may save of x before it is written to.
+Tensor kept(const Tensor& x) { return grad_enabled() ? hero::clone(x) : x; }
+
+// Room for draws of x's shape, in which to compute with them before they are rounded.
+Tensor room(const Tensor& x) {
+  const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  return empty(x.shape(), {.dtype = dtype, .device = x.device()});
+}
+
+}  // namespace
+
+const Tensor& Tensor::squeeze_() const {
+  return become_view("squeeze_", *this, [&] { return hero::squeeze(*this); });
+}
+const Tensor& Tensor::squeeze_(int64_t dim) const {
+  return become_view("squeeze_", *this, [&] { return hero::squeeze(*this, dim); });
+}
+const Tensor& Tensor::squeeze_(const std::vector<int64_t>& dims) const {
+  return become_view("squeeze_", *this, [&] { return hero::squeeze(*this, dims); });
+}
+const Tensor& Tensor::unsqueeze_(int64_t dim) const {
+  return become_view("unsqueeze_", *this, [&] { return hero::unsqueeze(*this, dim); });
+}
+const Tensor& Tensor::t_() const {
+  return become_view("t_", *this, [&] { return t(); });
+}
+const Tensor& Tensor::transpose_(int64_t dim0, int64_t dim1) const {
+  return become_view("transpose_", *this, [&] { return hero::transpose(*this, dim0, dim1); });
+}
+const Tensor& Tensor::swapaxes_(int64_t axis0, int64_t axis1) const {
+  return become_view("swapaxes_", *this, [&] { return hero::swapaxes(*this, axis0, axis1); });
+}
+const Tensor& Tensor::swapdims_(int64_t dim0, int64_t dim1) const {
+  return become_view("swapdims_", *this, [&] { return hero::swapdims(*this, dim0, dim1); });
+}
+
+const Tensor& Tensor::polygamma_(int64_t n) const {
+  return become("polygamma_", *this, false, [&] { return hero::polygamma(n, *this); });
+}
+const Tensor& Tensor::mvlgamma_(int64_t p) const {
+  return become("mvlgamma_", *this, false, [&] { return hero::multigammaln(kept(*this), p); });
+}
+const Tensor& Tensor::igamma_(const Tensor& x) const {
+  return become("igamma_", *this, wants("igamma_", x), [&] { return hero::gammainc(*this, x); });
+}
+const Tensor& Tensor::igammac_(const Tensor& x) const {
+  return become("igammac_", *this, wants("igammac_", x), [&] { return hero::gammaincc(*this, x); });
+}
+const Tensor& Tensor::i0_() const { return become("i0_", *this, hero::i0); }
+const Tensor& Tensor::gcd_(const Tensor& other) const {
+  return become("gcd_", *this, false, [&] { return hero::gcd(*this, other); });
+}
+const Tensor& Tensor::lcm_(const Tensor& other) const {
+  return become("lcm_", *this, false, [&] { return hero::lcm(*this, other); });
+}
+const Tensor& Tensor::ldexp_(const Tensor& exponent) const {
+  return become("ldexp_", *this, wants("ldexp_", exponent),
+                [&] { return hero::ldexp(*this, exponent); });
+}
+const Tensor& Tensor::nextafter_(const Tensor& towards) const {
+  return become("nextafter_", *this, false, [&] { return hero::nextafter(*this, towards); });
+}
+const Tensor& Tensor::heaviside_(const Tensor& values) const {
+  return become("heaviside_", *this, false, [&] { return hero::heaviside(*this, values); });
+}
+const Tensor& Tensor::renorm_(double p, int64_t dim, double maxnorm) const {
+  return become("renorm_", *this, false,
+                [&] { return hero::renorm(kept(*this), p, dim, maxnorm); });
+}
+
+const Tensor& Tensor::log_normal_(double mean, double std) const {
+  check(is_floating(dtype()), "log_normal_: needs a floating dtype, not ", dtype());
+  check(std > 0.0, "log_normal_: the standard deviation must be positive: ", std);
+  return become("log_normal_", *this, false,
+                [&] { return hero::exp(room(*this).normal_(mean, std)); });
+}
+const Tensor& Tensor::cauchy_(double median, double scale) const {
+  check(is_floating(dtype()), "cauchy_: needs a floating dtype, not ", dtype());
+  check(scale > 0.0, "cauchy_: the scale must be positive: ", scale);
+  return become("cauchy_", *this, false, [&] {
+    return hero::tan((room(*this).uniform_() - 0.5) * std::numbers::pi) * scale + median;
+  });
+}
+const Tensor& Tensor::geometric_(double p) const {
+  check(p > 0.0 && p < 1.0, "geometric_: the probability is not in (0, 1): ", p);
+  return become("geometric_", *this, false, [&] {
+    const Tensor trials = hero::ceil(room(*this).exponential_(-std::log1p(-p)));
+    return hero::clamp_min(trials, 1.0).to(dtype());
+  });
+}
 
 }  // namespace hero

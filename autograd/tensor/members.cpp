@@ -1,7 +1,7 @@
-// Tensor's members and operators that only forward to the functions of ops.h and nn_ops.h.
+// Tensor's members and operators that only forward to functions.
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
-#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero {
 
@@ -260,5 +260,334 @@ const Tensor& operator-=(const Tensor& a, Scalar b) { return a.sub_(b); }
 const Tensor& operator*=(const Tensor& a, const Tensor& b) { return a.mul_(b); }
 const Tensor& operator/=(const Tensor& a, const Tensor& b) { return a.div_(b); }
 const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(b); }
+
+Tensor Tensor::asin() const { return hero::asin(*this); }
+Tensor Tensor::acos() const { return hero::acos(*this); }
+Tensor Tensor::asinh() const { return hero::asinh(*this); }
+Tensor Tensor::acosh() const { return hero::acosh(*this); }
+Tensor Tensor::atanh() const { return hero::atanh(*this); }
+Tensor Tensor::log10() const { return hero::log10(*this); }
+Tensor Tensor::erfc() const { return hero::erfc(*this); }
+Tensor Tensor::erfinv() const { return hero::erfinv(*this); }
+Tensor Tensor::lgamma() const { return hero::lgamma(*this); }
+Tensor Tensor::digamma() const { return hero::digamma(*this); }
+Tensor Tensor::polygamma(int64_t n) const { return hero::polygamma(n, *this); }
+Tensor Tensor::mvlgamma(int64_t p) const { return hero::multigammaln(*this, p); }
+Tensor Tensor::igamma(const Tensor& x) const { return hero::gammainc(*this, x); }
+Tensor Tensor::igammac(const Tensor& x) const { return hero::gammaincc(*this, x); }
+Tensor Tensor::i0() const { return hero::i0(*this); }
+Tensor Tensor::gcd(const Tensor& other) const { return hero::gcd(*this, other); }
+Tensor Tensor::lcm(const Tensor& other) const { return hero::lcm(*this, other); }
+Tensor Tensor::ldexp(const Tensor& exponent) const { return hero::ldexp(*this, exponent); }
+Tensor Tensor::logaddexp2(const Tensor& other) const { return hero::logaddexp2(*this, other); }
+Frexp Tensor::frexp() const { return hero::frexp(*this); }
+Tensor Tensor::nextafter(const Tensor& towards) const { return hero::nextafter(*this, towards); }
+Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
+  return hero::where(condition, *this, other);
+}
+Tensor Tensor::sum_to_size(const Shape& shape) const { return hero::sum_to(*this, shape); }
+Tensor Tensor::logit(std::optional<double> eps) const { return hero::logit(*this, eps); }
+Tensor Tensor::sinc() const { return hero::sinc(*this); }
+Tensor Tensor::xlogy(const Tensor& other) const { return hero::xlogy(*this, other); }
+Tensor Tensor::xlogy(Scalar other) const { return hero::xlogy(*this, other); }
+Tensor Tensor::hypot(const Tensor& other) const { return hero::hypot(*this, other); }
+Tensor Tensor::copysign(const Tensor& other) const { return hero::copysign(*this, other); }
+Tensor Tensor::copysign(Scalar other) const { return hero::copysign(*this, other); }
+Tensor Tensor::deg2rad() const { return hero::deg2rad(*this); }
+Tensor Tensor::rad2deg() const { return hero::rad2deg(*this); }
+Tensor Tensor::float_power(const Tensor& exponent) const {
+  return hero::float_power(*this, exponent);
+}
+Tensor Tensor::float_power(Scalar exponent) const { return hero::float_power(*this, exponent); }
+Tensor Tensor::nan_to_num() const { return hero::nan_to_num(*this); }
+Tensor Tensor::trunc() const { return hero::trunc(*this); }
+Tensor Tensor::fix() const { return hero::fix(*this); }
+Tensor Tensor::frac() const { return hero::frac(*this); }
+Tensor Tensor::round(int64_t decimals) const { return hero::round(*this, decimals); }
+Tensor Tensor::floor_divide(const Tensor& other) const { return hero::floor_divide(*this, other); }
+Tensor Tensor::floor_divide(Scalar other) const { return hero::floor_divide(*this, other); }
+Tensor Tensor::div(const Tensor& other, Rounding rounding) const {
+  return hero::div(*this, other, rounding);
+}
+Tensor Tensor::div(Scalar other, Rounding rounding) const {
+  return hero::div(*this, other, rounding);
+}
+Tensor Tensor::fmod(const Tensor& other) const { return hero::fmod(*this, other); }
+Tensor Tensor::fmod(Scalar other) const { return hero::fmod(*this, other); }
+Tensor Tensor::bitwise_and(const Tensor& other) const { return hero::bitwise_and(*this, other); }
+Tensor Tensor::bitwise_and(Scalar other) const { return hero::bitwise_and(*this, other); }
+Tensor Tensor::bitwise_or(const Tensor& other) const { return hero::bitwise_or(*this, other); }
+Tensor Tensor::bitwise_or(Scalar other) const { return hero::bitwise_or(*this, other); }
+Tensor Tensor::bitwise_xor(const Tensor& other) const { return hero::bitwise_xor(*this, other); }
+Tensor Tensor::bitwise_xor(Scalar other) const { return hero::bitwise_xor(*this, other); }
+Tensor Tensor::bitwise_not() const { return hero::bitwise_not(*this); }
+Tensor Tensor::bitwise_left_shift(const Tensor& places) const {
+  return hero::bitwise_left_shift(*this, places);
+}
+Tensor Tensor::bitwise_left_shift(Scalar places) const {
+  return hero::bitwise_left_shift(*this, places);
+}
+Tensor Tensor::bitwise_right_shift(const Tensor& places) const {
+  return hero::bitwise_right_shift(*this, places);
+}
+Tensor Tensor::bitwise_right_shift(Scalar places) const {
+  return hero::bitwise_right_shift(*this, places);
+}
+Tensor Tensor::clamp(const Tensor& low, const Tensor& high) const {
+  return hero::clamp(*this, low, high);
+}
+Tensor Tensor::clamp_min(const Tensor& low) const { return hero::clamp_min(*this, low); }
+Tensor Tensor::clamp_min(Scalar low) const { return hero::clamp_min(*this, low); }
+Tensor Tensor::clamp_max(const Tensor& high) const { return hero::clamp_max(*this, high); }
+Tensor Tensor::clamp_max(Scalar high) const { return hero::clamp_max(*this, high); }
+Tensor Tensor::max(const Tensor& other) const { return hero::maximum(*this, other); }
+Tensor Tensor::min(const Tensor& other) const { return hero::minimum(*this, other); }
+Tensor Tensor::var(std::initializer_list<int64_t> dims, bool keepdim) const {
+  return var(Dims(dims), keepdim);
+}
+Tensor Tensor::std(std::initializer_list<int64_t> dims, bool keepdim) const {
+  return std(Dims(dims), keepdim);
+}
+Tensor Tensor::fmax(const Tensor& other) const { return hero::fmax(*this, other); }
+Tensor Tensor::fmin(const Tensor& other) const { return hero::fmin(*this, other); }
+Tensor Tensor::heaviside(const Tensor& values) const { return hero::heaviside(*this, values); }
+Tensor Tensor::signbit() const { return hero::signbit(*this); }
+Tensor Tensor::isposinf() const { return hero::isposinf(*this); }
+Tensor Tensor::isneginf() const { return hero::isneginf(*this); }
+Tensor Tensor::masked_fill(const Tensor& mask, const Tensor& value) const {
+  return hero::masked_fill(*this, mask, value);
+}
+Tensor Tensor::movedim(const Dims& source, const Dims& destination) const {
+  return hero::movedim(*this, source, destination);
+}
+Tensor Tensor::moveaxis(const Dims& source, const Dims& destination) const {
+  return hero::moveaxis(*this, source, destination);
+}
+Tensor Tensor::swapaxes(int64_t axis0, int64_t axis1) const {
+  return hero::swapaxes(*this, axis0, axis1);
+}
+Tensor Tensor::swapdims(int64_t dim0, int64_t dim1) const {
+  return hero::swapdims(*this, dim0, dim1);
+}
+Tensor Tensor::squeeze(const std::vector<int64_t>& dims) const {
+  return hero::squeeze(*this, dims);
+}
+Tensor Tensor::unflatten(int64_t dim, const Shape& sizes) const {
+  return hero::unflatten(*this, dim, sizes);
+}
+Tensor Tensor::ravel() const { return hero::ravel(*this); }
+Tensor Tensor::expand_as(const Tensor& other) const { return hero::expand_as(*this, other); }
+Tensor Tensor::view_as(const Tensor& other) const { return hero::view_as(*this, other); }
+Tensor Tensor::reshape_as(const Tensor& other) const { return hero::reshape_as(*this, other); }
+Tensor Tensor::broadcast_to(const Shape& shape) const { return hero::broadcast_to(*this, shape); }
+Tensor Tensor::tile(const Dims& repeats) const { return hero::tile(*this, repeats); }
+Tensor Tensor::fliplr() const { return hero::fliplr(*this); }
+Tensor Tensor::flipud() const { return hero::flipud(*this); }
+Tensor Tensor::rot90(int64_t k, const Dims& dims) const { return hero::rot90(*this, k, dims); }
+Tensor Tensor::repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim) const {
+  return hero::repeat_interleave(*this, repeats, dim);
+}
+Tensor Tensor::repeat_interleave(int64_t repeats) const {
+  return hero::repeat_interleave(*this, repeats);
+}
+Tensor Tensor::diag(int64_t offset) const { return hero::diag(*this, offset); }
+Tensor Tensor::diag_embed(int64_t offset, int64_t dim1, int64_t dim2) const {
+  return hero::diag_embed(*this, offset, dim1, dim2);
+}
+Tensor Tensor::diagflat(int64_t offset) const { return hero::diagflat(*this, offset); }
+Tensor Tensor::trace() const { return hero::trace(*this); }
+std::vector<Tensor> Tensor::tensor_split(int64_t sections, int64_t dim) const {
+  return hero::tensor_split(*this, sections, dim);
+}
+std::vector<Tensor> Tensor::tensor_split(const std::vector<int64_t>& indices, int64_t dim) const {
+  return hero::tensor_split(*this, indices, dim);
+}
+std::vector<Tensor> Tensor::tensor_split(const Tensor& indices_or_sections, int64_t dim) const {
+  return hero::tensor_split(*this, indices_or_sections, dim);
+}
+std::vector<Tensor> Tensor::hsplit(int64_t sections) const { return hero::hsplit(*this, sections); }
+std::vector<Tensor> Tensor::vsplit(int64_t sections) const { return hero::vsplit(*this, sections); }
+std::vector<Tensor> Tensor::dsplit(int64_t sections) const { return hero::dsplit(*this, sections); }
+Tensor Tensor::multinomial(int64_t num_samples, bool replacement) const {
+  return hero::multinomial(*this, num_samples, replacement);
+}
+Tensor Tensor::bernoulli() const { return hero::bernoulli(*this); }
+
+Tensor Tensor::new_empty(const Shape& shape) const { return new_empty(shape, {}); }
+Tensor Tensor::new_empty(const Shape& shape, const LikeOptions& options) const {
+  return empty(shape, detail::options_like(*this, options));
+}
+Tensor Tensor::new_zeros(const Shape& shape) const { return new_zeros(shape, {}); }
+Tensor Tensor::new_zeros(const Shape& shape, const LikeOptions& options) const {
+  return zeros(shape, detail::options_like(*this, options));
+}
+Tensor Tensor::new_ones(const Shape& shape) const { return new_ones(shape, {}); }
+Tensor Tensor::new_ones(const Shape& shape, const LikeOptions& options) const {
+  return ones(shape, detail::options_like(*this, options));
+}
+Tensor Tensor::new_full(const Shape& shape, Scalar value) const {
+  return new_full(shape, value, {});
+}
+Tensor Tensor::new_full(const Shape& shape, Scalar value, const LikeOptions& options) const {
+  return full(shape, value, detail::options_like(*this, options));
+}
+Tensor Tensor::type_as(const Tensor& other) const { return to(other.dtype()); }
+int64_t Tensor::element_size() const { return item_size(dtype()); }
+bool Tensor::is_floating_point() const { return is_floating(dtype()); }
+
+Tensor Tensor::mT() const {
+  check(ndim() >= 2, "mT: needs a matrix: got shape ", shape());
+  return transpose(-1, -2);
+}
+
+Tensor Tensor::select_scatter(const Tensor& src, int64_t dim, int64_t index) const {
+  return hero::select_scatter(*this, src, dim, index);
+}
+Tensor Tensor::slice_scatter(const Tensor& src, int64_t dim, int64_t start, int64_t stop,
+                             int64_t step) const {
+  return hero::slice_scatter(*this, src, dim, start, stop, step);
+}
+Tensor Tensor::diagonal_scatter(const Tensor& src, int64_t offset, int64_t dim1,
+                                int64_t dim2) const {
+  return hero::diagonal_scatter(*this, src, offset, dim1, dim2);
+}
+Tensor Tensor::index_reduce(int64_t dim, const Tensor& index, const Tensor& src,
+                            ScatterReduce reduce, bool include_self) const {
+  return hero::index_reduce(*this, dim, index, src, reduce, include_self);
+}
+Tensor Tensor::addmm(const Tensor& a, const Tensor& b) const { return hero::addmm(*this, a, b); }
+Tensor Tensor::addmm(const Tensor& a, const Tensor& b, const AddProduct& options) const {
+  return hero::addmm(*this, a, b, options);
+}
+Tensor Tensor::addmv(const Tensor& a, const Tensor& v) const { return hero::addmv(*this, a, v); }
+Tensor Tensor::addmv(const Tensor& a, const Tensor& v, const AddProduct& options) const {
+  return hero::addmv(*this, a, v, options);
+}
+Tensor Tensor::addr(const Tensor& u, const Tensor& v) const { return hero::addr(*this, u, v); }
+Tensor Tensor::addr(const Tensor& u, const Tensor& v, const AddProduct& options) const {
+  return hero::addr(*this, u, v, options);
+}
+Tensor Tensor::baddbmm(const Tensor& a, const Tensor& b) const {
+  return hero::baddbmm(*this, a, b);
+}
+Tensor Tensor::baddbmm(const Tensor& a, const Tensor& b, const AddProduct& options) const {
+  return hero::baddbmm(*this, a, b, options);
+}
+Tensor Tensor::addbmm(const Tensor& a, const Tensor& b) const { return hero::addbmm(*this, a, b); }
+Tensor Tensor::addbmm(const Tensor& a, const Tensor& b, const AddProduct& options) const {
+  return hero::addbmm(*this, a, b, options);
+}
+Tensor Tensor::renorm(double p, int64_t dim, double maxnorm) const {
+  return hero::renorm(*this, p, dim, maxnorm);
+}
+Tensor Tensor::corrcoef() const { return hero::corrcoef(*this); }
+Tensor Tensor::det() const { return hero::det(*this); }
+Tensor Tensor::logdet() const { return hero::logdet(*this); }
+SignLogDet Tensor::slogdet() const { return hero::slogdet(*this); }
+Tensor Tensor::inverse() const { return hero::inv(*this); }
+Tensor Tensor::pinverse() const { return hero::pinv(*this); }
+Tensor Tensor::cholesky() const { return hero::cholesky(*this); }
+QR Tensor::qr() const { return hero::qr(*this); }
+
+Tensor Tensor::sum(const Dims& dims, bool keepdim, DType dtype) const {
+  return hero::sum(*this, dims, keepdim, dtype);
+}
+Tensor Tensor::mean(const Dims& dims, bool keepdim, DType dtype) const {
+  return hero::mean(*this, dims, keepdim, dtype);
+}
+Tensor Tensor::prod(const Dims& dims, bool keepdim, DType dtype) const {
+  return hero::prod(*this, dims, keepdim, dtype);
+}
+Tensor Tensor::cumsum(int64_t dim, DType dtype) const { return hero::cumsum(*this, dim, dtype); }
+Tensor Tensor::cumprod(int64_t dim, DType dtype) const { return hero::cumprod(*this, dim, dtype); }
+Tensor Tensor::softmax(int64_t dim, DType dtype) const { return hero::softmax(*this, dim, dtype); }
+Tensor Tensor::log_softmax(int64_t dim, DType dtype) const {
+  return hero::log_softmax(*this, dim, dtype);
+}
+Tensor Tensor::nansum(const Dims& dims, bool keepdim) const {
+  return hero::nansum(*this, dims, keepdim);
+}
+Tensor Tensor::nanmean(const Dims& dims, bool keepdim) const {
+  return hero::nanmean(*this, dims, keepdim);
+}
+Tensor Tensor::count_nonzero(const Dims& dims) const { return hero::count_nonzero(*this, dims); }
+MinMax Tensor::aminmax(std::optional<int64_t> dim, bool keepdim) const {
+  return hero::aminmax(*this, dim, keepdim);
+}
+Tensor Tensor::median() const { return hero::median(*this); }
+ValuesIndices Tensor::median(int64_t dim, bool keepdim) const {
+  return hero::median(*this, dim, keepdim);
+}
+Tensor Tensor::nanmedian() const { return hero::nanmedian(*this); }
+ValuesIndices Tensor::nanmedian(int64_t dim, bool keepdim) const {
+  return hero::nanmedian(*this, dim, keepdim);
+}
+ValuesIndices Tensor::kthvalue(int64_t k, int64_t dim, bool keepdim) const {
+  return hero::kthvalue(*this, k, dim, keepdim);
+}
+ValuesIndices Tensor::mode(int64_t dim, bool keepdim) const {
+  return hero::mode(*this, dim, keepdim);
+}
+Tensor Tensor::quantile(double q, const QuantileOptions& options) const {
+  return hero::quantile(*this, q, options);
+}
+Tensor Tensor::nanquantile(double q, const QuantileOptions& options) const {
+  return hero::nanquantile(*this, q, options);
+}
+Tensor Tensor::msort() const { return hero::msort(*this); }
+ValuesIndices Tensor::cummax(int64_t dim) const { return hero::cummax(*this, dim); }
+ValuesIndices Tensor::cummin(int64_t dim) const { return hero::cummin(*this, dim); }
+Tensor Tensor::logcumsumexp(int64_t dim) const { return hero::logcumsumexp(*this, dim); }
+Tensor Tensor::diff(int64_t n, int64_t dim) const { return hero::diff(*this, n, dim); }
+Tensor Tensor::take(const Tensor& index) const { return hero::take(*this, index); }
+Tensor Tensor::put(const Tensor& index, const Tensor& src, bool accumulate) const {
+  return hero::put(*this, index, src, accumulate);
+}
+Tensor Tensor::take_along_dim(const Tensor& index, std::optional<int64_t> dim) const {
+  return hero::take_along_dim(*this, index, dim);
+}
+Tensor Tensor::index_fill(int64_t dim, const Tensor& index, Scalar value) const {
+  return hero::index_fill(*this, dim, index, value);
+}
+Tensor Tensor::index_fill(int64_t dim, const Tensor& index, const Tensor& value) const {
+  return hero::index_fill(*this, dim, index, value);
+}
+Tensor Tensor::index_copy(int64_t dim, const Tensor& index, const Tensor& src) const {
+  return hero::index_copy(*this, dim, index, src);
+}
+Tensor Tensor::scatter(int64_t dim, const Tensor& index, Scalar value) const {
+  return hero::scatter(*this, dim, index, value);
+}
+Tensor Tensor::scatter(int64_t dim, const Tensor& index, Scalar value, ScatterReduce reduce) const {
+  return hero::scatter(*this, dim, index, value, reduce);
+}
+Tensor Tensor::scatter_reduce(int64_t dim, const Tensor& index, const Tensor& src,
+                              ScatterReduce reduce, bool include_self) const {
+  return hero::scatter_reduce(*this, dim, index, src, reduce, include_self);
+}
+Tensor Tensor::masked_scatter(const Tensor& mask, const Tensor& src) const {
+  return hero::masked_scatter(*this, mask, src);
+}
+Tensor Tensor::argwhere() const { return hero::argwhere(*this); }
+Unique Tensor::unique(const UniqueOptions& options) const { return hero::unique(*this, options); }
+Unique Tensor::unique_consecutive(const UniqueOptions& options) const {
+  return hero::unique_consecutive(*this, options);
+}
+Tensor Tensor::bincount(const Tensor& weights, int64_t minlength) const {
+  return hero::bincount(*this, weights, minlength);
+}
+Tensor Tensor::bincount() const { return hero::bincount(*this); }
+Tensor Tensor::histc(int64_t bins, double low, double high) const {
+  return hero::histc(*this, bins, low, high);
+}
+Tensor Tensor::mv(const Tensor& v) const { return hero::mv(*this, v); }
+Tensor Tensor::inner(const Tensor& other) const { return hero::inner(*this, other); }
+Tensor Tensor::vdot(const Tensor& other) const { return hero::vdot(*this, other); }
+Tensor Tensor::kron(const Tensor& other) const { return hero::kron(*this, other); }
+Tensor Tensor::cross(const Tensor& other, int64_t dim) const {
+  return hero::cross(*this, other, dim);
+}
+Tensor Tensor::matrix_power(int64_t n) const { return hero::matrix_power(*this, n); }
+Tensor Tensor::matrix_exp() const { return hero::matrix_exp(*this); }
 
 }  // namespace hero

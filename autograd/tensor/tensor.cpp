@@ -4,8 +4,8 @@
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/leaves/partition.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/allocator.h>
 #include <hero/core/print.h>

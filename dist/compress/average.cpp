@@ -1,6 +1,7 @@
 #include <cmath>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/error.h>
 #include <hero/dist/average.h>
 

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/update_step.h>

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/error.h>
 #include <hero/core/profile/work.h>
 #include <hero/dist/parallel/borders.h>

@@ -3,6 +3,8 @@
 
 #include <hero/autograd/ops/collectives.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/parallel/random_draws.h>

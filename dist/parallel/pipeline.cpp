@@ -4,8 +4,9 @@
 #include <string>
 #include <utility>
 
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/error.h>
 #include <hero/core/io/sha256.h>
 #include <hero/dist/average.h>

@@ -1,6 +1,7 @@
 #include <utility>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
 #include <hero/core/error.h>
 #include <hero/core/profile/observer.h>
 #include <hero/dist/parallel/pipeline_run.h>

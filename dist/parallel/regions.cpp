@@ -1,6 +1,8 @@
 // What a region does around its module's forward.
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/collectives.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/dist/parallel/regions.h>
 

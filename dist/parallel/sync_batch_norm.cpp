@@ -2,9 +2,11 @@
 
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/collectives.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/dist/data_parallel/owners.h>

@@ -1,6 +1,7 @@
 #include <map>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/error.h>
 #include <hero/dist/parallel/tied_gradients.h>
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <ostream>
 
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/kernels/limit_norm.h>
 #include <hero/dist/average.h>
 #include <hero/dist/ddp.h>

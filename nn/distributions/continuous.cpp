@@ -1,7 +1,10 @@
 #include <cmath>
 #include <numbers>
 
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/random/random.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_continuous.h>
 

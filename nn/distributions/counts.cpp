@@ -1,7 +1,7 @@
 // Distributions of counts and of places.
 #include <cmath>
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/draws.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_discrete.h>
@@ -55,7 +55,7 @@ Poisson::Poisson(const Tensor& r) : Distribution(broadcast("Poisson", {r})[0].sh
 
 Tensor Poisson::log_prob(const Tensor& value) const {
   const Tensor k = value.to(rate.dtype()), outside = logical_or(k < 0, not_whole(k));
-  const Tensor n = inner(outside, k);
+  const Tensor n = inside(outside, k);
   return nothing(outside, xlogy(n, rate) - rate - log_factorial(n));
 }
 
@@ -147,7 +147,7 @@ Tensor Multinomial::log_prob(const Tensor& value) const {
   const Tensor k = value.to(categories.logits.dtype());
   const Tensor wrong = logical_or(any(logical_or(k < 0, not_whole(k)), {-1}),
                                   sum(k, {-1}) != static_cast<double>(total_count));
-  const Tensor counts = inner(unsqueeze(wrong, -1), k);
+  const Tensor counts = inside(unsqueeze(wrong, -1), k);
   const Tensor logits = where(counts == 0, 0, categories.logits);  // where 0 times -inf is nothing
   const Tensor ways = log_factorial(sum(counts, {-1})) - sum(log_factorial(counts), {-1});
   return nothing(wrong, ways + sum(logits * counts, {-1}));

@@ -1,4 +1,4 @@
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/parameters.h>
 
 namespace hero::distributions {

@@ -4,9 +4,11 @@
 #include <numbers>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/kernels/math_double.h>
 #include <hero/core/kernels/philox.h>
 #include <hero/core/random.h>

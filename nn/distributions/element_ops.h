@@ -1,7 +1,6 @@
 #pragma once
 // Functions of elements that are computed by the host, in double, for arrays of any device.
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/thread_pool.h>
 

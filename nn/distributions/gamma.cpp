@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/draws.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_continuous.h>
@@ -28,7 +28,7 @@ Gamma::Gamma(const char* name, const std::vector<Tensor>& both)
 }
 
 Tensor Gamma::log_prob(const Tensor& value) const {
-  const Tensor outside = value < 0, x = inner(outside, value);
+  const Tensor outside = value < 0, x = inside(outside, value);
   return nothing(outside, concentration * log(rate) + xlogy(concentration - 1, x) - rate * x -
                               lgamma(concentration));
 }
@@ -106,7 +106,7 @@ InverseGamma::InverseGamma(const Tensor& c, const Tensor& r)
 
 // That of 1 / x, whose slope is -1 / x^2.
 Tensor InverseGamma::log_prob(const Tensor& value) const {
-  const Tensor outside = value <= 0, x = inner(outside, value);
+  const Tensor outside = value <= 0, x = inside(outside, value);
   return nothing(outside, base.log_prob(1 / x) - 2 * log(x));
 }
 
@@ -144,7 +144,7 @@ FisherSnedecor::FisherSnedecor(const std::vector<Tensor>& both)
 }
 
 Tensor FisherSnedecor::log_prob(const Tensor& value) const {
-  const Tensor outside = value < 0, x = inner(outside, value);
+  const Tensor outside = value < 0, x = inside(outside, value);
   const Tensor a = 0.5 * df1, b = 0.5 * df2, ratio = df1 / df2;
   return nothing(outside, lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(ratio) + xlogy(a - 1, x) -
                               (a + b) * log1p(ratio * x));
@@ -216,7 +216,7 @@ Dirichlet::Dirichlet(const Tensor& c)
 
 Tensor Dirichlet::log_prob(const Tensor& value) const {
   const Tensor outside = any(value < 0, {-1});
-  const Tensor x = inner(unsqueeze(outside, -1), value);
+  const Tensor x = inside(unsqueeze(outside, -1), value);
   return nothing(outside, sum(xlogy(concentration - 1, x), {-1}) +
                               lgamma(sum(concentration, {-1})) - sum(lgamma(concentration), {-1}));
 }

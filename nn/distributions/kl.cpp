@@ -5,7 +5,7 @@
 #include <memory>
 #include <numbers>
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>
@@ -138,7 +138,7 @@ Tensor of(const Geometric& p, const Geometric& q) {
 
 Tensor of(const Poisson& p, const Poisson& q) {
   const Tensor none = p.rate == 0;  // 0 log(0 / 0) is 0
-  return xlogy(p.rate, inner(none, p.rate) / inner(none, q.rate)) - (p.rate - q.rate);
+  return xlogy(p.rate, inside(none, p.rate) / inside(none, q.rate)) - (p.rate - q.rate);
 }
 
 Tensor of(const Categorical& p, const Categorical& q) {

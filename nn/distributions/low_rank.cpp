@@ -4,8 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 

@@ -1,8 +1,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_continuous.h>
 

@@ -1,8 +1,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>
@@ -33,7 +32,7 @@ Tensor Normal::rsample(const Shape& shape) const {
 }
 
 Tensor LogNormal::log_prob(const Tensor& value) const {
-  const Tensor outside = value <= 0, x = log(inner(outside, value));
+  const Tensor outside = value <= 0, x = log(inside(outside, value));
   return nothing(outside, base.log_prob(x) - x);
 }
 
@@ -52,7 +51,7 @@ Tensor LogNormal::stddev() const {
 
 Tensor LogNormal::cdf(const Tensor& value) const {
   const Tensor outside = value <= 0;
-  return where(outside, 0, base.cdf(log(inner(outside, value))));
+  return where(outside, 0, base.cdf(log(inside(outside, value))));
 }
 
 Tensor LogNormal::icdf(const Tensor& probability) const { return exp(base.icdf(probability)); }
@@ -110,7 +109,7 @@ LogisticNormal::LogisticNormal(const Normal& numbers)
 
 // What is left of the stick behind each part, over the part, are the log odds of breaking it there.
 Tensor LogisticNormal::log_prob(const Tensor& value) const {
-  const Tensor outside = any(value <= 0, {-1}), y = inner(unsqueeze(outside, -1), value);
+  const Tensor outside = any(value <= 0, {-1}), y = inside(unsqueeze(outside, -1), value);
   const int64_t numbers = value.size(-1) - 1;
   const Tensor head = y.narrow(-1, 0, numbers), tail = y.narrow(-1, 1, numbers);
   const Tensor behind = flip(cumsum(flip(tail, {-1}), -1), {-1});

@@ -2,9 +2,10 @@
 // What distributions do with their parameters.
 #include <limits>
 
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/nn/distributions_continuous.h>
 
 namespace hero::distributions {
@@ -56,7 +57,7 @@ inline Tensor softplus_of(const Tensor& x) { return -logsigmoid(-x); }
 inline Tensor finite(const Tensor& logits) { return where(isneginf(logits), 0, logits); }
 
 /// x, but a harmless 1 where a value lies outside the support, so that no NaN reaches gradients.
-inline Tensor inner(const Tensor& outside, const Tensor& x) { return where(outside, 1, x); }
+inline Tensor inside(const Tensor& outside, const Tensor& x) { return where(outside, 1, x); }
 /// The log probability, but -inf outside the support; NaN stays NaN.
 inline Tensor nothing(const Tensor& outside, const Tensor& log_prob) {
   return where(outside, -kInfinity, log_prob);

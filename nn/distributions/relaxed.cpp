@@ -1,8 +1,7 @@
 // Continuous distributions in the place of Bernoulli's and the categorical one.
 #include <cmath>
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_discrete.h>
 
@@ -15,7 +14,7 @@ template <class Formula, class Powers>
 Tensor around_zero(const Tensor& logits, double near, const Formula& formula,
                    const Powers& powers) {
   const Tensor small = abs(logits) < near;
-  return where(small, powers(where(small, logits, 0)), formula(inner(small, logits)));
+  return where(small, powers(where(small, logits, 0)), formula(inside(small, logits)));
 }
 
 // Up to which log odds the powers below have all digits, and the formulas lose few.

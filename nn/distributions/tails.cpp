@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_continuous.h>
 
@@ -26,7 +26,7 @@ Weibull::Weibull(const std::vector<Tensor>& both)
 }
 
 Tensor Weibull::log_prob(const Tensor& value) const {
-  const Tensor outside = value < 0, z = inner(outside, value) / scale;
+  const Tensor outside = value < 0, z = inside(outside, value) / scale;
   return nothing(outside,
                  log(concentration / scale) + xlogy(concentration - 1, z) - pow(z, concentration));
 }
@@ -100,13 +100,13 @@ GeneralizedPareto::GeneralizedPareto(const std::vector<Tensor>& all)
 // value.
 Tensor GeneralizedPareto::exponent(const Tensor& value) const {
   const Tensor z = clamp((value - loc) / scale, 0, kInfinity), none = concentration == 0;
-  const Tensor c = inner(none, concentration), reached = maximum(c * z, -ones_like(z));
+  const Tensor c = inside(none, concentration), reached = maximum(c * z, -ones_like(z));
   return where(none, z - 0.5 * concentration * square(z), log1p(reached) / c);
 }
 
 // The value whose exponent this is.
 Tensor GeneralizedPareto::beyond(const Tensor& exponent) const {
-  const Tensor none = concentration == 0, c = inner(none, concentration);
+  const Tensor none = concentration == 0, c = inside(none, concentration);
   const Tensor near = exponent + 0.5 * concentration * square(exponent);
   return loc + scale * where(none, near, expm1(c * exponent) / c);
 }

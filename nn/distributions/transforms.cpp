@@ -2,7 +2,10 @@
 #include <numbers>
 #include <typeinfo>
 
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 

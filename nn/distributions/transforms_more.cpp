@@ -1,8 +1,11 @@
 // Powers, softplus, and transforms of several dimensions together.
 #include <cmath>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_composed.h>
 

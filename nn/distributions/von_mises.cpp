@@ -2,6 +2,8 @@
 #include <numbers>
 
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/elementwise/special.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/distributions/draws.h>
 #include <hero/nn/distributions/parameters.h>
 #include <hero/nn/distributions_continuous.h>

@@ -1,7 +1,6 @@
 #include <cmath>
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/adaptive_softmax.h>
 
 namespace hero::nn {

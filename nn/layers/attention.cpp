@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/nn/attention.h>
 #include <hero/nn/attention.h>

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/bilinear.h>
 #include <hero/nn/module/repr.h>

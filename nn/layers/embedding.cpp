@@ -1,6 +1,8 @@
 #include <algorithm>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/checked.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/module/repr.h>

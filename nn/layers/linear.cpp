@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include <hero/autograd/leaves/partition.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/linear.h>
 

@@ -1,7 +1,9 @@
 #include <limits>
 
 #include <hero/autograd/graph/checkpoint.h>
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/norm.h>
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/checked.h>
 #include <hero/nn/layers/packed_checks.h>
 

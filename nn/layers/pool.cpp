@@ -1,3 +1,4 @@
+#include <hero/autograd/ops/windows/pool.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/pool.h>
 

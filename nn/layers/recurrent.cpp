@@ -1,6 +1,9 @@
 #include <cmath>
 
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/init.h>
 #include <hero/nn/module/repr.h>

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/layers/packed_checks.h>
 #include <hero/nn/recurrent.h>
 

@@ -4,8 +4,9 @@
 #include <vector>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/map.h>
 #include <hero/nn/rotary.h>
 

@@ -5,6 +5,7 @@
 
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/offload/offload.h>
+#include <hero/autograd/ops/losses/losses.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/container.h>
 #include <hero/nn/linear.h>

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/generate.h>
 
 namespace hero::nn {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/generate.h>
 #include <hero/nn/module.h>
 

@@ -4,8 +4,10 @@
 
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/hooks.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <hero/autograd/leaves/partition.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/products/products.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/safetensors.h>

@@ -2,9 +2,6 @@
 #include <memory>
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/products/products.h>
 #include <hero/nn/parametrize.h>
 
 namespace hero::nn::detail {

@@ -1,5 +1,6 @@
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/parameter_vector.h>
 
 namespace hero::nn {

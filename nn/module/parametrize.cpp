@@ -3,9 +3,6 @@
 
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/products/products.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/parametrize.h>
 

@@ -4,8 +4,6 @@
 #include <memory>
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/parametrize.h>
 
 namespace hero::nn::prune {

@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/moe.h>

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/checked.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/moe.h>

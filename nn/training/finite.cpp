@@ -3,7 +3,8 @@
 
 #include <hero/autograd/graph/anomaly.h>
 #include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/random.h>
 #include <hero/nn/training/finite.h>
 

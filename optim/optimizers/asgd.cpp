@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/optim/asgd.h>
 #include <hero/optim/check_option.h>
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/ema.h>
 

@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include <hero/autograd/leaves/partition.h>
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/muon.h>
 #include <hero/optim/whole.h>

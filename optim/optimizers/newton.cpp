@@ -2,8 +2,9 @@
 
 #include <hero/autograd/functions/functional.h>
 #include <hero/autograd/graph/node.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/update.h>

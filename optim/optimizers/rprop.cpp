@@ -1,8 +1,9 @@
 #include <cmath>
 #include <string>
 
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/rprop.h>
 

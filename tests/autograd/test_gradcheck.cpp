@@ -3,7 +3,6 @@
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/functions/map.h>
 
 using namespace hero;

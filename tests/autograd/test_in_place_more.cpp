@@ -2,11 +2,7 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/products/products.h>
-#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops.h>
 
 using Catch::Matchers::ContainsSubstring;
 using namespace hero;

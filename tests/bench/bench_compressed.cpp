@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/gpt.h>
 #include <hero/optim/optim.h>

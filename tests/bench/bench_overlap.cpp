@@ -16,7 +16,6 @@
 #include "support/lessons/overlap.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/profile/profiler.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/gpt.h>

@@ -6,7 +6,6 @@
 #include "support/golden_dir.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/safetensors.h>
 
 namespace hero::test {

@@ -6,6 +6,7 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/random/random.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/rotary.h>
 

@@ -5,8 +5,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/gpt.h>

@@ -9,7 +9,6 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/distributions.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>

@@ -9,8 +9,6 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/core/thread_pool.h>
 #include <hero/nn/distributions/quantile_slopes.h>
 #include <hero/nn/distributions_composed.h>

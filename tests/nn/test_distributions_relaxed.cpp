@@ -5,8 +5,6 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/nn/distributions_continuous.h>
 #include <hero/nn/distributions_discrete.h>
 

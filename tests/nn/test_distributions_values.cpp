@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/distributions_composed.h>
 #include <hero/nn/distributions_continuous.h>
 #include <hero/nn/distributions_discrete.h>

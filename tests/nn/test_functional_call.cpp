@@ -2,8 +2,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/functions/gradcheck.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/container.h>
 #include <hero/nn/functional_call.h>

@@ -3,7 +3,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/nn.h>
 
 using namespace hero;

@@ -7,6 +7,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/random/random.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/llama.h>
 

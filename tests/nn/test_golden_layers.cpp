@@ -7,7 +7,6 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/random.h>
 
 namespace hero::test {

@@ -7,9 +7,8 @@
 #include "support/catch.h"
 #include "support/graph.h"
 
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/swap_file.h>
 #include <hero/nn/gpt.h>
 

@@ -4,6 +4,7 @@
 #include "support/temp_dir.h"
 
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/random/random.h>
 #include <hero/core/random.h>
 #include <hero/nn/nn.h>
 

@@ -7,8 +7,7 @@
 #include "support/catch.h"
 #include "support/graph.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/llama.h>
 
 using namespace hero;

@@ -3,8 +3,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/nn.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/optim/adam.h>

@@ -11,8 +11,8 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/graph/checkpoint.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/random.h>
 #include <hero/nn/moe.h>
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/iterable.h>

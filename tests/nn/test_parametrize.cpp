@@ -3,8 +3,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/container.h>
 #include <hero/nn/conv.h>

@@ -11,7 +11,7 @@
 #include "support/temp_dir.h"
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/core/io/file.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/llama.h>

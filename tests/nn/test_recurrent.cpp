@@ -5,7 +5,6 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/activation.h>
 #include <hero/nn/container.h>
 #include <hero/nn/linear.h>

@@ -2,8 +2,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/nn/nn.h>
 
 using namespace hero;

@@ -6,6 +6,7 @@
 
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/random/random.h>
 #include <hero/nn/transformer_decoder.h>
 
 using namespace hero;

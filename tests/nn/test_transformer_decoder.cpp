@@ -4,7 +4,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/transformer_decoder.h>
 
 using namespace hero;

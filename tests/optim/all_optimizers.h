@@ -10,7 +10,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/thread_pool.h>
 #include <hero/optim/optim.h>
 

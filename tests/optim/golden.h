@@ -11,7 +11,6 @@
 #include "support/golden_dir.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 
 namespace hero_test {
 

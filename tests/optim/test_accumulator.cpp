@@ -7,7 +7,6 @@
 #include "support/tree.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/ledger.h>
 #include <hero/optim/accumulator.h>
 

@@ -10,7 +10,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/core/numpy_random.h>
 #include <hero/optim/optim.h>
 

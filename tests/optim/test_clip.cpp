@@ -4,7 +4,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/optim/clip.h>
 
 namespace {

@@ -9,7 +9,6 @@
 
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/optim/optim.h>
 
 using namespace hero;

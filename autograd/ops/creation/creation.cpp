@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 #include <hero/core/functions/indexing.h>
@@ -337,6 +337,19 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   core::scatter_into(core::ScatterMode::assign, out, -1, index,
                      Array::ones(index.shape(), kInt64, x.device()));
   return Tensor(out);
+}
+
+Tensor logspace(double start, double end, int64_t steps, double base,
+                const TensorOptions& options) {
+  const detail::Named named("logspace");
+  TensorOptions wide{.dtype = kFloat64, .device = options.device};
+  if (options.dtype && !is_floating(*options.dtype)) {  // as linspace() of integers
+    start = std::trunc(start);
+    end = std::trunc(end);
+  }
+  Tensor powers = pow(base, linspace(start, end, steps, wide));
+  const Tensor result(powers.to(options.dtype.value_or(kFloat32)).array(), options.requires_grad);
+  return result;
 }
 
 }  // namespace hero

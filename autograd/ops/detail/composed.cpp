@@ -1,5 +1,6 @@
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/composed.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero::detail {
 

@@ -1,10 +1,12 @@
 #include <algorithm>
 
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/formula.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/elementwise/special.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero {
 

@@ -1,9 +1,9 @@
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/promotion.h>
 
 namespace hero::detail {

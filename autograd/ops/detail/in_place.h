@@ -35,4 +35,17 @@ const Tensor& write_in_place(const char* op, const Tensor& self, bool others_wan
   return self;
 }
 
+/// Changes `x` to what `result` gives, and its history to that of the result.
+template <class F>
+const Tensor& become(const char* op, const Tensor& x, bool others_want_grad, F&& result) {
+  return write_in_place(op, x, others_want_grad, result, [&](const Array& a) {
+    const NoGrad no_grad;
+    overwrite(op, a, result().array());
+  });
+}
+
+inline const Tensor& become(const char* op, const Tensor& x, Tensor (*f)(const Tensor&)) {
+  return become(op, x, false, [&] { return f(x); });
+}
+
 }  // namespace hero::detail

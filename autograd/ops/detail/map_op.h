@@ -1,7 +1,6 @@
 #pragma once
 // This header has Map, of which elementwise operations of autograd are made.
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/formula.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/core/functions/map.h>
@@ -28,6 +27,12 @@ struct Map : Op {
   Tensor x() const { return detail::widened(input(0)); }
   Tensor y() const { return detail::widened(output()); }
 };
+
+/// Where nothing is recorded, the derivatives of the usual activations run as one pass.
+template <class F, class... Numbers>
+Grads in_one_pass(const Tensor& g, const Tensor& saved, Numbers... numbers) {
+  return {Tensor(core::map<F>(g.array(), saved.array(), Scalar(numbers)...))};
+}
 
 /// The gradient of what is constant: zeros like g, of which memory holds one.
 inline Tensor flat_gradient(const Tensor& g) {

@@ -1,7 +1,6 @@
 #pragma once
 // Helpers that several operations share.
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 
 namespace hero::detail {
 

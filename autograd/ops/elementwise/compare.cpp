@@ -1,8 +1,9 @@
 // Comparisons, logic and the operators. Their results are bool: nothing is recorded.
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {

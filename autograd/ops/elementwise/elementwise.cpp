@@ -1,13 +1,18 @@
 // Elementwise operations of one input: the derivative beside each, in tensor operations.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/map_op.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/clamp.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/elementwise/special.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/core/error.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
@@ -18,7 +23,6 @@ namespace {
 // Mathematical constants of the derivatives.
 const double kLn2 = std::numbers::ln2;
 const double kTwoOverRootPi = 2.0 / std::sqrt(std::numbers::pi);
-const double kInvRootTwoPi = 1.0 / std::sqrt(2.0 * std::numbers::pi);
 
 struct Neg : Map<k::Neg> {
   Grads backward(const Tensor& g) override { return {-g}; }
@@ -110,11 +114,6 @@ struct Cosh : Map<k::Cosh, Save::input> {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * sinh(x); })};
   }
 };
-// Where nothing is recorded, the derivatives of the usual activations run as one pass.
-template <class F, class... Numbers>
-Grads in_one_pass(const Tensor& g, const Tensor& saved, Numbers... numbers) {
-  return {Tensor(core::map<F>(g.array(), saved.array(), Scalar(numbers)...))};
-}
 struct Tanh : Map<k::Tanh, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::TanhBackward>(g, output());
@@ -127,129 +126,13 @@ struct Sigmoid : Map<k::Sigmoid, Save::output> {
     return {derived(g, output(), [](Term dy, Term y) { return dy * (y * (1.0 - y)); })};
   }
 };
-struct LogSigmoid : Map<k::LogSigmoid, Save::input> {
-  Grads backward(const Tensor& g) override {
-    return {derived(g, input(0), [](Term dy, Term x) { return dy * sigmoid(-x); })};
-  }
-};
 struct Erf : Map<k::Erf, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0),
                     [](Term dy, Term x) { return dy * exp(-square(x)) * kTwoOverRootPi; })};
   }
 };
-struct Relu : Map<k::Relu, Save::output> {
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled() && is_floating(g.dtype())) return in_one_pass<k::ReluBackward>(g, output());
-    return {where(output() <= 0, 0, g)};
-  }
-};
-struct Silu : Map<k::Silu, Save::input> {
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, input(0));
-    return {derived(g, input(0), [](Term dy, Term x) {
-      const Term s = sigmoid(x);
-      return dy * (s * (x * (1.0 - s) + 1));
-    })};
-  }
-};
-struct Mish : Map<k::Mish, Save::input> {
-  Grads backward(const Tensor& g) override {
-    return {derived(g, input(0), [](Term dy, Term x) {
-      const Term t = tanh(softplus(x, 1.0, 20.0));
-      return dy * (t + x * sigmoid(x) * (1.0 - square(t)));
-    })};
-  }
-};
-// [snippet: op]
-struct Softsign : Map<k::Softsign, Save::input> {
-  Grads backward(const Tensor& g) override {
-    return {derived(g, input(0), [](Term dy, Term x) { return dy / square(abs(x) + 1); })};
-  }
-};
-// [end]
-struct Hardswish : Map<k::Hardswish, Save::input> {
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::HardswishBackward>(g, input(0));
-    return {derived(g, input(0), [](Term dy, Term x) {
-      return dy * where(x <= -3, 0, where(x < 3, x / 3.0 + 0.5, 1));
-    })};
-  }
-};
-// x Phi(x); its derivative is Phi(x) + x phi(x).
-struct GeluErf : Map<k::Gelu, Save::input> {
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, input(0));
-    return {derived(g, input(0), [](Term dy, Term x) {
-      const Term cdf = erf(x * std::numbers::sqrt2 / 2.0) * 0.5 + 0.5;
-      const Term density = exp(square(x) * -0.5) * kInvRootTwoPi;
-      return dy * (cdf + x * density);
-    })};
-  }
-};
-// x s(2u) with u = a (x + b x^3) and s the logistic function; s' = s (1 - s).
-struct GeluTanh : Map<k::GeluTanh, Save::input> {
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, input(0));
-    return {derived(g, input(0), [](Term dy, Term x) {
-      const double a = std::sqrt(2.0 / std::numbers::pi);
-      const double b = 0.044715;
-      const Term x2 = square(x);
-      const Term s = sigmoid(x * (x2 * b + 1) * (2.0 * a));
-      const Term slope = (x2 * (3.0 * b) + 1) * (2.0 * a);
-      return dy * (s * (x * (1.0 - s) * slope + 1));
-    })};
-  }
-};
 
-struct LeakyRelu : Op {
-  static constexpr unsigned kSaveInputs = 1;
-  double slope;
-  explicit LeakyRelu(double s) : slope(s) {}
-  const char* name() const override { return "leaky_relu"; }
-  Array forward(const Array& x) { return core::map<k::LeakyRelu>(x, Scalar(slope)); }
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::LeakyReluBackward>(g, input(0), slope);
-    return {derived(g, input(0), [this](Term dy, Term x) { return where(x > 0, dy, dy * slope); })};
-  }
-};
-struct Elu : Op {
-  static constexpr unsigned kSaveInputs = 1;
-  double alpha;
-  explicit Elu(double a) : alpha(a) {}
-  const char* name() const override { return "elu"; }
-  Array forward(const Array& x) { return core::map<k::Elu>(x, Scalar(alpha)); }
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::EluBackward>(g, input(0), alpha);
-    return {derived(g, input(0), [this](Term dy, Term x) {
-      // On the border the second derivative is 0, as in PyTorch.
-      const Term below = exp(where(x < 0, x, 0)) * alpha;
-      return where(x <= 0, dy * below, dy);
-    })};
-  }
-};
-struct Softplus : Op {
-  static constexpr unsigned kSaveInputs = 1;
-  double beta, threshold;
-  Softplus(double b, double t) : beta(b), threshold(t) {}
-  const char* name() const override { return "softplus"; }
-  Array forward(const Array& x) {
-    if (beta != 1.0) return core::map<k::Softplus>(x, Scalar(beta), Scalar(threshold));
-    // The same bits, without a division by beta.
-    core::Formula formula;
-    const Term t = formula(x);
-    return formula.run(where(t > threshold, t, -logsigmoid(-t)));
-  }
-  Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::SoftplusBackward>(g, input(0), beta, threshold);
-    return {derived(g, input(0), [this](Term dy, Term x) {
-      const Term scaled = beta == 1.0 ? x : x * beta;
-      // On the border the second derivative is 0, as in PyTorch.
-      const Term below = sigmoid(where(scaled >= threshold, threshold, scaled));
-      return where(scaled > threshold, dy, dy * below);
-    })};
-  }
-};
 // The gradient goes where x lies between the bounds; on one it is 0, as in PyTorch.
 struct Clamp : Op {
   static constexpr unsigned kSaveInputs = 1;
@@ -294,32 +177,52 @@ Tensor sinh(const Tensor& x) { return record(Sinh{}, x); }
 Tensor cosh(const Tensor& x) { return record(Cosh{}, x); }
 Tensor tanh(const Tensor& x) { return record(Tanh{}, x); }
 Tensor sigmoid(const Tensor& x) { return record(Sigmoid{}, x); }
-Tensor logsigmoid(const Tensor& x) { return record(LogSigmoid{}, x); }
 Tensor erf(const Tensor& x) { return record(Erf{}, x); }
-Tensor relu(const Tensor& x) { return record(Relu{}, x); }
-Tensor silu(const Tensor& x) { return record(Silu{}, x); }
-Tensor mish(const Tensor& x) { return record(Mish{}, x); }
-Tensor softsign(const Tensor& x) { return record(Softsign{}, x); }
-Tensor hardswish(const Tensor& x) { return record(Hardswish{}, x); }
 Tensor floor(const Tensor& x) { return record(Step<k::Floor>{}, x); }
 Tensor ceil(const Tensor& x) { return record(Step<k::Ceil>{}, x); }
 Tensor round(const Tensor& x) {
   detail::check_defined("round", {{"x", x}});
   return record(Step<k::Round>{}, x);
 }
-Tensor leaky_relu(const Tensor& x, double slope) { return record(LeakyRelu(slope), x); }
-Tensor elu(const Tensor& x, double alpha) { return record(Elu(alpha), x); }
-Tensor gelu(const Tensor& x, Gelu approximate) {
-  const detail::Named named("gelu", {"x", x});
-  return approximate == Gelu::erf ? record(GeluErf{}, x) : record(GeluTanh{}, x);
-}
-Tensor softplus(const Tensor& x, double beta, double threshold) {
-  return record(Softplus(beta, threshold), x);
-}
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   const detail::Named named("clamp", {"x", x});
   const detail::Bounds bounds = detail::clamp_bounds("clamp", x.dtype(), low, high);
   return record(Clamp(bounds, low.has_value(), high.has_value()), x);
 }
+
+namespace detail {
+
+Bounds clamp_bounds(const char* op, DType dtype, std::optional<Scalar> low,
+                    std::optional<Scalar> high) {
+  check(low || high, op, ": needs a lower or an upper bound");
+  const DType result = promote(promote(dtype, low.value_or(false)), high.value_or(false));
+  if (is_floating(result)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    // A bound that the dtype does not hold and that everything crosses would make all infinite.
+    const auto crossed = [&](const std::optional<Scalar>& bound, double sign) {
+      return bound && bound->real() * sign > 0.0 && !fits(*bound, result);
+    };
+    check(!crossed(low, 1.0), op, ": the lower bound ", low.value_or(0), " is above all ", result);
+    check(!crossed(high, -1.0), op, ": the upper bound ", high.value_or(0), " is below all ",
+          result);
+    return {low.value_or(-kInfinity), high.value_or(kInfinity)};
+  }
+  int64_t lowest = 0, highest = 1;  // of bool
+  dispatch(result, [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_integral_v<T>) {
+      lowest = std::numeric_limits<T>::lowest();
+      highest = std::numeric_limits<T>::max();
+    }
+  });
+  const int64_t from = low ? low->to<int64_t>() : lowest;
+  const int64_t to = high ? high->to<int64_t>() : highest;
+  check(from <= highest, op, ": the lower bound ", from, " is above all ", result);
+  check(to >= lowest, op, ": the upper bound ", to, " is below all ", result);
+  const int64_t least = std::max(from, lowest), most = std::min(to, highest);
+  if (result == kBool) return {least != 0, most != 0};
+  return {least, most};
+}
+
+}  // namespace detail
 
 }  // namespace hero

@@ -10,6 +10,8 @@
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/elementwise/rare.h>
+#include <hero/autograd/ops/elementwise/special.h>
+#include <hero/autograd/ops/index/index.h>
 #include <hero/core/promotion.h>
 
 namespace hero {

@@ -7,6 +7,7 @@
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
 #include <hero/core/promotion.h>
 
 namespace hero {

@@ -1,10 +1,11 @@
 // x({..}): views first, from left to right, then what is indexed by tensors; and writing there.
-#include <hero/autograd/index.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/autograd/ops/detail/in_place_by_copy.h>
+#include <hero/autograd/ops/detail/in_place.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/promotion.h>
 
@@ -149,41 +150,41 @@ Tensor filling(const Tensor& x, const Scalar& value) {
 
 }  // namespace
 
-Tensor TensorMembers::operator()(std::initializer_list<Index> indices) const {
-  return indexed(self(), std::span<const Index>(indices.begin(), indices.size()));
+Tensor Tensor::operator()(std::initializer_list<Index> indices) const {
+  return indexed(*this, std::span<const Index>(indices.begin(), indices.size()));
 }
 
-Tensor TensorMembers::index_put(std::initializer_list<Index> indices, const Tensor& values,
-                                bool accumulate) const {
-  const Tensor& x = self();
+Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values,
+                         bool accumulate) const {
+  const Tensor& x = *this;
   detail::check_defined("index_put", {{"x", x}, {"values", values}});
   check(values.dtype() == x.dtype(), "index_put: values are ", values.dtype(), ", array is ",
         x.dtype(), "; convert with to()");
   // What reads the elements finds their places, too.
-  const Tensor all = reshape(Tensor(detail::positions(x.numel(), x.device())), x.shape());
+  const Tensor all = hero::reshape(Tensor(detail::positions(x.numel(), x.device())), x.shape());
   const Tensor places = all(indices);
   check(broadcast_shapes("index_put", values.shape(), places.shape()) == places.shape(),
         "index_put: values of shape ", values.shape(), " do not broadcast to the indexed ",
         places.shape());
-  return hero::put(x, places, expand(values, places.shape()), accumulate);
+  return hero::put(x, places, hero::expand(values, places.shape()), accumulate);
 }
 
-Tensor TensorMembers::index_put(std::initializer_list<Index> indices, Scalar value,
-                                bool accumulate) const {
-  detail::check_defined("index_put", {{"x", self()}});
-  return index_put(indices, filling(self(), value), accumulate);
+Tensor Tensor::index_put(std::initializer_list<Index> indices, Scalar value,
+                         bool accumulate) const {
+  detail::check_defined("index_put", {{"x", *this}});
+  return index_put(indices, filling(*this, value), accumulate);
 }
 
-const Tensor& InPlaceMembers::index_put_(std::initializer_list<Index> indices, const Tensor& values,
-                                         bool accumulate) const {
-  return detail::become("index_put_", self(), detail::wants("index_put_", values),
-                        [&] { return self().index_put(indices, values, accumulate); });
+const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values,
+                                 bool accumulate) const {
+  return detail::become("index_put_", *this, detail::wants("index_put_", values),
+                        [&] { return index_put(indices, values, accumulate); });
 }
 
-const Tensor& InPlaceMembers::index_put_(std::initializer_list<Index> indices, Scalar value,
-                                         bool accumulate) const {
-  detail::check_defined("index_put_", {{"x", self()}});
-  return index_put_(indices, filling(self(), value), accumulate);
+const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, Scalar value,
+                                 bool accumulate) const {
+  detail::check_defined("index_put_", {{"x", *this}});
+  return index_put_(indices, filling(*this, value), accumulate);
 }
 
 Tensor Tensor::operator[](const Tensor& positions_or_mask) const {

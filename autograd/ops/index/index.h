@@ -1,12 +1,94 @@
 #pragma once
-// Indexing operations beyond those of ops.h, searches in sorted numbers, and counts of values.
-// Indices are int64 (int32 is converted); negative indices count from the end where a text says so.
-#include <hero/autograd/ops.h>
+// Indexing as Python writes it (x({Slice(0, 2), None, Ellipsis, mask}) is x[0:2, None, ..., mask]),
+// reading and writing through indices, searches in sorted numbers, and counts of values. Indices
+// are int64 (int32 is converted); negative indices count from the end where a text says so.
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <hero/autograd/tensor.h>
 
 namespace hero {
 
+/// Stands for a new dimension of size 1, or for a bound of a Slice that is left out.
+struct NoneType {};
+
+inline constexpr NoneType None{};
+
+/// Stands for as many whole dimensions as the other indices leave over.
+struct EllipsisType {};
+
+inline constexpr EllipsisType Ellipsis{};
+
+/// Stands for start:stop:step of a dimension. Negative bounds count from the end, and bounds are
+/// limited to the dimension. A negative step goes backwards from start, in a copy; PyTorch does not
+/// support it.
+struct Slice {
+  /// A position, or None.
+  class Bound {
+   public:
+    Bound(NoneType) {}
+    template <DimNumber I>
+    Bound(I at) : at_(static_cast<int64_t>(at)) {}
+    const std::optional<int64_t>& at() const { return at_; }
+
+   private:
+    std::optional<int64_t> at_;
+  };
+
+  /// Makes a slice, by default of the whole dimension.
+  Slice(Bound from = None, Bound to = None, int64_t by = 1) : start(from), stop(to), step(by) {}
+
+  Bound start, stop;  ///< the bounds
+  int64_t step = 1;   ///< elements from one to the next; not 0
+};
+
+/// One of the indices in x({..}): a position (a negative one counts from the end), a Slice, None,
+/// Ellipsis, a bool (a new dimension of size 1 or 0), a tensor of positions (int64 or int32), or a
+/// mask. A tensor without dimensions is a position.
+class Index {
+ public:
+  using Kind = std::variant<int64_t, Slice, NoneType, EllipsisType, bool, Tensor>;
+
+  template <DimNumber I>
+  Index(I position) : kind_(static_cast<int64_t>(position)) {}
+  Index(std::same_as<bool> auto one) : kind_(bool{one}) {}
+  Index(const Slice& slice) : kind_(slice) {}
+  Index(NoneType none) : kind_(none) {}
+  Index(EllipsisType rest) : kind_(rest) {}
+  Index(const Tensor& tensor) : kind_(tensor) {}
+  const Kind& kind() const { return kind_; }
+
+ private:
+  Kind kind_;
+};
+
+// Tensor::operator() takes them: numbers drop a dimension, slices and None give views, and tensors
+// broadcast together; their common shape takes the place of the dimensions that they index where
+// these are neighbours, and else comes first. index_put() and index_put_() write to what it reads.
+
 /// \name Reading and writing
 /// \{
+/// \snippet test_examples_tensors.cpp gather
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                 double alpha = 1.0);
+/// The elements (or slices) of x at (indices[0], indices[1], ...). The index tensors broadcast
+/// together and index the first dimensions; negative indices count from the end. A mask (bool)
+/// indexes as many dimensions as it has, by the positions where it is true.
+Tensor index(const Tensor& x, const std::vector<Tensor>& indices);
+/// A copy of x in which the elements at (indices[0], indices[1], ...) are replaced by `values`, or
+/// increased by them if accumulate is true; indices are as in index().
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
+                 bool accumulate = false);
+/// The elements where mask (bool) is true, as a vector.
+Tensor masked_select(const Tensor& x, const Tensor& mask);
+/// The positions of the non-zero elements, int64 [count, ndim].
+Tensor nonzero(const Tensor& x);
 /// The elements of the flattened x at `index`, in the shape of `index`; negative indices count from
 /// the end.
 Tensor take(const Tensor& x, const Tensor& index);
@@ -60,22 +142,6 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value,
 /// index [N].
 Tensor index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                     ScatterReduce reduce, bool include_self = true);
-/// How embedding_bag() combines the rows of a bag.
-enum class BagMode { sum, mean, max };
-/// Options of embedding_bag().
-struct EmbeddingBagOptions {
-  Tensor offsets = {};               ///< int64 [B]: where each bag begins in an index [N]
-  BagMode mode = BagMode::mean;      ///< how the rows of a bag are combined
-  Tensor per_sample_weights = {};    ///< factors of the rows, in the shape of index; for sums only
-  bool include_last_offset = false;  ///< true: the last offset is the end of the last bag
-  std::optional<int64_t> padding_idx = {};  ///< rows that do not count
-  /// Divide the gradient of a row by the number of times that it occurs; not for maxima.
-  bool scale_grad_by_freq = false;
-};
-/// Combines rows of weight [V, D] over bags to [B, D]. A bag is a row of index [B, N], or the part
-/// of index [N] from one offset to the next. Empty bags give 0.
-Tensor embedding_bag(const Tensor& weight, const Tensor& index,
-                     const EmbeddingBagOptions& options = {});
 /// \}
 
 /// \name Searches
@@ -128,6 +194,25 @@ Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength =
 /// A histogram: the counts in `bins` bins of equal width between low and high, both included, in
 /// x's floating dtype. If low == high, it is between x's smallest and largest element.
 Tensor histc(const Tensor& x, int64_t bins = 100, double low = 0.0, double high = 0.0);
+/// What histogram() returns.
+struct Histogram {
+  Tensor hist;       ///< [bins]: how many elements lie in each bin, in x's dtype
+  Tensor bin_edges;  ///< [bins + 1], in x's dtype
+};
+/// Options of histogram().
+struct HistogramOptions {
+  /// The first and the last edge, for a number of bins; the smallest and the largest element when
+  /// absent, one half less and more if both are the same.
+  std::optional<std::pair<double, double>> range = {};
+  Tensor weight = {};    ///< in x's shape: what each element counts; 1 when undefined
+  bool density = false;  ///< true: the counts over their sum and the widths of the bins
+};
+/// Counts the elements of floating x in `bins` bins of equal width. A bin contains its left edge,
+/// and the last one its right edge, too; elements outside do not count, nor does NaN. Without
+/// derivative.
+Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& options = {});
+/// The same in bins between these edges, a vector that rises.
+Histogram histogram(const Tensor& x, const Tensor& bins, const HistogramOptions& options = {});
 /// \}
 
 /// The positions along each dimension of `shape` of elements whose indices in it, when it is flat,

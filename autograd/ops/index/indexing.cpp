@@ -1,11 +1,14 @@
 // Reading and writing through indices. Every reader has an adder as its derivative and the reverse,
 // so all of them can be differentiated any number of times.
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/factor.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
 
@@ -122,29 +125,6 @@ struct IndexAdd : Op {
     if (!needs(2)) return {g, Tensor(), Tensor()};
     const Tensor rows = index_select(g, dim, input(1));
     return {g, Tensor(), alpha.real() == 1.0 ? rows : rows * alpha};
-  }
-};
-
-// Rows of a table; `padding` gets no gradient.
-struct Embedding : Op {
-  static constexpr unsigned kSaveInputs = 0b10;
-  int64_t padding;  // -1: none
-  bool by_frequency;
-  Embedding(int64_t p, bool by) : padding(p), by_frequency(by) {}
-  const char* name() const override { return "embedding"; }
-  Array forward(const Array& weight, const Array& index) {
-    return core::index_select(weight, 0, index);
-  }
-  Grads backward(const Tensor& g) override {
-    Tensor kept = masked_fill(g, unsqueeze(input(1) == padding, -1), 0);
-    if (by_frequency) kept = kept * unsqueeze(1.0 / occurrences(g), -1);
-    return {detail::index_zeros(kept, input_shape(0), 0, input(1)), Tensor()};
-  }
-  // How often each index occurs among all of them: [N].
-  Tensor occurrences(const Tensor& like) {
-    const DType dtype = like.dtype() == kFloat64 ? kFloat64 : kFloat32;
-    const Tensor one = ones({like.size(0)}, {.dtype = dtype, .device = like.device()});
-    return index_select(detail::index_zeros(one, {input_shape(0)[0]}, 0, input(1)), 0, input(1));
   }
 };
 
@@ -344,25 +324,6 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 Tensor nonzero(const Tensor& x) {
   detail::check_defined("nonzero", {{"x", x}});
   return Tensor(core::nonzero(x.array()));
-}
-
-Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx,
-                 bool scale_grad_by_freq) {
-  const detail::Named named("embedding", {"weight", weight}, {"index", index});
-  detail::check_defined("embedding", {{"weight", weight}, {"index", index}});
-  check(weight.ndim() == 2, "embedding: weight must be [V, D]: has shape ", weight.shape());
-  const int64_t rows = weight.size(0);
-  const Tensor flat = reshape(index, {index.numel()});
-  Shape shape = index.shape();
-  shape.push_back(weight.size(1));
-  if (!padding_idx && !scale_grad_by_freq) return reshape(index_select(weight, 0, flat), shape);
-  int64_t padding = -1;
-  if (padding_idx) {
-    check(*padding_idx >= -rows && *padding_idx < rows, "embedding: padding_idx ", *padding_idx,
-          " does not lie in a weight of ", rows, " rows");
-    padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
-  }
-  return reshape(record(Embedding(padding, scale_grad_by_freq), weight, flat), shape);
 }
 
 }  // namespace hero

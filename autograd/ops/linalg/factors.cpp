@@ -2,13 +2,9 @@
 #include <limits>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/linalg_more.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
 

@@ -1,9 +1,9 @@
+#include <limits>
+
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
-#include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/autograd/ops/linalg/power_of_two.h>
 #include <hero/core/functions/linalg.h>
 
@@ -283,6 +283,104 @@ Tensor lstsq(const Tensor& a, const Tensor& b) {
   const auto [q, r] = qr(a.t());
   check_rank(diagonal(r.detach(), 0, -2, -1), a.shape());
   return matmul(q, solve_triangular(r.t(), b, {.upper = false}));
+}
+
+// Norms of vectors, and systems of tensors that are matrices once their dimensions are joined.
+
+namespace {
+
+// The sizes of dims [first, last).
+Shape part(const Shape& shape, int64_t first, int64_t last) {
+  Shape sizes;
+  for (int64_t i = first; i < last; ++i) sizes.push_back(shape[static_cast<int>(i)]);
+  return sizes;
+}
+
+}  // namespace
+
+Tensor vector_norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
+  const detail::Named named("vector_norm", {"x", x});
+  detail::check_defined("vector_norm", {{"x", x}});
+  return norm(x, p, dims, keepdim);
+}
+
+Tensor tensorinv(const Tensor& a, int64_t ind) {
+  const detail::Named named("tensorinv", {"a", a});
+  detail::check_defined("tensorinv", {{"a", a}});
+  check(ind > 0 && ind <= a.ndim(), "tensorinv: ind must lie in [1, ", a.ndim(), "]: got ", ind);
+  const Shape first = part(a.shape(), 0, ind), rest = part(a.shape(), ind, a.ndim());
+  check(first.numel() == rest.numel(), "tensorinv: ", first, " and ", rest,
+        " differ in their number of elements");
+  Shape shape = rest;
+  for (int i = 0; i < first.size(); ++i) shape.push_back(first[i]);
+  return reshape(inv(reshape(a, {first.numel(), rest.numel()})), shape);
+}
+
+Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims) {
+  const detail::Named named("tensorsolve", {"a", a}, {"b", b});
+  detail::check_defined("tensorsolve", {{"a", a}, {"b", b}});
+  Dims last;
+  for (int64_t i = 0; i < dims.size(); ++i) last.push_back(i - dims.size());
+  const Tensor moved = dims.empty() ? a : movedim(a, dims, last);
+  check(moved.ndim() >= b.ndim() && part(moved.shape(), 0, b.ndim()).numel() == b.numel(),
+        "tensorsolve: a ", moved.shape(), " must begin with the sizes of b ", b.shape());
+  const Shape unknown = part(moved.shape(), b.ndim(), moved.ndim());
+  check(unknown.numel() == b.numel(), "tensorsolve: there are ", unknown.numel(), " unknowns for ",
+        b.numel(), " equations");
+  const Tensor solved =
+      solve(reshape(moved, {b.numel(), unknown.numel()}), reshape(b, {b.numel(), 1}));
+  return reshape(solved, unknown);
+}
+
+// Solvers with an error code for each matrix.
+
+namespace {
+
+// True where a matrix has no result, as [.., 1, 1].
+Tensor refused(const Tensor& info) { return unsqueeze(unsqueeze(info != 0, -1), -1); }
+
+// The identity in the place of what has no result.
+Tensor harmless(const Tensor& a, const Tensor& info) {
+  const Tensor one = eye(a.size(-1), {.dtype = a.dtype(), .device = a.device()});
+  return where(refused(info), one, a);
+}
+
+Tensor nan_where(const Tensor& bad, const Tensor& result) {
+  return where(bad, std::numeric_limits<double>::quiet_NaN(), result);
+}
+
+Tensor singular_at(const char* op, const Tensor& a) {
+  check(a.ndim() >= 2 && a.size(-1) == a.size(-2), op, ": matrix is not square: ", a.shape());
+  return lu_factor_ex(a.detach()).info;
+}
+
+}  // namespace
+
+CholeskyEx cholesky_ex(const Tensor& a, Triangle triangle) {
+  const detail::Named named("cholesky_ex", {"a", a});
+  detail::check_defined("cholesky_ex", {{"a", a}});
+  const Tensor lower = triangle == Triangle::lower ? a : a.t();
+  const Tensor info(core::cholesky_fault(lower.array()));
+  const Tensor l = nan_where(refused(info), cholesky(harmless(lower, info)));
+  return {triangle == Triangle::lower ? l : l.t(), info};
+}
+
+InvEx inv_ex(const Tensor& a) {
+  const detail::Named named("inv_ex", {"a", a});
+  detail::check_defined("inv_ex", {{"a", a}});
+  const Tensor info = singular_at("inv_ex", a);
+  return {nan_where(refused(info), inv(harmless(a, info))), info};
+}
+
+SolveEx solve_ex(const Tensor& a, const Tensor& b, SolveSide side) {
+  const detail::Named named("solve_ex", {"a", a}, {"b", b});
+  detail::check_defined("solve_ex", {{"a", a}, {"b", b}});
+  const Tensor info = singular_at("solve_ex", a);
+  Shape vectors = a.shape();
+  vectors.pop_back();
+  const bool is_vector = side == SolveSide::left && (b.ndim() == 1 || b.shape() == vectors);
+  const Tensor bad = is_vector ? unsqueeze(info != 0, -1) : refused(info);
+  return {nan_where(bad, solve(harmless(a, info), b, side)), info};
 }
 
 }  // namespace hero

@@ -1,10 +1,15 @@
 #pragma once
-// Solvers and decompositions of matrices, which are the last two dimensions; leading dimensions are
-// batches. Matrices are float32 or float64. All functions have derivatives of any order.
+// Solvers and decompositions of matrices, as torch.linalg has them: the last two dimensions are
+// matrices, leading ones are batches. Matrices are float32 or float64. All functions have
+// derivatives of any order.
+#include <optional>
+
 #include <hero/autograd/tensor.h>
 
 namespace hero {
 
+/// \name Systems, determinants and factors
+/// \{
 /// The solution X of a X = b, for a [.., N, N] and b [.., N, K], whose batches broadcast; or for b
 /// [.., N] with a's batch (or one vector), which gives [.., N]. Throws an Error that names the
 /// first singular matrix.
@@ -13,14 +18,11 @@ Tensor solve(const Tensor& a, const Tensor& b);
 enum class SolveSide { left, right };
 /// The same, or for SolveSide::right the solution X of X a = b, for b [.., K, N].
 Tensor solve(const Tensor& a, const Tensor& b, SolveSide side);
-
 /// The inverse of a [.., N, N]. Throws an Error that names the first singular matrix.
 Tensor inv(const Tensor& a);
-
 /// The determinant [..] of a [.., N, N]. Its derivative, the matrix of cofactors, also exists if a
 /// is singular.
 Tensor det(const Tensor& a);
-
 /// What slogdet() returns.
 struct SignLogDet {
   Tensor sign;       ///< -1, 0 or 1, without gradient
@@ -28,12 +30,10 @@ struct SignLogDet {
 };
 /// Sign and logarithm of the determinant of a [.., N, N].
 SignLogDet slogdet(const Tensor& a);
-
 /// The lower triangular L [.., N, N] with a = L L^T, for symmetric a [.., N, N], of which only the
 /// lower triangle is read; the gradient is symmetric. Throws an Error that names the first matrix
 /// that is not positive definite. Derivative: Murray, arXiv 1602.07527.
 Tensor cholesky(const Tensor& a);
-
 /// What qr() returns.
 struct QR {
   Tensor q;  ///< [.., M, min(M, N)], orthonormal columns
@@ -50,11 +50,11 @@ enum class QRMode {
 };
 /// The same in this mode.
 QR qr(const Tensor& a, QRMode mode);
-
 /// The X that minimises |a X - b|, and if M < N the shortest of all such X, for a [.., M, N] and b
 /// [.., M, K], whose batches broadcast; or for one vector b [M], which gives [.., N]. Throws an
 /// Error if a matrix does not have full rank.
 Tensor lstsq(const Tensor& a, const Tensor& b);
+/// \}
 
 /// \name Singular values and eigenvalues
 /// \{
@@ -208,6 +208,88 @@ Tensor matrix_norm(const Tensor& a, MatrixNorm which, const Dims& dims, bool kee
 /// largest one over the smallest, or for minus_two the other way round, also of a [.., M, N].
 /// Infinite for a singular matrix.
 Tensor cond(const Tensor& a, MatrixNorm which = MatrixNorm::two);
+/// \}
+
+/// \name With an error code
+/// Like the functions without _ex, but matrices that these refuse are no Error: `info` [..], int32,
+/// is 0 for those with a result, and else says what is wrong. Their results are NaN, and they have
+/// the gradient 0.
+/// \{
+/// What cholesky_ex() returns.
+struct CholeskyEx {
+  Tensor l;     ///< [.., N, N]
+  Tensor info;  ///< the order of the first leading minor that is not positive
+};
+/// cholesky() of the lower triangle, or the upper one, with an error code.
+CholeskyEx cholesky_ex(const Tensor& a, Triangle triangle = Triangle::lower);
+/// What inv_ex() returns.
+struct InvEx {
+  Tensor inverse;  ///< [.., N, N]
+  Tensor info;     ///< the position, from 1 on, of the first pivot that is 0 or NaN
+};
+/// inv() with an error code.
+InvEx inv_ex(const Tensor& a);
+/// What solve_ex() returns.
+struct SolveEx {
+  Tensor result;  ///< as of solve()
+  Tensor info;    ///< the position, from 1 on, of a's first pivot that is 0 or NaN
+};
+/// solve() with an error code.
+SolveEx solve_ex(const Tensor& a, const Tensor& b, SolveSide side = SolveSide::left);
+/// What lu_factor_ex() returns.
+struct LUFactorsEx {
+  Tensor lu, pivots;  ///< as of lu_factor(); also those of singular matrices
+  Tensor info;        ///< the position, from 1 on, of the first pivot that is 0 or NaN
+};
+/// lu_factor() with an error code. The factors of singular matrices are those that lu() has.
+LUFactorsEx lu_factor_ex(const Tensor& a);
+/// \}
+
+/// \name With tolerances for each matrix
+/// \{
+/// Options of pinv() and matrix_rank().
+struct PinvOptions {
+  Tensor atol = {};        ///< [..], broadcasts with the batch; 0 when undefined
+  Tensor rtol = {};        ///< the same; as in pinv(a) when undefined, or 0 where atol is positive
+  bool hermitian = false;  ///< true: a is symmetric, and only its lower triangle is read
+};
+/// The pseudoinverse with these options. Of symmetric matrices, eigenvalues are computed instead of
+/// singular values.
+Tensor pinv(const Tensor& a, const PinvOptions& options);
+/// The number of singular values, or of symmetric matrices of eigenvalues, that count.
+Tensor matrix_rank(const Tensor& a, const PinvOptions& options);
+/// \}
+
+/// \name Of low rank
+/// Halko, Martinsson and Tropp, "Finding structure with randomness", SIAM Review 53, 2011. Random
+/// numbers are this thread's.
+/// \{
+/// What svd_lowrank() and pca_lowrank() return.
+struct LowRank {
+  Tensor u;  ///< [.., M, q], orthonormal columns
+  Tensor s;  ///< [.., q], descending
+  Tensor v;  ///< [.., N, q], orthonormal columns: a is about u diag(s) v^T
+};
+/// The largest q singular values of a [.., M, N], or of a - mean, with their vectors, which are
+/// found in the image of random vectors after niter steps of an iteration with a a^T. An Error
+/// unless q is from 0 to min(M, N).
+LowRank svd_lowrank(const Tensor& a, int64_t q = 6, int64_t niter = 2, const Tensor& mean = {});
+/// Options of pca_lowrank().
+struct PCAOptions {
+  std::optional<int64_t> q = {};  ///< min(6, M, N) when absent
+  bool center = true;             ///< true: the mean of each column is subtracted first
+  int64_t niter = 2;              ///< steps of the iteration
+};
+/// The principal components of the rows of a [.., M, N]: the columns of v, in which the rows vary
+/// most.
+LowRank pca_lowrank(const Tensor& a, const PCAOptions& options = {});
+/// \}
+
+/// \name Second names, as PyTorch has them
+/// \{
+inline Tensor inverse(const Tensor& a) { return inv(a); }
+inline Tensor pinverse(const Tensor& a) { return pinv(a); }
+inline Tensor orgqr(const Tensor& a, const Tensor& tau) { return householder_product(a, tau); }
 /// \}
 
 }  // namespace hero

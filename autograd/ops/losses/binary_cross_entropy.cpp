@@ -6,8 +6,12 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/losses/loss.h>
+#include <hero/autograd/ops/losses/losses.h>
 #include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {

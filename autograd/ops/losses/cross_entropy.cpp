@@ -1,12 +1,11 @@
 // Losses of class scores with the numbers of the right classes. N rows, C classes on dim 1.
 #include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/losses/loss.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>

@@ -1,12 +1,9 @@
 // Connectionist temporal classification: the sum over alignments, step by step in time.
 #include <limits>
 
-#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 
 // T steps, N samples, C classes, S targets, L = 2 S + 1 states: blanks around and between targets.
 

@@ -1,10 +1,15 @@
 #pragma once
 // What the losses share.
+#include <limits>
+
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/detail/formula.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/losses/losses.h>
 
 namespace hero::detail {
+
+/// A bound that nothing crosses.
+inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// The loss itself, its mean or its sum.
 Tensor reduce_loss(const Tensor& loss, Reduction reduction);

@@ -1,14 +1,20 @@
 // Losses that compare elements. Of halves each is one operation, see [note: rounded once].
 #include <cmath>
+#include <limits>
+#include <numbers>
 
+#include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/losses/loss.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/losses/losses.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -225,6 +231,125 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
     }
   }
   return products / lengths;
+}
+
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
+  const detail::Named named("pairwise_distance", {"a", a}, {"b", b});
+  detail::check_defined("pairwise_distance", {{"a", a}, {"b", b}});
+  if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
+    return pairwise_distance(in[0], in[1], p, eps, keepdim);
+  }
+  if (detail::any_half(a, b)) {
+    return detail::in_float32("pairwise_distance", {a, b}, [=](const auto& in) {
+      return pairwise_distance(in[0], in[1], p, eps, keepdim);
+    });
+  }
+  return norm(a - b + eps, p, {-1}, keepdim);
+}
+
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {
+  detail::check_defined("poisson_nll_loss", {{"x", x}, {"y", y}});
+  if (const AutocastInputs in("poisson_nll_loss", x, y); in.changed()) {
+    return poisson_nll_loss(in[0], in[1], options);
+  }
+  detail::check_pair("poisson_nll_loss", x, y);
+  if (detail::any_half(x, y)) {
+    return detail::in_float32("poisson_nll_loss", {x, y}, [=](const auto& in) {
+      return poisson_nll_loss(in[0], in[1], options);
+    });
+  }
+  static constexpr detail::PairLoss kOfLogs = {
+      "poisson_nll_loss", [](Term a, Term b, double) { return exp(a) - b * a; },
+      [](Term dy, Term a, Term b, double) { return dy * (exp(a) - b); },
+      [](Term dy, Term a, Term, double) { return -(dy * a); }};
+  static constexpr detail::PairLoss kOfRates = {
+      "poisson_nll_loss", [](Term a, Term b, double eps) { return a - b * log(a + eps); },
+      [](Term dy, Term a, Term b, double eps) { return dy * (1 - b / (a + eps)); },
+      [](Term dy, Term a, Term, double eps) { return -(dy * log(a + eps)); }};
+  const auto reduced = [&](Reduction how) {
+    return detail::pair_loss(options.log_input ? kOfLogs : kOfRates, x, y, options.eps, how);
+  };
+  if (!options.full) return reduced(options.reduction);
+  Tensor loss = reduced(Reduction::none);
+  // Stirling's approximation of log y! where it is good.
+  const Tensor large = y > 1, safe = where(large, y, 1);
+  const Tensor stirling = safe * log(safe) - safe + log(safe * (2 * std::numbers::pi)) * 0.5;
+  loss = loss + where(large, stirling, 0);
+  return detail::reduce_loss(loss, options.reduction);
+}
+
+namespace {
+
+// A variance has x's shape, x's with 1 in one dimension, x's without the last dimension, or is a
+// number. What else would broadcast is more likely a mistake.
+void check_variance(const char* op, const Tensor& variance, const Shape& x) {
+  const Shape& shape = variance.shape();
+  Shape sample = x;
+  if (!sample.empty()) sample.pop_back();
+  bool fits = shape.empty() || shape == sample;
+  if (shape.size() == x.size()) {
+    int differ = 0, ones = 0;
+    for (int i = 0; i < x.size(); ++i) {
+      if (shape[i] == x[i]) continue;
+      ++differ;
+      if (shape[i] == 1) ++ones;
+    }
+    fits = differ == 0 || (differ == 1 && ones == 1);
+  }
+  check(fits, op, ": variance ", shape, " does not fit x ", x, "; it should be ", x,
+        ", that with 1 in one dimension, ", sample, " (one per sample) or []");
+}
+
+// x, y, variance: (log v + (x - y)^2 / v) / 2, where a floor of v moves the value, not the
+// gradient.
+struct GaussianNll : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  double eps;
+  explicit GaussianNll(double floor) : eps(floor) {}
+  const char* name() const override { return "gaussian_nll_loss"; }
+  Array forward(const Array& x, const Array& y, const Array& variance) {
+    core::Formula f(name());
+    const Term a = f(x), b = f(y), v = clamp(f(variance), eps, detail::kUnbounded);
+    return f.run((log(v) + square(a - b) / v) * 0.5);
+  }
+  Grads backward(const Tensor& g) override {
+    Formula f;
+    const Term dy = f(g), d = f(input(0)) - f(input(1)), variance = f(input(2));
+    const Tensor fixed = input(2).detach();
+    const Term v = grad_enabled() ? variance + f(clamp(fixed, eps, {}) - fixed)
+                                  : clamp(variance, eps, detail::kUnbounded);
+    return f.run({{needs(0), dy * (d / v)},
+                  {needs(1), -dy * (d / v)},
+                  {needs(2), dy * ((1 - square(d) / v) / v * 0.5)}});
+  }
+};
+
+}  // namespace
+
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
+                         const GaussianNllOptions& options) {
+  detail::check_defined("gaussian_nll_loss", {{"x", x}, {"y", y}, {"variance", variance}});
+  if (const AutocastInputs in("gaussian_nll_loss", x, y, variance); in.changed()) {
+    return gaussian_nll_loss(in[0], in[1], in[2], options);
+  }
+  constexpr auto kName = "gaussian_nll_loss";
+  detail::check_pair(kName, x, y);
+  check_variance(kName, variance, x.shape());
+  if (variance.device() != kMeta && any(variance.detach() < 0).item<bool>()) {
+    fail(kName, ": a variance is negative: ", min(variance.detach()).item());
+  }
+  if (detail::any_half(x, y, variance)) {
+    return detail::in_float32(kName, {x, y, variance}, [=](const auto& in) {
+      return gaussian_nll_loss(in[0], in[1], in[2], options);
+    });
+  }
+  // One variance a sample: it counts for all of the sample's last dimension.
+  if (variance.ndim() + 1 == x.ndim() && variance.ndim() > 0) {
+    return gaussian_nll_loss(x, y, unsqueeze(variance, -1), options);
+  }
+  Tensor loss = record(GaussianNll(options.eps), x, y, variance);
+  if (options.full) loss = loss + 0.5 * std::log(2 * std::numbers::pi);
+  return detail::reduce_loss(loss, options.reduction);
 }
 
 }  // namespace hero

@@ -5,13 +5,12 @@
 
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/losses/loss.h>
-#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero {
 
@@ -19,34 +18,12 @@ namespace {
 
 using detail::any_half, detail::in_float32;
 
-constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-
 Tensor above_zero(const Tensor& x) { return clamp(x, 0.0, {}); }
 
 // Targets of pairs are 1 or -1, in any dtype.
 void check_signs(const char* op, const Tensor& y, const Shape& expected) {
   check(y.shape() == expected, op, ": target ", y.shape(),
         " does not fit the inputs; it should be ", expected);
-}
-
-// A variance has x's shape, x's with 1 in one dimension, x's without the last dimension, or is a
-// number. What else would broadcast is more likely a mistake.
-void check_variance(const char* op, const Tensor& variance, const Shape& x) {
-  const Shape& shape = variance.shape();
-  Shape sample = x;
-  if (!sample.empty()) sample.pop_back();
-  bool fits = shape.empty() || shape == sample;
-  if (shape.size() == x.size()) {
-    int differ = 0, ones = 0;
-    for (int i = 0; i < x.size(); ++i) {
-      if (shape[i] == x[i]) continue;
-      ++differ;
-      if (shape[i] == 1) ++ones;
-    }
-    fits = differ == 0 || (differ == 1 && ones == 1);
-  }
-  check(fits, op, ": variance ", shape, " does not fit x ", x, "; it should be ", x,
-        ", that with 1 in one dimension, ", sample, " (one per sample) or []");
 }
 
 }  // namespace
@@ -68,7 +45,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
   static constexpr detail::PairLoss kLoss = {
       kName,
       [](Term a, Term b, double far) {
-        const Term apart = where_equal(b, 1, 0, clamp(far - a, 0, kUnbounded));
+        const Term apart = where_equal(b, 1, 0, clamp(far - a, 0, detail::kUnbounded));
         return apart + where_equal(b, -1, 0, a);
       },
       [](Term dy, Term a, Term b, double far) {
@@ -140,20 +117,6 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, 
   const Tensor close = where(y == 1, 1 - cosine, 0);
   const Tensor apart = where(y == -1, above_zero(cosine - margin), 0);
   return detail::reduce_loss(close + apart, reduction);
-}
-
-Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
-  const detail::Named named("pairwise_distance", {"a", a}, {"b", b});
-  detail::check_defined("pairwise_distance", {{"a", a}, {"b", b}});
-  if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
-    return pairwise_distance(in[0], in[1], p, eps, keepdim);
-  }
-  if (any_half(a, b)) {
-    return in_float32("pairwise_distance", {a, b}, [=](const auto& in) {
-      return pairwise_distance(in[0], in[1], p, eps, keepdim);
-    });
-  }
-  return norm(a - b + eps, p, {-1}, keepdim);
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -262,88 +225,32 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
   return detail::reduce_loss(mean(loss, {-1}), reduction);
 }
 
-Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {
-  detail::check_defined("poisson_nll_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in("poisson_nll_loss", x, y); in.changed()) {
-    return poisson_nll_loss(in[0], in[1], options);
+Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  detail::check_defined("multilabel_margin_loss", {{"x", x}, {"y", y}});
+  if (x.ndim() == 0 && y.ndim() == 0) {  // one class, so nothing can be wrong
+    return multilabel_margin_loss(reshape(x, {1}), reshape(y, {1}), reduction);
   }
-  detail::check_pair("poisson_nll_loss", x, y);
-  if (any_half(x, y)) {
-    return in_float32("poisson_nll_loss", {x, y},
-                      [=](const auto& in) { return poisson_nll_loss(in[0], in[1], options); });
-  }
-  static constexpr detail::PairLoss kOfLogs = {
-      "poisson_nll_loss", [](Term a, Term b, double) { return exp(a) - b * a; },
-      [](Term dy, Term a, Term b, double) { return dy * (exp(a) - b); },
-      [](Term dy, Term a, Term, double) { return -(dy * a); }};
-  static constexpr detail::PairLoss kOfRates = {
-      "poisson_nll_loss", [](Term a, Term b, double eps) { return a - b * log(a + eps); },
-      [](Term dy, Term a, Term b, double eps) { return dy * (1 - b / (a + eps)); },
-      [](Term dy, Term a, Term, double eps) { return -(dy * log(a + eps)); }};
-  const auto reduced = [&](Reduction how) {
-    return detail::pair_loss(options.log_input ? kOfLogs : kOfRates, x, y, options.eps, how);
-  };
-  if (!options.full) return reduced(options.reduction);
-  Tensor loss = reduced(Reduction::none);
-  // Stirling's approximation of log y! where it is good.
-  const Tensor large = y > 1, safe = where(large, y, 1);
-  const Tensor stirling = safe * log(safe) - safe + log(safe * (2 * std::numbers::pi)) * 0.5;
-  loss = loss + where(large, stirling, 0);
-  return detail::reduce_loss(loss, options.reduction);
-}
-
-namespace {
-
-// x, y, variance: (log v + (x - y)^2 / v) / 2, where a floor of v moves the value, not the
-// gradient.
-struct GaussianNll : Op {
-  static constexpr unsigned kSaveInputs = 0b111;
-  double eps;
-  explicit GaussianNll(double floor) : eps(floor) {}
-  const char* name() const override { return "gaussian_nll_loss"; }
-  Array forward(const Array& x, const Array& y, const Array& variance) {
-    core::Formula f(name());
-    const Term a = f(x), b = f(y), v = clamp(f(variance), eps, kUnbounded);
-    return f.run((log(v) + square(a - b) / v) * 0.5);
-  }
-  Grads backward(const Tensor& g) override {
-    Formula f;
-    const Term dy = f(g), d = f(input(0)) - f(input(1)), variance = f(input(2));
-    const Tensor fixed = input(2).detach();
-    const Term v = grad_enabled() ? variance + f(clamp(fixed, eps, {}) - fixed)
-                                  : clamp(variance, eps, kUnbounded);
-    return f.run({{needs(0), dy * (d / v)},
-                  {needs(1), -dy * (d / v)},
-                  {needs(2), dy * ((1 - square(d) / v) / v * 0.5)}});
-  }
-};
-
-}  // namespace
-
-Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
-                         const GaussianNllOptions& options) {
-  detail::check_defined("gaussian_nll_loss", {{"x", x}, {"y", y}, {"variance", variance}});
-  if (const AutocastInputs in("gaussian_nll_loss", x, y, variance); in.changed()) {
-    return gaussian_nll_loss(in[0], in[1], in[2], options);
-  }
-  constexpr auto kName = "gaussian_nll_loss";
-  detail::check_pair(kName, x, y);
-  check_variance(kName, variance, x.shape());
-  if (variance.device() != kMeta && any(variance.detach() < 0).item<bool>()) {
-    fail(kName, ": a variance is negative: ", min(variance.detach()).item());
-  }
-  if (any_half(x, y, variance)) {
-    return in_float32(kName, {x, y, variance}, [=](const auto& in) {
-      return gaussian_nll_loss(in[0], in[1], in[2], options);
+  check((x.ndim() == 1 || x.ndim() == 2) && x.shape() == y.shape(),
+        "multilabel_margin_loss: scores ", x.shape(), " and classes ", y.shape(),
+        " must be [N, C] or [C]");
+  check(y.dtype() == kInt64, "multilabel_margin_loss: classes are ", y.dtype(),
+        "; they must be int64");
+  if (detail::any_half(x)) {
+    return detail::in_float32("multilabel_margin_loss", {x, y}, [reduction](const auto& in) {
+      return multilabel_margin_loss(in[0], in[1], reduction);
     });
   }
-  // One variance a sample: it counts for all of the sample's last dimension.
-  if (variance.ndim() + 1 == x.ndim() && variance.ndim() > 0) {
-    return gaussian_nll_loss(x, y, unsqueeze(variance, -1), options);
-  }
-  Tensor loss = record(GaussianNll(options.eps), x, y, variance);
-  if (options.full) loss = loss + 0.5 * std::log(2 * std::numbers::pi);
-  return detail::reduce_loss(loss, options.reduction);
+  // What stands behind the first -1 does not count.
+  const Tensor listed = cumsum((y < 0).to(kInt64), -1) == 0;
+  const Tensor classes = where(listed, y, 0);
+  const Tensor marks = scatter_add(zeros_like(y), -1, classes, listed.to(kInt64));
+  const Tensor right = gather(x, -1, classes);
+  // [.., right j, wrong i]
+  const Tensor gap = relu(1.0 - (unsqueeze(right, -1) - unsqueeze(x, -2)));
+  const Tensor counts = logical_and(unsqueeze(listed, -1), unsqueeze(marks == 0, -2));
+  const Tensor loss = sum(where(counts, gap, 0), Dims{-2, -1}) / static_cast<double>(x.size(-1));
+  if (reduction == Reduction::none) return loss;
+  return reduction == Reduction::sum ? sum(loss) : mean(loss);
 }
 
 }  // namespace hero

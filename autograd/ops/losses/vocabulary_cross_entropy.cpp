@@ -1,4 +1,5 @@
 // The cross entropy of scores whose classes lie with several ranks. N rows, K inputs, C classes.
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/collectives.h>
 #include <hero/autograd/ops/detail/composed.h>

@@ -1,22 +1,25 @@
-// Activations that are formulas of other operations. Each keeps NaN and lets a gradient through
-// there; its gradient where pieces meet is PyTorch's. Of halves each is rounded once, see
-// [note: formulas].
+// Activations. Each keeps NaN and lets a gradient through there; its gradient where pieces meet is
+// PyTorch's. Of halves each is rounded once, see [note: formulas].
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 
 #include <hero/autograd/graph/grad_mode.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/map_op.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/number.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/detail/part_of_batch.h>
 
 namespace hero {
 
 namespace {
 
 namespace k = core::kernels;
+
+const double kInvRootTwoPi = 1.0 / std::sqrt(2.0 * std::numbers::pi);
 
 // A bound or value for integers: its whole part, within what 64 bits hold.
 Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x1p62, 0x1p62)); }
@@ -44,8 +47,140 @@ struct Curve : Op {
 
 Term zero_within(Term dy, Term x, double bound, double) { return where(abs(x) <= bound, 0, dy); }
 
+struct LogSigmoid : Map<k::LogSigmoid, Save::input> {
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * sigmoid(-x); })};
+  }
+};
+struct Relu : Map<k::Relu, Save::output> {
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled() && is_floating(g.dtype())) return in_one_pass<k::ReluBackward>(g, output());
+    return {where(output() <= 0, 0, g)};
+  }
+};
+struct Silu : Map<k::Silu, Save::input> {
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, input(0));
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const Term s = sigmoid(x);
+      return dy * (s * (x * (1.0 - s) + 1));
+    })};
+  }
+};
+struct Mish : Map<k::Mish, Save::input> {
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const Term t = tanh(softplus(x, 1.0, 20.0));
+      return dy * (t + x * sigmoid(x) * (1.0 - square(t)));
+    })};
+  }
+};
+// [snippet: op]
+struct Softsign : Map<k::Softsign, Save::input> {
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / square(abs(x) + 1); })};
+  }
+};
+// [end]
+struct Hardswish : Map<k::Hardswish, Save::input> {
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::HardswishBackward>(g, input(0));
+    return {derived(g, input(0), [](Term dy, Term x) {
+      return dy * where(x <= -3, 0, where(x < 3, x / 3.0 + 0.5, 1));
+    })};
+  }
+};
+// x Phi(x); its derivative is Phi(x) + x phi(x).
+struct GeluErf : Map<k::Gelu, Save::input> {
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, input(0));
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const Term cdf = erf(x * std::numbers::sqrt2 / 2.0) * 0.5 + 0.5;
+      const Term density = exp(square(x) * -0.5) * kInvRootTwoPi;
+      return dy * (cdf + x * density);
+    })};
+  }
+};
+// x s(2u) with u = a (x + b x^3) and s the logistic function; s' = s (1 - s).
+struct GeluTanh : Map<k::GeluTanh, Save::input> {
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, input(0));
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const double a = std::sqrt(2.0 / std::numbers::pi);
+      const double b = 0.044715;
+      const Term x2 = square(x);
+      const Term s = sigmoid(x * (x2 * b + 1) * (2.0 * a));
+      const Term slope = (x2 * (3.0 * b) + 1) * (2.0 * a);
+      return dy * (s * (x * (1.0 - s) * slope + 1));
+    })};
+  }
+};
+struct LeakyRelu : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  double slope;
+  explicit LeakyRelu(double s) : slope(s) {}
+  const char* name() const override { return "leaky_relu"; }
+  Array forward(const Array& x) { return core::map<k::LeakyRelu>(x, Scalar(slope)); }
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::LeakyReluBackward>(g, input(0), slope);
+    return {derived(g, input(0), [this](Term dy, Term x) { return where(x > 0, dy, dy * slope); })};
+  }
+};
+struct Elu : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  double alpha;
+  explicit Elu(double a) : alpha(a) {}
+  const char* name() const override { return "elu"; }
+  Array forward(const Array& x) { return core::map<k::Elu>(x, Scalar(alpha)); }
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::EluBackward>(g, input(0), alpha);
+    return {derived(g, input(0), [this](Term dy, Term x) {
+      // On the border the second derivative is 0, as in PyTorch.
+      const Term below = exp(where(x < 0, x, 0)) * alpha;
+      return where(x <= 0, dy * below, dy);
+    })};
+  }
+};
+struct Softplus : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  double beta, threshold;
+  Softplus(double b, double t) : beta(b), threshold(t) {}
+  const char* name() const override { return "softplus"; }
+  Array forward(const Array& x) {
+    if (beta != 1.0) return core::map<k::Softplus>(x, Scalar(beta), Scalar(threshold));
+    // The same bits, without a division by beta.
+    core::Formula formula;
+    const Term t = formula(x);
+    return formula.run(where(t > threshold, t, -logsigmoid(-t)));
+  }
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::SoftplusBackward>(g, input(0), beta, threshold);
+    return {derived(g, input(0), [this](Term dy, Term x) {
+      const Term scaled = beta == 1.0 ? x : x * beta;
+      // On the border the second derivative is 0, as in PyTorch.
+      const Term below = sigmoid(where(scaled >= threshold, threshold, scaled));
+      return where(scaled > threshold, dy, dy * below);
+    })};
+  }
+};
+
 }  // namespace
 
+Tensor relu(const Tensor& x) { return record(Relu{}, x); }
+Tensor leaky_relu(const Tensor& x, double slope) { return record(LeakyRelu(slope), x); }
+Tensor elu(const Tensor& x, double alpha) { return record(Elu(alpha), x); }
+Tensor gelu(const Tensor& x, Gelu approximate) {
+  const detail::Named named("gelu", {"x", x});
+  return approximate == Gelu::erf ? record(GeluErf{}, x) : record(GeluTanh{}, x);
+}
+Tensor silu(const Tensor& x) { return record(Silu{}, x); }
+Tensor mish(const Tensor& x) { return record(Mish{}, x); }
+Tensor softplus(const Tensor& x, double beta, double threshold) {
+  return record(Softplus(beta, threshold), x);
+}
+Tensor softsign(const Tensor& x) { return record(Softsign{}, x); }
+Tensor hardswish(const Tensor& x) { return record(Hardswish{}, x); }
+Tensor logsigmoid(const Tensor& x) { return record(LogSigmoid{}, x); }
 // Scale and alpha for which mean 0 and variance 1 are a fixed point.
 Tensor selu(const Tensor& x) {
   constexpr double kAlpha = 1.6732632423543772848170429916717;
@@ -221,6 +356,15 @@ Tensor glu(const Tensor& x, int64_t dim) {
 Tensor softmin(const Tensor& x, int64_t dim) {
   const detail::Named named("softmin", {"x", x});
   return softmax(-x, dim);
+}
+
+Tensor rrelu(const Tensor& x, double lower, double upper, bool training) {
+  detail::check_defined("rrelu", {{"x", x}});
+  check(lower <= upper, "rrelu: lower ", lower, " is above upper ", upper);
+  check(is_floating(x.dtype()), "rrelu: x is ", x.dtype(), "; it must be floating");
+  if (!training) return leaky_relu(x, (lower + upper) / 2.0);
+  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
+  return where(x <= 0, x * (detail::rand_of_part(x.shape(), like) * (upper - lower) + lower), x);
 }
 
 }  // namespace hero

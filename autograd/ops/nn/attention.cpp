@@ -3,14 +3,13 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/nn/attention.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/planned_device.h>
 

@@ -5,7 +5,11 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
@@ -167,6 +171,32 @@ Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Ge
   const detail::Named named("linear_gelu", {"x", x}, {"weight", weight});
   detail::check_defined("linear_gelu", {{"x", x}, {"weight", weight}});
   return run(approximate == Gelu::erf ? Activation::gelu : Activation::gelu_tanh, x, weight, bias);
+}
+
+// x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.
+Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {
+  detail::check_defined("bilinear", {{"x1", x1}, {"x2", x2}, {"weight", weight}});
+  constexpr auto kName = "bilinear";
+  if (detail::any_half(x1, x2, weight, bias)) {
+    return detail::in_float32(kName, {x1, x2, weight, bias},
+                              [](const auto& in) { return bilinear(in[0], in[1], in[2], in[3]); });
+  }
+  check(weight.ndim() == 3, kName, ": weight must be [out, in1, in2]: got shape ", weight.shape());
+  const int64_t outputs = weight.size(0), in1 = weight.size(1), in2 = weight.size(2);
+  check(x1.ndim() > 0 && x1.ndim() == x2.ndim() && x1.size(-1) == in1 && x2.size(-1) == in2, kName,
+        ": inputs ", x1.shape(), " and ", x2.shape(), " do not fit weight ", weight.shape());
+  Shape rows = x1.shape(), rows2 = x2.shape();
+  rows.pop_back();
+  rows2.pop_back();
+  check(rows == rows2, kName, ": inputs differ before their last dimension: ", x1.shape(), " and ",
+        x2.shape());
+  const Tensor wide = reshape(permute(weight, {1, 0, 2}), {in1, outputs * in2});
+  const Tensor left = reshape(matmul(reshape(x1, {-1, in1}), wide), {rows.numel(), outputs, in2});
+  const Tensor y = matmul(left, reshape(x2, {rows.numel(), in2, 1}));
+  Shape shape = rows;
+  shape.push_back(outputs);
+  const Tensor result = reshape(y, shape);
+  return bias.defined() ? result + bias : result;
 }
 
 }  // namespace hero

@@ -1,23 +1,34 @@
 #pragma once
-// Differentiable operations of networks, as functions without state, like PyTorch's
-// torch.nn.functional.
-#include <hero/autograd/ops.h>
-#include <hero/autograd/ops/losses/losses.h>
-#include <hero/autograd/ops/windows/window_sizes.h>
+// Operations of networks, as functions without state, like PyTorch's torch.nn.functional: linear
+// maps, activations, softmax, normalisation, attention, recurrence, dropout, embeddings. Losses are
+// in losses.h, convolutions in conv.h, pooling in pool.h. Gradients at kinks: that of relu is 0 at
+// 0.
+#include <optional>
+
+#include <hero/autograd/ops/elementwise/elementwise.h>
 
 namespace hero {
 
-/// \snippet test_examples_tensors.cpp softmax
-Tensor softmax(const Tensor& x, int64_t dim);
-Tensor log_softmax(const Tensor& x, int64_t dim);
-/// [out], or undefined.
-Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias = {});
-/// softmax(-x)
-Tensor softmin(const Tensor& x, int64_t dim);
-
-/// \name Activations, beside those in <hero/autograd/ops.h>
-/// They compute each element by itself, so the result has x's shape; glu() halves dim.
+/// \name Activations
+/// They compute each element by itself, so the result has x's shape; glu() halves dim. sigmoid()
+/// and tanh() are in elementwise.h.
 /// \{
+Tensor logsigmoid(const Tensor& x);
+Tensor relu(const Tensor& x);
+Tensor relu6(const Tensor& x);
+Tensor silu(const Tensor& x);
+Tensor mish(const Tensor& x);
+Tensor softsign(const Tensor& x);
+Tensor hardswish(const Tensor& x);
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
+Tensor elu(const Tensor& x, double alpha = 1.0);
+/// The exact GELU, or its approximation by tanh.
+enum class Gelu { erf, tanh };
+/// x Phi(x), with the normal distribution function Phi, exact or approximated by tanh. Hendrycks
+/// and Gimpel, arXiv 1606.08415.
+Tensor gelu(const Tensor& x, Gelu approximate = Gelu::erf);
+/// log(1 + exp(beta x)) / beta; x itself if beta x > threshold.
+Tensor softplus(const Tensor& x, double beta = 1.0, double threshold = 20.0);
 /// elu() with fixed constants, scaled. Klambauer et al., arXiv 1706.02515.
 Tensor selu(const Tensor& x);
 /// x if it is positive, else alpha (exp(x / alpha) - 1).
@@ -39,8 +50,20 @@ Tensor threshold(const Tensor& x, double threshold, double value);
 Tensor prelu(const Tensor& x, const Tensor& weight);
 /// a sigmoid(b), where a and b are the two halves of x along dim. Dauphin et al., arXiv 1612.08083.
 Tensor glu(const Tensor& x, int64_t dim = -1);
+/// Randomised leaky_relu(): in training, each element that is not above 0 is multiplied by a number
+/// of its own, drawn from [lower, upper); in evaluation, by their mean. Xu et al., arXiv
+/// 1505.00853.
+Tensor rrelu(const Tensor& x, double lower = 1.0 / 8.0, double upper = 1.0 / 3.0,
+             bool training = false);
 /// \}
 
+/// \name Linear maps
+/// \{
+/// x W^T + b, for x [.., in], weight [out, in] and bias [out], which may be undefined; or for
+/// weight [in] and bias [], whose result has no dimension of outputs.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// [out], or undefined.
+Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias = {});
 /// relu(linear(x, weight, bias)) in one operation, which keeps only its input and output.
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// gelu(linear(x, weight, bias)) in one operation.
@@ -55,6 +78,19 @@ struct LinearWeights {
 /// derivative of gelu together with the product before it.
 Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const LinearWeights& out,
                           Gelu approximate = Gelu::erf);
+/// \}
+
+/// \name Softmax
+/// \{
+/// \snippet test_examples_tensors.cpp softmax
+Tensor softmax(const Tensor& x, int64_t dim);
+Tensor log_softmax(const Tensor& x, int64_t dim);
+/// softmax(-x)
+Tensor softmin(const Tensor& x, int64_t dim);
+/// x is converted first, as PyTorch's `dtype=` does, and the result has that dtype.
+Tensor softmax(const Tensor& x, int64_t dim, DType dtype);
+Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype);
+/// \}
 
 /// \name Normalisation
 /// Results have the dtype of x, whatever the dtypes of parameters and statistics are.
@@ -99,90 +135,43 @@ struct BatchNormOptions {
 /// unbiased variance; otherwise it uses these two. Ioffe and Szegedy, arXiv 1502.03167.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options = {});
+/// Normalises each channel of each sample of x [N, C, ..] to mean 0 and variance 1, then applies
+/// weight [C] and bias [C], which may be undefined. Ulyanov et al., arXiv 1607.08022.
+Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                     double eps = 1e-5);
+/// Options of instance_norm() with running statistics.
+struct InstanceNormOptions {
+  Tensor weight = {};  ///< [C]; may be undefined
+  Tensor bias = {};    ///< [C]; may be undefined
+  /// True: each channel's own statistics normalise it. False: running_mean and running_var do.
+  bool use_input_stats = true;
+  double momentum = 0.1;  ///< weight of the newest statistics in the running ones
+  double eps = 1e-5;      ///< added to the variance
+};
+/// The same with running statistics [C], which may be undefined. With use_input_stats they are
+/// updated in place, by the means over the batch of the channels' means and unbiased variances.
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const InstanceNormOptions& options);
+/// x / max(norm(x, p, dim), eps): scales vectors along `dim` to length 1.
+Tensor normalize(const Tensor& x, double p = 2.0, int64_t dim = 1, double eps = 1e-12);
+/// x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta, for x [N, C, ..], with zeros
+/// beyond the first and the last channel. Krizhevsky et al., NIPS 2012.
+Tensor local_response_norm(const Tensor& x, int64_t size, double alpha = 1e-4, double beta = 0.75,
+                           double k = 1.0);
 /// \}
 
-/// \name Convolution (cross-correlation) and pooling
-/// \{
-/// Options of conv1d().
-struct Conv1dOptions {
-  int64_t stride = 1;    ///< positions from one window to the next
-  int64_t padding = 0;   ///< zeros on each side
-  int64_t dilation = 1;  ///< positions from one tap to the next
-  int64_t groups = 1;    ///< groups of channels that are convolved separately
-};
-/// Convolution of x [N, C, L] with weight [O, C / groups, K] and bias [O], which may be undefined.
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv1dOptions& options = {});
-/// Options of conv2d().
-struct Conv2dOptions {
-  Pair stride = {1, 1};    ///< positions from one window to the next
-  Pair padding = {0, 0};   ///< zeros on each side
-  Pair dilation = {1, 1};  ///< positions from one tap to the next
-  int64_t groups = 1;      ///< groups of channels that are convolved separately
-};
-/// Convolution of x [N, C, H, W] with weight [O, C / groups, KH, KW] and bias [O], which may be
-/// undefined.
-/// \snippet test_examples_tensors.cpp conv2d
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv2dOptions& options = {});
-/// relu(conv2d(x, weight, bias, options)) in one operation, which keeps only its input and output.
-Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                   const Conv2dOptions& options = {});
-/// Options of conv_transpose2d().
-struct ConvTranspose2dOptions {
-  Pair stride = {1, 1};          ///< positions of the output from one input element to the next
-  Pair padding = {0, 0};         ///< elements that are cut off on each side of the output
-  Pair output_padding = {0, 0};  ///< elements that the output has more at its end
-  Pair dilation = {1, 1};        ///< positions from one tap to the next
-  int64_t groups = 1;            ///< groups of channels that are convolved separately
-};
-/// The transpose of conv2d(), for x [N, C, H, W], weight [C, O / groups, KH, KW] and bias [O].
-Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                        const ConvTranspose2dOptions& options = {});
-/// Options of conv_transpose1d().
-struct ConvTranspose1dOptions {
-  int64_t stride = 1;          ///< positions of the output from one input element to the next
-  int64_t padding = 0;         ///< elements that are cut off on each side of the output
-  int64_t output_padding = 0;  ///< elements that the output has more at its end
-  int64_t dilation = 1;        ///< positions from one tap to the next
-  int64_t groups = 1;          ///< groups of channels that are convolved separately
-};
-/// The transpose of conv1d(), for x [N, C, L], weight [C, O / groups, K] and bias [O].
-Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                        const ConvTranspose1dOptions& options = {});
-/// Options of max_pool2d() and avg_pool2d().
-struct PoolOptions {
-  std::optional<Pair> stride = {};  ///< windows' distance; the kernel size when absent
-  Pair padding = {0, 0};            ///< elements on each side, which do not count or are 0
-  Pair dilation = {1, 1};           ///< for max pooling: distance of a window's elements
-  bool ceil_mode = false;           ///< true: keep a last window that extends over the end
-  bool count_include_pad = true;    ///< for average pooling: divide by the whole window's size
-  /// For average pooling: what sums of windows are divided by, in place of their size.
-  std::optional<int64_t> divisor_override = {};
-};
-Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
-Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
-/// Means of cells: cell i of o covers positions floor(i n / o) to ceil((i + 1) n / o) - 1 of n.
-/// Here and in all adaptive pooling, an output size of -1 (PyTorch's None) is that of x.
-Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size);
-/// The largest elements in the cells of adaptive_avg_pool2d().
-Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size);
-/// Options of max_pool1d() and avg_pool1d().
-struct Pool1dOptions {
-  std::optional<int64_t> stride = {};  ///< windows' distance; the kernel size when absent
-  int64_t padding = 0;                 ///< elements on each side, which do not count or are 0
-  int64_t dilation = 1;                ///< for max pooling: distance of a window's elements
-  bool ceil_mode = false;              ///< true: keep a last window that extends over the end
-  bool count_include_pad = true;       ///< for average pooling: divide by the whole window's size
-};
-/// The largest element in each window of x [N, C, L] or [C, L].
-Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
-Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
-Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size);
-Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size);
-/// Nearest neighbours: pixel i of o takes the value of pixel floor(i n / o) of n.
-Tensor upsample_nearest2d(const Tensor& x, Pair output_size);
-/// \}
+namespace detail {
+/// rms_norm() over the trailing `normalized_shape`.
+Tensor rms_norm_over(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                     std::optional<double> eps);
+}  // namespace detail
+/// Does what rms_norm(x, weight, eps) does, with the mean over the trailing `normalized_shape`,
+/// which is that of weight, too. It is a template, so that {} still means no weight.
+template <std::same_as<Shape> S = Shape>
+Tensor rms_norm(const Tensor& x, const S& normalized_shape, const Tensor& weight = {},
+                std::optional<double> eps = {}) {
+  return detail::rms_norm_over(x, normalized_shape, weight, eps);
+}
 
 /// \name Attention and recurrence
 /// \{
@@ -241,6 +230,10 @@ LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weig
                 TimeOrder order = TimeOrder::forward);
 RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights,
               TimeOrder order = TimeOrder::forward);
+/// \}
+
+/// \name Dropout
+/// \{
 /// Zeroes elements with probability p, scales the rest by 1 / (1 - p); returns x unless training.
 /// Within a module under DDP, ZeRO or fully_shard(), each rank gets its rows of the mask that one
 /// process with the batches of all ranks would get (batch_part()).
@@ -249,8 +242,38 @@ Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);
 /// Does the same with whole channels of x [N, C, ...] or [C, H, W].
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
+/// Dropout that keeps mean 0 and variance 1 after selu(): dropped elements become -1.758, and all
+/// are then scaled and shifted. Klambauer et al., arXiv 1706.02515.
+Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
+/// alpha_dropout() of whole channels of x [N, C, ..].
+Tensor feature_alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
+/// Dropout of whole channels of x [N, C, D, H, W] or [C, D, H, W].
+Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);
+/// \}
+
+/// \name Embeddings
+/// \{
+/// The rows of weight [V, D] at each index; the gradient of row padding_idx is zero. With
+/// scale_grad_by_freq the gradient of a row is divided by the number of times that it occurs.
+/// \snippet test_examples_tensors.cpp embedding
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx = {},
+                 bool scale_grad_by_freq = false);
+/// How embedding_bag() combines the rows of a bag.
+enum class BagMode { sum, mean, max };
+/// Options of embedding_bag().
+struct EmbeddingBagOptions {
+  Tensor offsets = {};               ///< int64 [B]: where each bag begins in an index [N]
+  BagMode mode = BagMode::mean;      ///< how the rows of a bag are combined
+  Tensor per_sample_weights = {};    ///< factors of the rows, in the shape of index; for sums only
+  bool include_last_offset = false;  ///< true: the last offset is the end of the last bag
+  std::optional<int64_t> padding_idx = {};  ///< rows that do not count
+  /// Divide the gradient of a row by the number of times that it occurs; not for maxima.
+  bool scale_grad_by_freq = false;
+};
+/// Combines rows of weight [V, D] over bags to [B, D]. A bag is a row of index [B, N], or the part
+/// of index [N] from one offset to the next. Empty bags give 0.
+Tensor embedding_bag(const Tensor& weight, const Tensor& index,
+                     const EmbeddingBagOptions& options = {});
 /// \}
 
 }  // namespace hero
-
-#include <hero/autograd/norm_overloads.h>

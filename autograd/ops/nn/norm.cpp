@@ -6,8 +6,13 @@
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/windows/conv.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/planned_device.h>
@@ -139,6 +144,73 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   return scale_and_shift(reshape(y, x.shape()), per_channel(weight, x.ndim()),
                          per_channel(bias, x.ndim()))
       .to(x.dtype());
+}
+
+Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+  const detail::Named named("normalize", {"x", x});
+  detail::check_defined("normalize", {{"x", x}});
+  if (detail::any_half(x)) {
+    return detail::in_float32("normalize", {x},
+                              [=](const auto& in) { return normalize(in[0], p, dim, eps); });
+  }
+  return x / clamp(norm(x, p, Dims{dim}, true), eps, {});
+}
+
+Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k) {
+  const detail::Named named("local_response_norm", {"x", x});
+  detail::check_defined("local_response_norm", {{"x", x}});
+  check(x.ndim() >= 3, "local_response_norm: x must be [N, C, ..]: got shape ", x.shape());
+  check(size > 0, "local_response_norm: size must be positive: ", size);
+  if (detail::any_half(x)) {
+    return detail::in_float32("local_response_norm", {x}, [=](const auto& in) {
+      return local_response_norm(in[0], size, alpha, beta, k);
+    });
+  }
+  if (x.numel() == 0) return clone(x);
+  std::vector<int64_t> padding(static_cast<size_t>(2 * (x.ndim() - 1)), 0);
+  padding[padding.size() - 2] = size / 2;
+  padding[padding.size() - 1] = (size - 1) / 2;
+  const Tensor means = mean(unfold(pad(square(x), padding), 1, size, 1), Dims{-1});
+  return x / pow(means * alpha + k, beta);
+}
+
+// Groups of one channel.
+Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const detail::Named named("instance_norm", {"x", x});
+  detail::check_defined("instance_norm", {{"x", x}});
+  check(x.ndim() >= 3, "instance_norm: x must be [N, C, ..]: got shape ", x.shape());
+  check(x.numel() == 0 || x.numel() > x.size(0) * x.size(1),
+        "instance_norm: needs more than one value per channel of each sample: x ", x.shape(),
+        "; use batch_norm or larger samples");
+  return group_norm(x, x.size(1), weight, bias, eps);
+}
+
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const InstanceNormOptions& options) {
+  const detail::Named named("instance_norm", {"x", x}, {"running_mean", running_mean},
+                            {"running_var", running_var});
+  detail::check_defined("instance_norm", {{"x", x}});
+  constexpr auto kName = "instance_norm";
+  check(x.ndim() >= 3, kName, ": x must be [N, C, ..]: got shape ", x.shape());
+  check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  check(running_mean.defined() == running_var.defined(), kName,
+        ": give both running_mean and running_var, or none");
+  if (!options.use_input_stats) {
+    return batch_norm(x, running_mean, running_var,
+                      {.weight = options.weight, .bias = options.bias, .eps = options.eps});
+  }
+  const Tensor y = instance_norm(x, options.weight, options.bias, options.eps);
+  if (!running_mean.defined() || x.numel() == 0) return y;
+  for (const Tensor& running : {running_mean, running_var}) {
+    check(running.shape() == Shape{x.size(1)}, kName, ": running statistics of shape ",
+          running.shape(), " for ", x.size(1), " channels");
+  }
+  const NoGrad no_grad;
+  const Tensor wide = detail::is_half(x) ? x.detach().to(kFloat32) : x.detach();
+  const VarMean found = var_mean(flatten(wide, 2, -1), {.dims = {2}});
+  detail::update_running(running_mean, mean(found.mean, Dims{0}).array(), options.momentum, 1.0);
+  detail::update_running(running_var, mean(found.var, Dims{0}).array(), options.momentum, 1.0);
+  return y;
 }
 
 }  // namespace hero

@@ -1,6 +1,5 @@
 #pragma once
 // What the normalisations share.
-#include <hero/autograd/ops/nn/nn.h>
 
 namespace hero::detail {
 

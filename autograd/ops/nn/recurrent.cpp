@@ -3,7 +3,10 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/elementwise/blend.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/recurrent.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {
 

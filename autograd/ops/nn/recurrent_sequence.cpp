@@ -4,7 +4,9 @@
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/recurrent.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>

@@ -2,7 +2,10 @@
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 
 namespace hero {
@@ -53,6 +56,15 @@ Tensor softmax(const Tensor& x, int64_t dim) {
 Tensor log_softmax(const Tensor& x, int64_t dim) {
   const detail::Named named("log_softmax", {"x", x});
   return run("log_softmax", SoftmaxKind::log_softmax, x, dim);
+}
+
+Tensor softmax(const Tensor& x, int64_t dim, DType dtype) {
+  const detail::Named named("softmax", {"x", x});
+  return softmax(x.to(dtype), dim);
+}
+Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype) {
+  const detail::Named named("log_softmax", {"x", x});
+  return log_softmax(x.to(dtype), dim);
 }
 
 }  // namespace hero

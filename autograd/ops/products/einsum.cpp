@@ -2,12 +2,15 @@
 // or by sums of products of elements where no two elements of the result share a row or a column.
 #include <algorithm>
 
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/formula.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {
 

@@ -1,10 +1,12 @@
 // Matrix products.
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/graph/two_part_backward.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/matmul.h>
 
 namespace hero {

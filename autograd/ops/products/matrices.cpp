@@ -4,14 +4,11 @@
 #include <limits>
 
 #include <hero/autograd/graph/op.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/products/products.h>
-#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {

@@ -1,9 +1,29 @@
 #pragma once
-// Products beyond those of ops.h: products that are added to a tensor, products over any
-// dimensions, the Kronecker and the cross product; distances, powers and exponentials of matrices.
-#include <hero/autograd/ops.h>
+// Products of vectors and matrices: matmul and its kin, einsum, products that are added to a
+// tensor, products over any dimensions, the Kronecker and the cross product; distances, powers and
+// exponentials of matrices.
+#include <string>
+#include <vector>
+
+#include <hero/autograd/tensor.h>
 
 namespace hero {
+
+/// \name Products
+/// \{
+/// The product of matrices [.., M, K] and [.., K, N], or of vectors; leading dimensions are
+/// batches, which broadcast.
+/// \snippet test_examples_tensors.cpp matmul
+Tensor matmul(const Tensor& a, const Tensor& b);
+/// The product of matrices [M, K] and [K, N].
+Tensor mm(const Tensor& a, const Tensor& b);
+/// The products of batches of matrices [B, M, K] and [B, K, N].
+Tensor bmm(const Tensor& a, const Tensor& b);
+Tensor dot(const Tensor& a, const Tensor& b);
+Tensor outer(const Tensor& a, const Tensor& b);
+/// Einstein summation, with "..." and implicit output as in NumPy.
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
+/// \}
 
 /// \name Products that are added: beta * input + alpha * product
 /// With beta = 0 the values of input have no effect, not even NaN. Half precision is rounded only
@@ -70,6 +90,12 @@ Tensor matrix_power(const Tensor& a, int64_t n);
 /// The matrix exponential, the sum of a^k / k!, of a [.., N, N]: 16 terms for the matrix scaled to
 /// a norm below 1/2, which is then squared repeatedly.
 Tensor matrix_exp(const Tensor& a);
+/// \}
+
+/// \name Second names, as PyTorch has them
+/// \{
+inline Tensor ger(const Tensor& a, const Tensor& b) { return outer(a, b); }
+inline Tensor chain_matmul(const std::vector<Tensor>& matrices) { return multi_dot(matrices); }
 /// \}
 
 }  // namespace hero

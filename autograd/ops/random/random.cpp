@@ -2,13 +2,11 @@
 // that a program draws the same numbers whether or not some of its tensors are only planned.
 #include <cmath>
 
-#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_place.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/part_of_batch.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
@@ -195,30 +193,30 @@ void check_random_floats(const char* op, const Tensor& x) {
 
 }  // namespace
 
-const Tensor& InPlaceMembers::uniform_(double from, double to) const {
-  check_random_floats("uniform_", self());
+const Tensor& Tensor::uniform_(double from, double to) const {
+  check_random_floats("uniform_", *this);
   check(from <= to, "uniform_: the bounds are in the wrong order: ", from, ", ", to);
-  return redraw("uniform_", self(), {.kind = RandomFill::Kind::uniform, .a = from, .b = to});
+  return redraw("uniform_", *this, {.kind = RandomFill::Kind::uniform, .a = from, .b = to});
 }
-const Tensor& InPlaceMembers::normal_(double mean, double std) const {
-  check_random_floats("normal_", self());
+const Tensor& Tensor::normal_(double mean, double std) const {
+  check_random_floats("normal_", *this);
   check(std >= 0.0, "normal_: the standard deviation is negative: ", std);
-  return redraw("normal_", self(), {.kind = RandomFill::Kind::normal, .a = mean, .b = std});
+  return redraw("normal_", *this, {.kind = RandomFill::Kind::normal, .a = mean, .b = std});
 }
-const Tensor& InPlaceMembers::exponential_(double rate) const {
-  check_random_floats("exponential_", self());
+const Tensor& Tensor::exponential_(double rate) const {
+  check_random_floats("exponential_", *this);
   check(rate > 0.0, "exponential_: the rate must be positive: ", rate);
-  return redraw("exponential_", self(), {.kind = RandomFill::Kind::exponential, .a = rate});
+  return redraw("exponential_", *this, {.kind = RandomFill::Kind::exponential, .a = rate});
 }
-const Tensor& InPlaceMembers::bernoulli_(double p) const {
+const Tensor& Tensor::bernoulli_(double p) const {
   check(p >= 0.0 && p <= 1.0, "bernoulli_: the probability is not in [0, 1]: ", p);
-  return redraw("bernoulli_", self(), {.kind = RandomFill::Kind::bernoulli, .a = p});
+  return redraw("bernoulli_", *this, {.kind = RandomFill::Kind::bernoulli, .a = p});
 }
-const Tensor& InPlaceMembers::random_(int64_t low, int64_t high) const {
+const Tensor& Tensor::random_(int64_t low, int64_t high) const {
   check(low < high, "random_: no integer lies in [", low, ", ", high, ")");
-  check(fits(low, self().dtype()) && fits(high - 1, self().dtype()), "random_: [", low, ", ", high,
-        ") does not fit ", self().dtype());
-  return redraw("random_", self(), {.kind = RandomFill::Kind::integer, .low = low, .high = high});
+  check(fits(low, dtype()) && fits(high - 1, dtype()), "random_: [", low, ", ", high,
+        ") does not fit ", dtype());
+  return redraw("random_", *this, {.kind = RandomFill::Kind::integer, .low = low, .high = high});
 }
 
 Tensor rand_like(const Tensor& x) {

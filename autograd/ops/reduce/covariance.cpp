@@ -5,7 +5,9 @@
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/products/products.h>
 #include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {
 

@@ -1,10 +1,10 @@
 // Derivatives of samples by differences of neighbours.
-#include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
-#include <hero/autograd/ops/signal/signal.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {
 

@@ -1,9 +1,120 @@
 #pragma once
-// Reductions, order statistics and running functions beyond those of ops.h. Reductions are over
-// `dims`, or over all dimensions when empty.
-#include <hero/autograd/ops/nn/nn.h>
+// Reductions, order statistics, running functions, differences and integrals. Reductions are over
+// `dims`, or over all dimensions when empty; negative dimensions count from the end. Gradients at
+// kinks: that of norm is 0 at 0; equal values of amax and amin share the gradient evenly.
+#include <optional>
+#include <vector>
+
+#include <hero/autograd/ops/elementwise/elementwise.h>
 
 namespace hero {
+
+/// \name Reductions over `dims`, or over all dimensions when empty
+/// \{
+/// \snippet test_examples_tensors.cpp sum
+Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+/// Whether any element is not zero. The result is bool, or uint8 for uint8, as in PyTorch.
+Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+/// log(sum(exp(x))) without overflow.
+Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false);
+/// Options of var(), std() and their like.
+struct VarOptions {
+  Dims dims = {};                         ///< the dimensions that are reduced; all when empty
+  bool keepdim = false;                   ///< true: reduced dimensions stay, with size 1
+  bool unbiased = true;                   ///< true: divide by n - 1; false: by n
+  std::optional<double> correction = {};  ///< divide by n - correction, whatever unbiased says
+};
+Tensor var(const Tensor& x, const VarOptions& options = {});
+Tensor std(const Tensor& x, const VarOptions& options = {});
+/// What std_mean() returns.
+struct StdMean {
+  Tensor std, mean;
+};
+StdMean std_mean(const Tensor& x, const VarOptions& options = {});
+/// The p-norm (sum |x|^p)^(1/p). p may be infinity, for the largest magnitude, or 0, for the number
+/// of non-zero elements.
+Tensor norm(const Tensor& x, double p = 2.0, const Dims& dims = {}, bool keepdim = false);
+/// Elements and their positions.
+struct ValuesIndices {
+  Tensor values, indices;  ///< indices are int64, without gradient
+};
+/// The largest element along dim and the position of its first occurrence.
+/// \snippet test_examples_tensors.cpp max
+ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim = false);
+ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim = false);
+/// The largest of all elements; equal ones share the gradient evenly.
+Tensor max(const Tensor& x);
+Tensor min(const Tensor& x);
+Tensor argmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false);
+Tensor argmin(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false);
+Tensor cumsum(const Tensor& x, int64_t dim);
+Tensor cumprod(const Tensor& x, int64_t dim);
+/// Sorts along dim. The sort is stable, and NaN counts as the largest number.
+ValuesIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
+/// \snippet test_examples_tensors.cpp topk
+ValuesIndices topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
+/// Sums x over the dimensions in which `shape` broadcasts to x's shape: the transpose of expand().
+Tensor sum_to(const Tensor& x, const Shape& shape);
+/// \}
+
+namespace detail {
+template <DimNumber I>
+Dims dims_of(std::initializer_list<I> list) {
+  Dims dims;
+  for (I dim : list) dims.push_back(static_cast<int64_t>(dim));
+  return dims;
+}
+}  // namespace detail
+
+/// \name var and std, called like the other reductions: var(x, -1), std(x, {0, 1}, true)
+/// The lists are templates, so that {} still means the options.
+/// \{
+template <std::same_as<Dims> D>
+Tensor var(const Tensor& x, const D& dims, bool keepdim = false) {
+  return var(x, VarOptions{.dims = dims, .keepdim = keepdim});
+}
+template <std::same_as<Dims> D>
+Tensor std(const Tensor& x, const D& dims, bool keepdim = false) {
+  return std(x, VarOptions{.dims = dims, .keepdim = keepdim});
+}
+template <DimNumber I>
+Tensor var(const Tensor& x, I dim, bool keepdim = false) {
+  return x.var(dim, keepdim);
+}
+template <DimNumber I>
+Tensor std(const Tensor& x, I dim, bool keepdim = false) {
+  return x.std(dim, keepdim);
+}
+template <DimNumber I>
+Tensor var(const Tensor& x, std::initializer_list<I> dims, bool keepdim = false) {
+  return x.var(detail::dims_of(dims), keepdim);
+}
+template <DimNumber I>
+Tensor std(const Tensor& x, std::initializer_list<I> dims, bool keepdim = false) {
+  return x.std(detail::dims_of(dims), keepdim);
+}
+/// \}
+
+/// \name std under another name, since std(x) is ambiguous after `using namespace hero`
+/// \{
+inline Tensor stddev(const Tensor& x, const VarOptions& options = {}) {
+  return hero::std(x, options);
+}
+template <DimNumber I>
+Tensor stddev(const Tensor& x, I dim, bool keepdim = false) {
+  return x.std(dim, keepdim);
+}
+template <DimNumber I>
+Tensor stddev(const Tensor& x, std::initializer_list<I> dims, bool keepdim = false) {
+  return x.std(detail::dims_of(dims), keepdim);
+}
+/// \}
 
 /// \name Reductions in a dtype
 /// x is converted first, as PyTorch's `dtype=` does, and the result has that dtype.
@@ -16,8 +127,6 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim, DType dtype);
 Tensor prod(const Tensor& x, DType dtype);
 Tensor cumsum(const Tensor& x, int64_t dim, DType dtype);
 Tensor cumprod(const Tensor& x, int64_t dim, DType dtype);
-Tensor softmax(const Tensor& x, int64_t dim, DType dtype);
-Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype);
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype);
 Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype);
 /// The p-norm, as norm() of x converted to the floating dtype first.
@@ -98,6 +207,28 @@ Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1);
 Tensor cumulative_trapezoid(const Tensor& y, double dx = 1.0, int64_t dim = -1);
 Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1);
 /// \}
+
+inline Tensor trapz(const Tensor& y, double dx = 1.0, int64_t dim = -1) {
+  return trapezoid(y, dx, dim);
+}
+inline Tensor trapz(const Tensor& y, const Tensor& x, int64_t dim = -1) {
+  return trapezoid(y, x, dim);
+}
+
+/// Options of gradient().
+struct GradientOptions {
+  /// The distance of neighbours: one for all dimensions, or one for each.
+  std::vector<double> spacing = {1.0};
+  /// Instead of distances, the places of the points along each dimension, as vectors.
+  std::vector<Tensor> coordinates = {};
+  Dims dim = {};           ///< the dimensions; all when empty
+  int64_t edge_order = 1;  ///< 1 or 2: the order of what is exact at both ends
+};
+/// The derivatives of what x has samples of, along each of the dimensions, in x's shape: inside, by
+/// both neighbours, exact for parabolas; at the ends, by one neighbour or two. Integers give
+/// float32. This is torch.gradient, not the gradient of a recorded graph. An Error if a dimension
+/// has fewer than edge_order + 1 points, or lists do not fit.
+std::vector<Tensor> gradient(const Tensor& x, const GradientOptions& options = {});
 
 /// \name Relations of variables
 /// \{

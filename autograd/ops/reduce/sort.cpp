@@ -2,6 +2,7 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/functions/reductions.h>
 
 namespace hero {

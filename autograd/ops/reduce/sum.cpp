@@ -1,11 +1,13 @@
 // Sums and means, and sum_to, which undoes broadcasting.
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/formula.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>

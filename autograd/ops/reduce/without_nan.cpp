@@ -1,8 +1,8 @@
 // Reductions in a dtype, without NaN, and pairs of reductions.
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 
 namespace hero {
@@ -42,14 +42,6 @@ Tensor cumsum(const Tensor& x, int64_t dim, DType dtype) {
 Tensor cumprod(const Tensor& x, int64_t dim, DType dtype) {
   detail::check_defined("cumprod", {{"x", x}});
   return cumprod(x.to(dtype), dim).to(dtype);
-}
-Tensor softmax(const Tensor& x, int64_t dim, DType dtype) {
-  const detail::Named named("softmax", {"x", x});
-  return softmax(x.to(dtype), dim);
-}
-Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype) {
-  const detail::Named named("log_softmax", {"x", x});
-  return log_softmax(x.to(dtype), dim);
 }
 
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -105,12 +97,12 @@ VarMean var_mean(const Tensor& x, const VarOptions& options) {
 }
 
 // torch.dist: as a function its name would be that of a namespace.
-Tensor TensorMembers::dist(const Tensor& other, double p) const {
-  if (detail::any_half(self(), other)) {
-    return detail::in_float32("dist", {self(), other},
-                              [p](const auto& in) { return norm(in[0] - in[1], p); });
+Tensor Tensor::dist(const Tensor& other, double p) const {
+  if (detail::any_half(*this, other)) {
+    return detail::in_float32("dist", {*this, other},
+                              [p](const auto& in) { return hero::norm(in[0] - in[1], p); });
   }
-  return norm(self() - other, p);
+  return hero::norm(*this - other, p);
 }
 
 }  // namespace hero

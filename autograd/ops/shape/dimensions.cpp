@@ -2,6 +2,7 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/shape/shape.h>
 
 namespace hero {

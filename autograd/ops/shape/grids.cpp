@@ -2,9 +2,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
@@ -152,19 +156,6 @@ Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset, Device device
 }
 Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset, Device device) {
   return triangle("triu_indices", Side::upper, rows, columns, offset, device);
-}
-
-Tensor logspace(double start, double end, int64_t steps, double base,
-                const TensorOptions& options) {
-  const detail::Named named("logspace");
-  TensorOptions wide{.dtype = kFloat64, .device = options.device};
-  if (options.dtype && !is_floating(*options.dtype)) {  // as linspace() of integers
-    start = std::trunc(start);
-    end = std::trunc(end);
-  }
-  Tensor powers = pow(base, linspace(start, end, steps, wide));
-  const Tensor result(powers.to(options.dtype.value_or(kFloat32)).array(), options.requires_grad);
-  return result;
 }
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {

@@ -1,7 +1,7 @@
 // Joining tensors and taking them apart: each is the other's derivative.
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>

@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <limits>
 
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
 #include <hero/core/promotion.h>
 #include <hero/core/thread_pool.h>

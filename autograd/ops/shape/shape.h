@@ -1,10 +1,42 @@
 #pragma once
-// Operations on shapes beyond those of ops.h: moving, adding and removing dimensions, joining and
-// splitting, grids and lists of indices. They return views where PyTorch does.
-#include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
+// Operations on shapes: views, moving, adding and removing dimensions, repeating, padding, joining
+// and splitting, grids and lists of indices, copies and conversions. They return views where
+// PyTorch does; negative dimensions count from the end.
+#include <vector>
+
+#include <hero/autograd/tensor.h>
 
 namespace hero {
+
+/// \name Views and copies
+/// \{
+/// \snippet test_examples_tensors.cpp reshape
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor permute(const Tensor& x, const Dims& dims);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor squeeze(const Tensor& x);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
+/// \snippet test_examples_tensors.cpp slice
+Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop = kEnd, int64_t step = 1);
+/// `length` elements from `start` on; a negative start counts from the end.
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
+Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
+/// For a vector, a matrix with x on its diagonal; for a matrix, its diagonal.
+Tensor diag(const Tensor& x, int64_t offset = 0);
+Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
+/// A view of x's memory with this shape and these strides; strides and offset count elements, from
+/// the first of x. x must be contiguous. Where elements overlap, gradients are added up.
+Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int64_t offset = 0);
+Tensor contiguous(const Tensor& x);
+Tensor clone(const Tensor& x);
+/// Converts x to a dtype; the gradient returns in the dtype of x.
+Tensor to(const Tensor& x, DType dtype);
+Tensor to(const Tensor& x, Device device);
+/// \}
 
 /// \name Dimensions
 /// \{
@@ -35,6 +67,20 @@ Tensor atleast_3d(const Tensor& x);
 
 /// \name Moves
 /// \{
+Tensor flip(const Tensor& x, const Dims& dims);
+/// Moves elements by `shifts` along `dims`, or in row-major order if there are none; those that
+/// leave return at the other end.
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {});
+Tensor repeat(const Tensor& x, const Dims& repeats);
+Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim);
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+/// What pad() adds: a constant, x mirrored, its edge repeated, or its opposite end.
+enum class PadMode { constant, reflect, replicate, circular };
+/// Adds elements around x. `padding` has pairs (before, after), for the last dimension first;
+/// negative widths cut elements off.
+Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode = PadMode::constant,
+           double value = 0.0);
 /// repeat(), for which missing repeats are 1.
 Tensor tile(const Tensor& x, const Dims& repeats);
 Tensor fliplr(const Tensor& x);
@@ -66,6 +112,13 @@ Tensor channel_shuffle(const Tensor& x, int64_t groups);
 
 /// \name Joins and splits
 /// \{
+/// \snippet test_examples_tensors.cpp cat
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim = 0);
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 Tensor hstack(const std::vector<Tensor>& tensors);
 Tensor vstack(const std::vector<Tensor>& tensors);
 Tensor dstack(const std::vector<Tensor>& tensors);
@@ -105,15 +158,26 @@ Tensor combinations(const Tensor& x, int64_t r = 2, bool with_replacement = fals
 /// int64 [2, count].
 Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset = 0, Device device = kCpu);
 Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset = 0, Device device = kCpu);
-/// `steps` powers of base, [steps], whose exponents are equally spaced from start to end, both
-/// included. They are computed in double and returned in float32 unless a dtype is given; for an
-/// integer dtype the fractions of start and end are cut off first. An Error if steps is negative.
-Tensor logspace(double start, double end, int64_t steps, double base = 10.0,
-                const TensorOptions& options = {});
 /// The Vandermonde matrix [.., N, n] of x [.., N]: column i holds the powers x^i if increasing,
 /// else x^(n - 1 - i). When absent, n is N. Floats keep their dtype, and integers and bools become
 /// int64. An Error if x has no dimension or n is negative.
 Tensor vander(const Tensor& x, std::optional<int64_t> n = {}, bool increasing = false);
+/// \}
+
+/// \name Second names, as PyTorch has them
+/// \{
+inline Tensor concatenate(const std::vector<Tensor>& tensors, int64_t dim = 0) {
+  return cat(tensors, dim);
+}
+inline Tensor concat(const std::vector<Tensor>& tensors, int64_t dim = 0) {
+  return cat(tensors, dim);
+}
+inline Tensor row_stack(const std::vector<Tensor>& tensors) { return vstack(tensors); }
+inline std::vector<Tensor> split_with_sizes(const Tensor& x, const std::vector<int64_t>& sizes,
+                                            int64_t dim = 0) {
+  return split(x, sizes, dim);
+}
+inline Tensor adjoint(const Tensor& a) { return a.mT(); }
 /// \}
 
 }  // namespace hero

@@ -1,9 +1,9 @@
 // Views and copies: the derivative of a view is the scatter back into the shape it was cut from.
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {

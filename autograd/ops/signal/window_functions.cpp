@@ -1,9 +1,10 @@
 // Windows of signals.
 #include <numbers>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/elementwise/special.h>
 #include <hero/autograd/ops/signal/signal.h>
 
 namespace hero {

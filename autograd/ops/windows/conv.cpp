@@ -5,7 +5,13 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/windows/conv.h>
 #include <hero/autograd/ops/windows/conv_maps.h>
+#include <hero/autograd/ops/windows/volumes.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -161,6 +167,106 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
       "conv1d", {1, options.stride}, {0, options.padding}, {1, options.dilation}, options.groups,
       true};
   return squeeze(convolution(spec, unsqueeze(x, 2), unsqueeze(weight, 2), bias), 2);
+}
+
+// What conv2d and conv_transpose2d ask of their operands.
+
+namespace detail {
+
+Tensor add_channel_bias(const Tensor& y, const Tensor& bias) {
+  return y + reshape(bias, {bias.numel(), 1, 1});
+}
+
+void check_operands(const ConvolutionSpec& spec, const Tensor& x, const Tensor& w,
+                    const Tensor& bias, int64_t outputs) {
+  const char* op = spec.op;
+  check(x.ndim() == 4 && w.ndim() == 4, op, ": x must be [N, C, H, W] and weight 4-D too: got ",
+        x.shape(), " and ", w.shape());
+  const Shape shown = spec.shown(w);
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  check(x.dtype() == w.dtype(), op, ": x is ", x.dtype(), " and weight ", w.dtype(),
+        "; convert one with to()");
+  check(spec.groups > 0, op, ": groups must be positive: ", spec.groups);
+  for (int i = 0; i < 2; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    check(spec.stride[axis] > 0 && spec.dilation[axis] > 0 && spec.padding[axis] >= 0, op,
+          ": stride and dilation must be positive and padding not negative: ", spec.stride[axis],
+          ", ", spec.dilation[axis], ", ", spec.padding[axis]);
+    check(w.size(2 + i) > 0, op, ": empty kernel: weight has shape ", shown);
+  }
+  check(!bias.defined() || bias.shape() == Shape{outputs}, op, ": bias has shape ",
+        bias.defined() ? bias.shape() : Shape{}, "; it should be ", Shape{outputs});
+}
+
+core::Window window_of(const ConvolutionSpec& spec, const Tensor& w) {
+  core::Window window;
+  for (int i = 0; i < 2; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    window.kernel[i] = w.size(2 + i);
+    window.stride[i] = spec.stride[axis];
+    window.padding[i] = spec.padding[axis];
+    window.dilation[i] = spec.dilation[axis];
+  }
+  return window;
+}
+
+int64_t window_reach(const char* op, const core::Window& window, int axis) {
+  return (core::Checked{op, window.dilation[axis]} * (window.kernel[axis] - 1) + 1).value;
+}
+
+void bound_steps(const char* op, core::Window& window, int axis, int64_t padded) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  check(padded <= kMost, op, ": a padded input of ", padded, " is too large; use less padding");
+  if (window.kernel[axis] == 1) window.dilation[axis] = 1;
+  window.stride[axis] = std::min(window.stride[axis], padded);
+}
+
+}  // namespace detail
+
+namespace {
+
+// Zeros on both sides, pairs from the last dimension backwards: the half of what the kernel reaches
+// beyond one element, the larger half behind.
+std::vector<int64_t> same_padding(const char* op, const Tensor& weight,
+                                  const std::vector<int64_t>& dilation) {
+  std::vector<int64_t> padding;
+  const int dims = static_cast<int>(dilation.size());
+  check(weight.ndim() == dims + 2, op, ": weight has shape ", weight.shape());
+  for (int i = dims - 1; i >= 0; --i) {
+    const int64_t total =
+        detail::reach_of(op, weight.size(2 + i), dilation[static_cast<size_t>(i)]) - 1;
+    padding.push_back(total / 2);
+    padding.push_back(total - total / 2);
+  }
+  return padding;
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
+              int64_t dilation, int64_t groups) {
+  const detail::Named named("conv1d", {"x", x}, {"weight", weight});
+  detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
+  const bool same = padding == PaddingWord::same;
+  return conv1d(same ? pad(x, same_padding("conv1d", weight, {dilation})) : x, weight, bias,
+                {.dilation = dilation, .groups = groups});
+}
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
+              Pair dilation, int64_t groups) {
+  const detail::Named named("conv2d", {"x", x}, {"weight", weight});
+  detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
+  const bool same = padding == PaddingWord::same;
+  return conv2d(same ? pad(x, same_padding("conv2d", weight, {dilation[0], dilation[1]})) : x,
+                weight, bias, {.dilation = dilation, .groups = groups});
+}
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
+              Triple dilation, int64_t groups) {
+  const detail::Named named("conv3d", {"x", x}, {"weight", weight});
+  detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
+  const bool same = padding == PaddingWord::same;
+  return conv3d(
+      same ? pad(x, same_padding("conv3d", weight, {dilation[0], dilation[1], dilation[2]})) : x,
+      weight, bias, {.dilation = dilation, .groups = groups});
 }
 
 }  // namespace hero

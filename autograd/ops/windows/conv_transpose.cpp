@@ -3,6 +3,8 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/windows/conv.h>
 #include <hero/autograd/ops/windows/conv_maps.h>
 
 namespace hero {

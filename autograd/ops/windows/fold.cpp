@@ -1,10 +1,11 @@
-// Windows as columns and back, each the other's derivative; maxima put back where they were.
+// Windows as columns and back, each the other's derivative.
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/windows/conv.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 
@@ -100,43 +101,6 @@ Tensor fold(const Tensor& columns, Pair output_size, Pair kernel_size,
         columns.shape(), " do not fit ", taps, " taps at ", places.count, " places");
   const Shape image{columns.size(0), columns.size(1) / taps, output_size[0], output_size[1]};
   return record(Col2im(places.window, image), columns);
-}
-
-Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size) {
-  const detail::Named named("max_unpool2d", {"x", x}, {"indices", indices});
-  if (x.ndim() == 3) {
-    return squeeze(max_unpool2d(unsqueeze(x, 0), unsqueeze(indices, 0), output_size), 0);
-  }
-  check(x.ndim() == 4 && x.shape() == indices.shape(), "max_unpool2d: x ", x.shape(),
-        " and indices ", indices.shape(), " must be [N, C, h, w] or [C, h, w]");
-  const int64_t plane = Shape{output_size[0], output_size[1]}.numel("max_unpool2d");
-  const Shape flat{x.size(0), x.size(1), x.size(2) * x.size(3)};
-  const Tensor none =
-      zeros({x.size(0), x.size(1), plane}, {.dtype = x.dtype(), .device = x.device()});
-  const Tensor put = scatter(none, 2, reshape(indices, flat), reshape(x, flat));
-  return reshape(put, {x.size(0), x.size(1), output_size[0], output_size[1]});
-}
-
-Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size) {
-  const detail::Named named("max_unpool3d", {"x", x}, {"indices", indices});
-  check(x.ndim() == 4 || x.ndim() == 5,
-        "max_unpool3d: x must be [N, C, d, h, w] or [C, d, h, w]: ", "got shape ", x.shape());
-  check(x.shape() == indices.shape(), "max_unpool3d: x ", x.shape(), " and indices ",
-        indices.shape(), " must have one shape");
-  // As images whose rows are planes.
-  const auto [depth, height, width] = output_size;
-  const int64_t row = Shape{height, width}.numel("max_unpool3d");
-  const Tensor put = max_unpool2d(flatten(x, -2, -1), flatten(indices, -2, -1), {depth, row});
-  Shape shape = x.shape();
-  for (int i = 0; i < 3; ++i) shape[x.ndim() - 3 + i] = output_size[static_cast<size_t>(i)];
-  return reshape(put, shape);
-}
-
-Tensor max_unpool1d(const Tensor& x, const Tensor& indices, int64_t output_size) {
-  const detail::Named named("max_unpool1d", {"x", x}, {"indices", indices});
-  check(x.ndim() == 2 || x.ndim() == 3, "max_unpool1d: x must be [N, C, L] or [C, L]: got shape ",
-        x.shape());
-  return squeeze(max_unpool2d(unsqueeze(x, -2), unsqueeze(indices, -2), {1, output_size}), -2);
 }
 
 }  // namespace hero

@@ -3,16 +3,13 @@
 // any order.
 #include <cmath>
 
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
-#include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/shape/shape.h>
 #include <hero/autograd/ops/windows/grid_sample.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/core/functions/grid_sample.h>
 
 namespace hero {

@@ -1,19 +1,102 @@
 // Resampling along each dimension: a sparse matrix a mode, whose transpose is the derivative.
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <vector>
 
+#include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/windows/interpolate.h>
-#include <hero/autograd/ops/windows/resample.h>
+#include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/core/allocator.h>
+#include <hero/core/backend.h>
 
 namespace hero {
 
 namespace {
 
-using detail::Resampling;
+// Row i has the weights [starts[i], starts[i + 1]) in columns of the same places.
+struct Resampling {
+  int64_t columns = 0;  ///< of the matrix: elements before
+  std::vector<int64_t> starts = {0};
+  std::vector<int64_t> places = {};
+  std::vector<double> weights = {};
+
+  int64_t rows() const { return static_cast<int64_t>(starts.size()) - 1; }
+  void add(int64_t column, double weight) {
+    places.push_back(column);
+    weights.push_back(weight);
+  }
+  void end_row() { starts.push_back(static_cast<int64_t>(places.size())); }
+  Resampling transposed() const;
+};
+
+Array numbers(const std::vector<int64_t>& values, Device device) {
+  const Array here = Array::empty({static_cast<int64_t>(values.size())}, kInt64);
+  std::copy(values.begin(), values.end(), here.data<int64_t>());
+  return here.to(device);
+}
+
+Array weights_as(const std::vector<double>& values, DType dtype, Device device) {
+  const Array here = Array::empty({static_cast<int64_t>(values.size())}, kFloat64);
+  std::copy(values.begin(), values.end(), here.data<double>());
+  return here.to(dtype).to(device);
+}
+
+Tensor resample(const Tensor& x, int dim, std::shared_ptr<const Resampling> rows);
+
+struct Resample : Op {
+  int dim;
+  std::shared_ptr<const Resampling> matrix;
+  Resample(int d, std::shared_ptr<const Resampling> m) : dim(d), matrix(std::move(m)) {}
+  const char* name() const override { return "resample"; }
+  Array forward(const Array& x) {
+    Shape shape = x.shape();
+    shape[dim] = matrix->rows();
+    const Array out = Array::empty(shape, x.dtype(), x.device());
+    if (x.device() == kMeta || out.numel() == 0) return out;
+    const core::SparseRows rows{numbers(matrix->starts, x.device()),
+                                numbers(matrix->places, x.device()),
+                                weights_as(matrix->weights, x.dtype(), x.device())};
+    core::backend(x.device()).weigh(rows, x.contiguous(), dim, out);
+    return out;
+  }
+  Grads backward(const Tensor& g) override {
+    return {resample(g, dim, std::make_shared<const Resampling>(matrix->transposed()))};
+  }
+};
+
+// Columns become rows; entries keep their order.
+Resampling Resampling::transposed() const {
+  Resampling result;
+  result.columns = rows();
+  std::vector<int64_t> count(static_cast<size_t>(columns) + 1, 0);
+  for (int64_t place : places) ++count[static_cast<size_t>(place) + 1];
+  for (size_t i = 1; i < count.size(); ++i) count[i] += count[i - 1];
+  result.starts = count;
+  result.places.resize(places.size());
+  result.weights.resize(places.size());
+  for (int64_t row = 0; row < rows(); ++row) {
+    for (int64_t at = starts[static_cast<size_t>(row)]; at < starts[static_cast<size_t>(row) + 1];
+         ++at) {
+      const auto from = static_cast<size_t>(at);
+      const auto to = static_cast<size_t>(count[static_cast<size_t>(places[from])]++);
+      result.places[to] = row;
+      result.weights[to] = weights[from];
+    }
+  }
+  return result;
+}
+
+// The matrix times each line of x, float32 or float64, along `dim`. Its derivative is the
+// transposed matrix.
+Tensor resample(const Tensor& x, int dim, std::shared_ptr<const Resampling> rows) {
+  return record(Resample(dim, std::move(rows)), x);
+}
 
 // One dimension: sizes, and how far positions are apart in the input.
 struct Axis {
@@ -227,7 +310,7 @@ Tensor resampled(const Tensor& x, const InterpolateOptions& options) {
         x.device() == kMeta
             ? Resampling{axis.in, std::vector<int64_t>(static_cast<size_t>(axis.out) + 1, 0)}
             : rows_of(axis, options);
-    result = detail::resample(result, 2 + i, std::make_shared<const Resampling>(rows));
+    result = resample(result, 2 + i, std::make_shared<const Resampling>(rows));
   }
   return result;
 }
@@ -247,6 +330,32 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
 Tensor upsample(const Tensor& x, const InterpolateOptions& options) {
   const detail::Named named("upsample", {"x", x});
   return interpolate(x, options);
+}
+
+namespace {
+
+// Position floor(i size / count) for each i.
+Tensor nearest(int64_t count, int64_t size, Device device) {
+  if (device.type == DeviceType::meta) return Tensor(Array::empty({count}, kInt64, device));
+  const Array positions = Array::empty({count}, kInt64);
+  for (int64_t i = 0; i < count; ++i) positions.data<int64_t>()[i] = detail::share(i, size, count);
+  return Tensor(positions.to(device));
+}
+
+}  // namespace
+
+Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
+  const detail::Named named("upsample_nearest2d", {"x", x});
+  detail::check_defined("upsample_nearest2d", {{"x", x}});
+  constexpr auto kName = "upsample_nearest2d";
+  check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
+        x.shape());
+  const auto [rows, columns] = output_size;
+  const int64_t height = x.size(-2), width = x.size(-1);
+  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
+        x.shape(), ", output_size ", Shape{rows, columns});
+  const Tensor tall = index_select(x, -2, nearest(rows, height, x.device()));
+  return index_select(tall, -1, nearest(columns, width, x.device()));
 }
 
 }  // namespace hero

@@ -2,13 +2,11 @@
 #include <map>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
-#include <hero/autograd/ops/windows/cells.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>
@@ -259,6 +257,114 @@ Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
   detail::check_pooled("adaptive_avg_pool1d", x, 1);
   detail::check_cells("adaptive_avg_pool1d", x, {output_size});
   return squeeze(adaptive_avg_pool2d(unsqueeze(x, -2), {1, output_size}), -2);
+}
+
+namespace {
+
+struct Range {
+  int64_t first, last;
+};
+
+// What cell i of `cells` covers of `size` positions.
+Range cell(int64_t i, int64_t cells, int64_t size) {
+  return {detail::share(i, size, cells), size - detail::share(cells - 1 - i, size, cells)};
+}
+
+}  // namespace
+
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
+  const detail::Named named("adaptive_max_pool1d", {"x", x});
+  detail::check_defined("adaptive_max_pool1d", {{"x", x}});
+  return adaptive_max_pool1d_with_indices(x, output_size).values;
+}
+
+ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) {
+  const detail::Named named("adaptive_max_pool1d_with_indices", {"x", x});
+  detail::check_defined("adaptive_max_pool1d_with_indices", {{"x", x}});
+  detail::check_pooled("adaptive_max_pool1d", x, 1);
+  detail::check_cells("adaptive_max_pool1d", x, {output_size});
+  const ValuesIndices found = adaptive_max_pool2d_with_indices(unsqueeze(x, -2), {1, output_size});
+  return {squeeze(found.values, -2), squeeze(found.indices, -2)};
+}
+
+Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
+  const detail::Named named("adaptive_max_pool2d", {"x", x});
+  detail::check_defined("adaptive_max_pool2d", {{"x", x}});
+  return adaptive_max_pool2d_with_indices(x, output_size).values;
+}
+
+ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) {
+  const detail::Named named("adaptive_max_pool2d_with_indices", {"x", x});
+  detail::check_defined("adaptive_max_pool2d", {{"x", x}});
+  constexpr auto kName = "adaptive_max_pool2d";
+  detail::check_pooled(kName, x, 2);
+  const int64_t height = x.size(-2), width = x.size(-1);
+  const int64_t rows = output_size[0] == -1 ? height : output_size[0];
+  const int64_t columns = output_size[1] == -1 ? width : output_size[1];
+  detail::check_cells(kName, x, {rows, columns});
+  if (rows == 0 || columns == 0) {
+    const Tensor none = detail::no_cells(x, {rows, columns});
+    return {none, zeros(none.shape(), {.dtype = kInt64, .device = x.device()})};
+  }
+  if (height % rows == 0 && width % columns == 0) {
+    return max_pool2d_with_indices(x, {height / rows, width / columns});
+  }
+  core::check_room(kName, (core::Checked{kName, rows} * columns).value);
+  std::vector<Tensor> values, places;
+  for (int64_t i = 0; i < rows; ++i) {
+    const Range down = cell(i, rows, height);
+    const Tensor band = slice(x, -2, down.first, down.last);
+    for (int64_t j = 0; j < columns; ++j) {
+      const Range across = cell(j, columns, width);
+      const Tensor area = slice(band, -1, across.first, across.last);
+      const auto [largest, at] = max(flatten(area, -2, -1), -1);
+      const int64_t length = across.last - across.first;
+      const Tensor row = floor_divide(at, length);
+      values.push_back(largest);
+      places.push_back((row + down.first) * width + (at - row * length + across.first));
+    }
+  }
+  Shape shape = x.shape();
+  shape[x.ndim() - 2] = rows;
+  shape[x.ndim() - 1] = columns;
+  return {reshape(stack(values, -1), shape), reshape(stack(places, -1), shape)};
+}
+
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size) {
+  const detail::Named named("max_unpool2d", {"x", x}, {"indices", indices});
+  if (x.ndim() == 3) {
+    return squeeze(max_unpool2d(unsqueeze(x, 0), unsqueeze(indices, 0), output_size), 0);
+  }
+  check(x.ndim() == 4 && x.shape() == indices.shape(), "max_unpool2d: x ", x.shape(),
+        " and indices ", indices.shape(), " must be [N, C, h, w] or [C, h, w]");
+  const int64_t plane = Shape{output_size[0], output_size[1]}.numel("max_unpool2d");
+  const Shape flat{x.size(0), x.size(1), x.size(2) * x.size(3)};
+  const Tensor none =
+      zeros({x.size(0), x.size(1), plane}, {.dtype = x.dtype(), .device = x.device()});
+  const Tensor put = scatter(none, 2, reshape(indices, flat), reshape(x, flat));
+  return reshape(put, {x.size(0), x.size(1), output_size[0], output_size[1]});
+}
+
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size) {
+  const detail::Named named("max_unpool3d", {"x", x}, {"indices", indices});
+  check(x.ndim() == 4 || x.ndim() == 5,
+        "max_unpool3d: x must be [N, C, d, h, w] or [C, d, h, w]: ", "got shape ", x.shape());
+  check(x.shape() == indices.shape(), "max_unpool3d: x ", x.shape(), " and indices ",
+        indices.shape(), " must have one shape");
+  // As images whose rows are planes.
+  const auto [depth, height, width] = output_size;
+  const int64_t row = Shape{height, width}.numel("max_unpool3d");
+  const Tensor put = max_unpool2d(flatten(x, -2, -1), flatten(indices, -2, -1), {depth, row});
+  Shape shape = x.shape();
+  for (int i = 0; i < 3; ++i) shape[x.ndim() - 3 + i] = output_size[static_cast<size_t>(i)];
+  return reshape(put, shape);
+}
+
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, int64_t output_size) {
+  const detail::Named named("max_unpool1d", {"x", x}, {"indices", indices});
+  check(x.ndim() == 2 || x.ndim() == 3, "max_unpool1d: x must be [N, C, L] or [C, L]: got shape ",
+        x.shape());
+  return squeeze(max_unpool2d(unsqueeze(x, -2), unsqueeze(indices, -2), {1, output_size}), -2);
 }
 
 }  // namespace hero

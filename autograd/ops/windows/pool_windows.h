@@ -1,7 +1,9 @@
 #pragma once
 // What pooling of lines, images and volumes asks of its operand and its windows. Pools of one and
-// three dimensions are made of those of images, so they ask first, under their own name.
-#include <hero/autograd/ops/nn/nn.h>
+// three dimensions are made of those of images, so they ask first, under their own name. Also what
+// adaptive average and maximum pooling share.
+#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops/windows/window_sizes.h>
 #include <hero/core/backend.h>
 
 namespace hero::detail {
@@ -29,6 +31,29 @@ PoolWindows pool_windows(const WindowSizes<N>& kernel, const Options& options) {
   const WindowSizes<N> stride = options.stride ? WindowSizes<N>(*options.stride) : kernel;
   return {dims(kernel), dims(stride), dims(options.padding), dims(options.dilation),
           options.ceil_mode};
+}
+
+//// floor(i size / count) for i <= count, where the product may have more than 64 bits.
+inline int64_t share(int64_t i, int64_t size, int64_t count) {
+  __extension__ typedef __int128 Wide;
+  return static_cast<int64_t>(static_cast<Wide>(i) * size / count);
+}
+
+/// Refuses output sizes below -1, which stands for x's own, and x [.., H, W] without pixels; both
+/// for as many dimensions as there are output sizes.
+inline void check_cells(const char* op, const Tensor& x, const Shape& cells) {
+  for (int i = 0; i < cells.size(); ++i) {
+    check(cells[i] >= -1, op, ": output_size must not be negative, except -1: ", cells);
+    check(x.size(i - cells.size()) > 0, op, ": x has no pixels: shape ", x.shape());
+  }
+}
+
+/// The result for an output size of which one number is 0; its gradient is zeros.
+inline Tensor no_cells(const Tensor& x, hero::Pair cells) {
+  Shape shape = x.shape();
+  shape[x.ndim() - 2] = cells[0];
+  shape[x.ndim() - 1] = cells[1];
+  return reshape(narrow(x, cells[0] == 0 ? -2 : -1, 0, 0), shape);
 }
 
 }  // namespace hero::detail

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include <hero/autograd/ops.h>
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/ledger.h>

@@ -7,8 +7,6 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/nn/nn.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/core/half_products.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>

@@ -7,9 +7,8 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/backend.h>
 #include <hero/core/half_products.h>
 

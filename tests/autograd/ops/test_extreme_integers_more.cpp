@@ -1,7 +1,7 @@
 // Operations of shape_ops.h, index_ops.h and their like with the largest and the smallest integers.
 #include "autograd/ops/extremes.h"
 
-#include <hero/autograd/index.h>
+#include <hero/autograd/ops.h>
 
 namespace {
 

@@ -7,8 +7,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/functions/gradcheck.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/core/thread_pool.h>
 
 using namespace hero;

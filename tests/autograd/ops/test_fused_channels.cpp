@@ -3,8 +3,7 @@
 #include "autograd/ops/fused.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 
 using namespace hero;
 using namespace hero::test;

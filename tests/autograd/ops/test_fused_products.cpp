@@ -5,9 +5,8 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
+#include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -3,10 +3,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/functions/gradcheck.h>
-#include <hero/autograd/index.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops.h>
 
 using Catch::Matchers::ContainsSubstring;
 using namespace hero;

@@ -4,7 +4,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 

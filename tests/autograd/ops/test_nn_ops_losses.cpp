@@ -6,8 +6,7 @@
 
 #include "support/catch.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

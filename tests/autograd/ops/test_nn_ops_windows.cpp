@@ -4,8 +4,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/functions/gradcheck.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops.h>
 #include <hero/core/ledger.h>
 #include <hero/core/thread_pool.h>
 

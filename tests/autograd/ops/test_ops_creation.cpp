@@ -6,7 +6,6 @@
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/random.h>
 
 using namespace hero;

@@ -1,9 +1,6 @@
 #include "support/catch.h"
 
-#include <hero/autograd/index.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/index/index.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

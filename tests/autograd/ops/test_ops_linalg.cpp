@@ -5,9 +5,6 @@
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/products/products.h>
 #include <hero/core/random.h>
 
 using namespace hero;

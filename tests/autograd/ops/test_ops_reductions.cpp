@@ -5,7 +5,6 @@
 
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -3,8 +3,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/index/index.h>
 
 using Catch::Matchers::ContainsSubstring;
 using namespace hero;

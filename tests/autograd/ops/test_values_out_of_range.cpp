@@ -7,10 +7,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/core/ledger.h>
 
 using namespace hero;

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::golden {
 

@@ -1,9 +1,7 @@
 // The operators of golden/ops_further.
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::golden {
 

@@ -1,10 +1,7 @@
 // The operators of golden/ops_further on images and volumes, by place and on matrices.
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::golden {
 

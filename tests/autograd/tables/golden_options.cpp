@@ -1,10 +1,7 @@
 // The operators of golden/ops_further whose options came later, and losses at their kinks.
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::golden {
 

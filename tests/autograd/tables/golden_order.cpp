@@ -1,8 +1,7 @@
 // The operators of golden/ops_further that reduce, run along a dimension or multiply.
 #include "autograd/tables/golden.h"
 
-#include <hero/autograd/ops/products/products.h>
-#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::golden {
 

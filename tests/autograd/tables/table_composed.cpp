@@ -3,11 +3,7 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/linalg/linalg.h>
-#include <hero/autograd/ops/products/products.h>
-#include <hero/autograd/ops/reduce/reduce.h>
-#include <hero/autograd/ops/signal/signal.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::test {
 

@@ -1,7 +1,7 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::test {
 

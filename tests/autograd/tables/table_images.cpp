@@ -3,10 +3,7 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/index/index.h>
-#include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::test {
 

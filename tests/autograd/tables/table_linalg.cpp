@@ -3,8 +3,9 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/linalg_more.h>
 #include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops/random/random.h>
 
 namespace hero::test {
 

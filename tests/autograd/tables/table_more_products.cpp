@@ -3,7 +3,7 @@
 #include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::test {
 

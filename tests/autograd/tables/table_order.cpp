@@ -4,8 +4,7 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::test {
 

@@ -2,8 +2,7 @@
 
 #include "autograd/tables/op_table.h"
 
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/windows/interpolate.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::test {
 

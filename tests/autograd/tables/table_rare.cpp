@@ -4,8 +4,7 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/linalg/linalg.h>
+#include <hero/autograd/ops.h>
 #include <hero/core/functions/map.h>
 
 namespace hero::test {

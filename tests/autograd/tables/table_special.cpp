@@ -4,7 +4,7 @@
 #include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
-#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops.h>
 
 namespace hero::test {
 

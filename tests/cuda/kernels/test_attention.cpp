@@ -4,7 +4,7 @@
 
 #include "cuda/gpu.h"
 
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/core/backend.h>
 
 using namespace hero;

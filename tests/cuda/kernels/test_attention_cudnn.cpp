@@ -3,7 +3,7 @@
 #include "cuda/close.h"
 #include "support/child.h"
 
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 #include <hero/cuda/nn/attention_cudnn.cuh>
 #if defined(HERO_CUSIM)
 #include <cudnn_graph.h>

@@ -7,8 +7,6 @@
 #include "support/temp_dir.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/npy.h>
 #include <hero/core/print.h>

@@ -1,7 +1,7 @@
 // Layers made of products, on the GPU and in its halves, beside the CPU's float64.
 #include "cuda/close.h"
 
-#include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops.h>
 
 using namespace hero;
 using namespace hero_test;

@@ -7,7 +7,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/nn/data/data.h>
 
 using namespace hero;

@@ -6,7 +6,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/nn/nn.h>
 
 using namespace hero;
 using namespace hero::test;

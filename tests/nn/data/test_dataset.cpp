@@ -5,7 +5,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/data/dataset.h>
 #include <hero/nn/data/sampler.h>
 

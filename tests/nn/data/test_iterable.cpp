@@ -2,7 +2,6 @@
 #include "support/catch.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/data/data.h>
 
 using namespace hero;

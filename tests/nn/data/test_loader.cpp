@@ -12,7 +12,6 @@
 #include "support/temp_dir.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/data/loader.h>
 

@@ -2,7 +2,6 @@
 #include "nn/golden/layer_cases.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/creation/creation.h>
 
 namespace hero::test {
 

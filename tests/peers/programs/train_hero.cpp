@@ -9,8 +9,6 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/autograd/ops/creation/creation.h>
-#include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/thread_pool.h>
 #include <hero/nn/llama.h>
 #include <hero/optim/optim.h>

@@ -4,6 +4,7 @@
 
 #include "support/pictures/plot.h"
 
+#include <hero/autograd/ops.h>
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/launch.h>
