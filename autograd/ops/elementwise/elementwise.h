@@ -277,8 +277,7 @@ const Tensor& operator/=(const Tensor& a, Scalar b);
 Tensor operator%(const Tensor& a, const Tensor& b);
 Tensor operator%(const Tensor& a, Scalar b);
 Tensor operator%(Scalar a, const Tensor& b);
-/// Bitwise operations on integers and masks (bool). Those with numbers, and shifts, are in
-/// math_ops.h.
+/// Bitwise operations on integers and masks (bool).
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);

@@ -1,4 +1,4 @@
-// Operations of shape_ops.h, index_ops.h and their like with the largest and the smallest integers.
+// Operations on shapes and indices and their like with the largest and the smallest integers.
 #include "autograd/ops/extremes.h"
 
 #include <hero/autograd/ops.h>
