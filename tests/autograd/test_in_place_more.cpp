@@ -37,29 +37,29 @@ const Tensor& positive() {
 }  // namespace
 
 TEST_CASE("functions of one tensor in place have the values and gradients of their counterparts") {
-  using Write = const Tensor& (TensorMembers::*)() const;
+  using Write = const Tensor& (Tensor::*)() const;
   using Function = Tensor (*)(const Tensor&);
   const std::pair<Write, Function> pairs[] = {
-      {&InPlaceMembers::abs_, abs},         {&InPlaceMembers::neg_, neg},
-      {&InPlaceMembers::exp_, exp},         {&InPlaceMembers::exp2_, exp2},
-      {&InPlaceMembers::expm1_, expm1},     {&InPlaceMembers::log_, log},
-      {&InPlaceMembers::log2_, log2},       {&InPlaceMembers::log10_, log10},
-      {&InPlaceMembers::log1p_, log1p},     {&InPlaceMembers::sqrt_, sqrt},
-      {&InPlaceMembers::rsqrt_, rsqrt},     {&InPlaceMembers::square_, square},
-      {&InPlaceMembers::sin_, sin},         {&InPlaceMembers::cos_, cos},
-      {&InPlaceMembers::tan_, tan},         {&InPlaceMembers::asin_, asin},
-      {&InPlaceMembers::acos_, acos},       {&InPlaceMembers::atan_, atan},
-      {&InPlaceMembers::sinh_, sinh},       {&InPlaceMembers::cosh_, cosh},
-      {&InPlaceMembers::tanh_, tanh},       {&InPlaceMembers::sigmoid_, sigmoid},
-      {&InPlaceMembers::relu_, relu},       {&InPlaceMembers::floor_, floor},
-      {&InPlaceMembers::ceil_, ceil},       {&InPlaceMembers::round_, round},
-      {&InPlaceMembers::trunc_, trunc},     {&InPlaceMembers::frac_, frac},
-      {&InPlaceMembers::erf_, erf},         {&InPlaceMembers::sign_, sign},
-      {&InPlaceMembers::erfc_, erfc},       {&InPlaceMembers::erfinv_, erfinv},
-      {&InPlaceMembers::lgamma_, lgamma},   {&InPlaceMembers::digamma_, digamma},
-      {&InPlaceMembers::asinh_, asinh},     {&InPlaceMembers::atanh_, atanh},
-      {&InPlaceMembers::sinc_, sinc},       {&InPlaceMembers::deg2rad_, deg2rad},
-      {&InPlaceMembers::rad2deg_, rad2deg}, {&InPlaceMembers::reciprocal_, reciprocal}};
+      {&Tensor::abs_, abs},         {&Tensor::neg_, neg},
+      {&Tensor::exp_, exp},         {&Tensor::exp2_, exp2},
+      {&Tensor::expm1_, expm1},     {&Tensor::log_, log},
+      {&Tensor::log2_, log2},       {&Tensor::log10_, log10},
+      {&Tensor::log1p_, log1p},     {&Tensor::sqrt_, sqrt},
+      {&Tensor::rsqrt_, rsqrt},     {&Tensor::square_, square},
+      {&Tensor::sin_, sin},         {&Tensor::cos_, cos},
+      {&Tensor::tan_, tan},         {&Tensor::asin_, asin},
+      {&Tensor::acos_, acos},       {&Tensor::atan_, atan},
+      {&Tensor::sinh_, sinh},       {&Tensor::cosh_, cosh},
+      {&Tensor::tanh_, tanh},       {&Tensor::sigmoid_, sigmoid},
+      {&Tensor::relu_, relu},       {&Tensor::floor_, floor},
+      {&Tensor::ceil_, ceil},       {&Tensor::round_, round},
+      {&Tensor::trunc_, trunc},     {&Tensor::frac_, frac},
+      {&Tensor::erf_, erf},         {&Tensor::sign_, sign},
+      {&Tensor::erfc_, erfc},       {&Tensor::erfinv_, erfinv},
+      {&Tensor::lgamma_, lgamma},   {&Tensor::digamma_, digamma},
+      {&Tensor::asinh_, asinh},     {&Tensor::atanh_, atanh},
+      {&Tensor::sinc_, sinc},       {&Tensor::deg2rad_, deg2rad},
+      {&Tensor::rad2deg_, rad2deg}, {&Tensor::reciprocal_, reciprocal}};
   for (const auto& [write, function] : pairs) {
     check_same(
         positive(), [w = write](const Tensor& x) -> const Tensor& { return (x.*w)(); }, function);
