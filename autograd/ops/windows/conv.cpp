@@ -1,4 +1,4 @@
-// conv2d and conv1d, and the operations of conv.h.
+// conv1d and conv2d, and the operations of conv_maps.h.
 #include <hero/autograd/graph/two_part_backward.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/composed.h>

@@ -1,4 +1,5 @@
-// Pooling over planes of H * W.
+// Pooling of lines and images, over planes of H * W, adaptive pooling, and maxima put back where
+// they were.
 #include <map>
 
 #include <hero/autograd/graph/op.h>
