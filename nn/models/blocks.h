@@ -7,6 +7,7 @@
 #include <hero/autograd/offload/offload.h>
 #include <hero/autograd/ops/losses/losses.h>
 #include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/ops/shape/shape.h>
 #include <hero/nn/container.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/rotary.h>

@@ -1,6 +1,8 @@
 #pragma once
 // What the normalisations share.
 
+#include <hero/autograd/tensor.h>
+
 namespace hero::detail {
 
 /// x over `dims` with mean 0 and variance 1: (x - mean) / sqrt(variance + eps), as one operation.
