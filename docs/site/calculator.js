@@ -7,12 +7,12 @@ const calculator = (() => {
   let shown = null;  // the numbers of the picture and the table
 
   function setting() {
-    const parameters = page.numberIn(byId("parameters"));
-    const ranks = page.numberIn(byId("ranks"));
+    const parameters = page.numberIn(byId("memory-parameters"));
+    const ranks = page.numberIn(byId("memory-ranks"));
     const bytes = {
-      parameters: page.numberIn(byId("parameter-bytes")),
-      gradients: page.numberIn(byId("gradient-bytes")),
-      optimizer: page.numberIn(byId("optimizer-bytes")),
+      parameters: page.numberIn(byId("memory-parameter-bytes")),
+      gradients: page.numberIn(byId("memory-gradient-bytes")),
+      optimizer: page.numberIn(byId("memory-optimizer-bytes")),
     };
     const numbers = [parameters, ranks, ...Object.values(bytes)];
     return numbers.includes(null) ? null : { parameters, ranks, bytes };
@@ -23,10 +23,10 @@ const calculator = (() => {
   // The selects show what the inputs hold, or that it is the reader's own choice.
   function showChoices({ parameters, bytes }) {
     const model = memory.models.findIndex((m) => m.parameters === parameters);
-    byId("model").value = model < 0 ? kOwn : String(model);
+    byId("memory-model").value = model < 0 ? kOwn : String(model);
     const same = (p) => memory.kinds.every((kind) => p.bytes[kind] === bytes[kind]);
     const precision = memory.precisions.findIndex(same);
-    byId("precision").value = precision < 0 ? kOwn : String(precision);
+    byId("memory-precision").value = precision < 0 ? kOwn : String(precision);
   }
 
   const list = (words) =>
@@ -143,7 +143,7 @@ const calculator = (() => {
     if (now !== null) {
       shown = now;
       showChoices(now);
-      byId("parameters-short").textContent = page.count(now.parameters);
+      byId("memory-parameters-short").textContent = page.count(now.parameters);
     }
     fillTable(shown);
     draw(shown);
@@ -153,32 +153,32 @@ const calculator = (() => {
 
   function start() {
     const own = [kOwn, "your own numbers"];
-    page.choices(byId("model"), [...memory.models.map((m, i) => [String(i), m.name]), own]);
-    page.choices(byId("precision"), [...memory.precisions.map((p, i) => [String(i), p.name]), own]);
+    page.choices(byId("memory-model"), [...memory.models.map((m, i) => [String(i), m.name]), own]);
+    page.choices(byId("memory-precision"), [...memory.precisions.map((p, i) => [String(i), p.name]), own]);
     const shown = [
-      page.tie(byId("parameters-slider"), byId("parameters"),
+      page.tie(byId("memory-parameters-slider"), byId("memory-parameters"),
         (p) => rounded(10 ** p), (n) => Math.log10(n), update),
-      page.tie(byId("ranks-slider"), byId("ranks"), (p) => 2 ** p, (n) => Math.log2(n), update),
-      page.tie(byId("optimizer-bytes-slider"), byId("optimizer-bytes"), (p) => p, (n) => n, update),
+      page.tie(byId("memory-ranks-slider"), byId("memory-ranks"), (p) => 2 ** p, (n) => Math.log2(n), update),
+      page.tie(byId("memory-optimizer-bytes-slider"), byId("memory-optimizer-bytes"), (p) => p, (n) => n, update),
     ];
     const refresh = () => {
       shown.forEach((show) => show());
       update();
     };
-    byId("model").addEventListener("change", ({ target }) => {
-      if (target.value !== kOwn) byId("parameters").value = String(memory.models[target.value].parameters);
+    byId("memory-model").addEventListener("change", ({ target }) => {
+      if (target.value !== kOwn) byId("memory-parameters").value = String(memory.models[target.value].parameters);
       refresh();
     });
-    byId("precision").addEventListener("change", ({ target }) => {
+    byId("memory-precision").addEventListener("change", ({ target }) => {
       if (target.value !== kOwn) {
         const { bytes } = memory.precisions[target.value];
-        byId("parameter-bytes").value = String(bytes.parameters);
-        byId("gradient-bytes").value = String(bytes.gradients);
-        byId("optimizer-bytes").value = String(bytes.optimizer);
+        byId("memory-parameter-bytes").value = String(bytes.parameters);
+        byId("memory-gradient-bytes").value = String(bytes.gradients);
+        byId("memory-optimizer-bytes").value = String(bytes.optimizer);
       }
       refresh();
     });
-    for (const id of ["parameter-bytes", "gradient-bytes"]) byId(id).addEventListener("input", update);
+    for (const id of ["memory-parameter-bytes", "memory-gradient-bytes"]) byId(id).addEventListener("input", update);
     document.querySelectorAll("input[name=stage]").forEach((radio) =>
       radio.addEventListener("change", update));
     new ResizeObserver(update).observe(byId("memory-figure"));

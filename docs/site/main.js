@@ -1,4 +1,5 @@
 "use strict";
-page.followTheme();
-calculator.start();
-playground.start();
+// A page has the switch of colours and each part, or not.
+if (page.byId("theme")) page.followTheme();
+if (page.byId("memory-picture")) calculator.start();
+if (page.byId("play-picture")) playground.start();

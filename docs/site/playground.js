@@ -9,14 +9,14 @@ const playground = (() => {
   let scale = null;
   let shown = null;  // the function and the path of the picture
 
-  const functionNow = () => functions[byId("function").value];
-  const methodNow = () => optimizers.methods[byId("method").value];
+  const functionNow = () => functions[byId("play-function").value];
+  const methodNow = () => optimizers.methods[byId("play-method").value];
 
   function setting() {
-    const f = functionNow(), start = [page.numberIn(byId("start-x"))];
-    if (f.dimensions === 2) start.push(page.numberIn(byId("start-y")));
-    const lr = page.numberIn(byId("rate")), steps = page.numberIn(byId("steps"));
-    const momentum = methodNow().momentum ? page.numberIn(byId("momentum")) : 0;
+    const f = functionNow(), start = [page.numberIn(byId("play-start-x"))];
+    if (f.dimensions === 2) start.push(page.numberIn(byId("play-start-y")));
+    const lr = page.numberIn(byId("play-rate")), steps = page.numberIn(byId("play-steps"));
+    const momentum = methodNow().momentum ? page.numberIn(byId("play-momentum")) : 0;
     const numbers = [...start, lr, steps, momentum];
     return numbers.includes(null) ? null : { start, lr, momentum, steps };
   }
@@ -46,13 +46,13 @@ const playground = (() => {
   function fillTable(f, path) {
     const columns = f.dimensions === 1 ? ["x"] : ["x", "y"];
     const heads = ["step", ...columns, "value", ...columns.map((c) => `gradient, ${c}`)];
-    byId("steps-head").replaceChildren(...heads.map((head) => html("th", { scope: "col" }, head)));
+    byId("play-steps-head").replaceChildren(...heads.map((head) => html("th", { scope: "col" }, head)));
     const shown = rowsOf(path.points);
-    byId("steps-caption").textContent =
+    byId("play-steps-caption").textContent =
       shown.length < path.points.length
         ? `${shown.length} of ${path.points.length} steps`
         : `All ${path.points.length} steps`;
-    byId("steps-rows").replaceChildren(...shown.map((i) => {
+    byId("play-steps-rows").replaceChildren(...shown.map((i) => {
       const { x, value, gradient } = path.points[i];
       const cells = [...x, value, ...gradient].map((each) => html("td", {}, short(each)));
       return html("tr", {}, html("th", { scope: "row" }, String(i)), ...cells);
@@ -60,10 +60,10 @@ const playground = (() => {
   }
 
   function showKept() {
-    byId("kept").replaceChildren(...kept.map(({ name }, i) =>
+    byId("play-kept").replaceChildren(...kept.map(({ name }, i) =>
       html("li", {}, html("span", { class: `swatch kept-${i}`, "aria-hidden": "true" }), name)));
-    byId("forget").disabled = kept.length === 0;
-    byId("keep").disabled = kept.length === kMostKept;
+    byId("play-forget").disabled = kept.length === 0;
+    byId("play-keep").disabled = kept.length === kMostKept;
   }
 
   function draw() {
@@ -72,21 +72,21 @@ const playground = (() => {
 
   function update() {
     const f = functionNow(), now = setting();
-    byId("start-y-row").hidden = f.dimensions === 1;
-    byId("momentum-row").hidden = !methodNow().momentum;
+    byId("play-start-y-row").hidden = f.dimensions === 1;
+    byId("play-momentum-row").hidden = !methodNow().momentum;
     if (now === null) {
       byId("play-said").textContent = "One of the numbers is missing or outside its limits.";
       draw();
       return null;
     }
-    const path = optimizers.descend(f, byId("method").value, now);
+    const path = optimizers.descend(f, byId("play-method").value, now);
     shown = { f, path };
     draw();
     byId("play-said").textContent = `${nameOf(now)}: ${ending(path)}`;
     byId("play-picture").setAttribute("aria-label",
       `${f.dimensions === 1 ? "The curve" : "Contour lines"} of ${f.name}, and the path. ` +
       "The arrow keys move the start; the table below has the steps.");
-    if (byId("steps-table").open) fillTable(f, path);
+    if (byId("play-steps-table").open) fillTable(f, path);
     return { name: nameOf(now), path };
   }
 
@@ -97,19 +97,19 @@ const playground = (() => {
 
   // The rate that chapter 6 takes for the method on the function.
   function usualRate() {
-    setNumber("rate", methodNow().lr[byId("function").value]);
+    setNumber("play-rate", methodNow().lr[byId("play-function").value]);
   }
 
   function moveStart(x, y) {
-    setNumber("start-x", Number(x.toFixed(2)));
-    if (functionNow().dimensions === 2) setNumber("start-y", Number(y.toFixed(2)));
+    setNumber("play-start-x", Number(x.toFixed(2)));
+    if (functionNow().dimensions === 2) setNumber("play-start-y", Number(y.toFixed(2)));
   }
 
   function changeFunction() {
     const f = functionNow();
     kept = [];
     showKept();
-    byId("steps").value = String(f.steps);
+    byId("play-steps").value = String(f.steps);
     usualRate();
     moveStart(f.start[0], f.start[1]);
   }
@@ -126,7 +126,7 @@ const playground = (() => {
     if (!arrow || (f.dimensions === 1 && arrow[1] !== 0)) return;
     event.preventDefault();
     const size = ((f.range.x[1] - f.range.x[0]) / 80) * (event.shiftKey ? 5 : 1);
-    const [x, y] = [byId("start-x").valueAsNumber, byId("start-y").valueAsNumber];
+    const [x, y] = [byId("play-start-x").valueAsNumber, byId("play-start-y").valueAsNumber];
     moveStart(x + arrow[0] * size, y + arrow[1] * size);
   }
 
@@ -139,13 +139,13 @@ const playground = (() => {
   }
 
   function listen() {
-    byId("function").addEventListener("change", changeFunction);
-    byId("method").addEventListener("change", usualRate);
+    byId("play-function").addEventListener("change", changeFunction);
+    byId("play-method").addEventListener("change", usualRate);
     byId("play-picture").addEventListener("click", takeClick);
     byId("play-picture").addEventListener("keydown", takeKey);
-    byId("steps-table").addEventListener("toggle", update);
-    byId("keep").addEventListener("click", keep);
-    byId("forget").addEventListener("click", () => {
+    byId("play-steps-table").addEventListener("toggle", update);
+    byId("play-keep").addEventListener("click", keep);
+    byId("play-forget").addEventListener("click", () => {
       kept = [];
       showKept();
       update();
@@ -153,15 +153,18 @@ const playground = (() => {
   }
 
   function start() {
-    page.choices(byId("function"), Object.entries(functions).map(([key, f]) => [key, f.name]));
-    page.choices(byId("method"), Object.entries(optimizers.methods).map(([key, m]) => [key, m.name]));
-    byId("method").value = "momentum";
+    page.choices(byId("play-function"), Object.entries(functions).map(([key, f]) => [key, f.name]));
+    page.choices(byId("play-method"), Object.entries(optimizers.methods).map(([key, m]) => [key, m.name]));
+    // a chapter that has the playground names its method and its function
+    const { method = "momentum", function: first } = byId("playground").dataset;
+    byId("play-method").value = method;
+    if (first) byId("play-function").value = first;
     const rounded = (x) => Number(x.toPrecision(3));
-    page.tie(byId("rate-slider"), byId("rate"), (p) => rounded(10 ** p), (n) => Math.log10(n), update);
-    for (const id of ["start-x", "start-y", "momentum"]) {
+    page.tie(byId("play-rate-slider"), byId("play-rate"), (p) => rounded(10 ** p), (n) => Math.log10(n), update);
+    for (const id of ["play-start-x", "play-start-y", "play-momentum"]) {
       page.tie(byId(`${id}-slider`), byId(id), (p) => p, (n) => n, update);
     }
-    byId("steps").addEventListener("input", update);
+    byId("play-steps").addEventListener("input", update);
     listen();
     changeFunction();
     new ResizeObserver(update).observe(byId("play-figure"));

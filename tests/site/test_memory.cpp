@@ -107,8 +107,8 @@ TEST_CASE("the page shows the slides' numbers: 120, 31.4, 16.6 and 1.88 GB") {
     CHECK(cell(browser, stage, 4) == together[stage]);
     CHECK(cell(browser, stage, 6) == in_32_gb[stage]);
   }
-  set(browser, "model", "2");
-  set(browser, "ranks", "1024");
+  set(browser, "memory-model", "2");
+  set(browser, "memory-ranks", "1024");
   CHECK(cell(browser, 3, 4) == "15.6 GB");  // a trillion on GPUs of 16 GB
   CHECK(
       browser.evaluate("document.getElementById('memory-said').textContent")

@@ -73,7 +73,7 @@ TEST_CASE("the page asks for its own files alone, and writes nothing to the cons
   NEED_CHROMIUM();
   Browser browser;
   for (const char* key : {"newton", "canyon", "valley"}) {
-    choose(browser, "function", key);
+    choose(browser, "play-function", key);
   }
   const std::string folder = "file://" HERO_SITE_DIR "/";
   CHECK(browser.requests().size() >= 11);  // the page, its style, its scripts
@@ -103,39 +103,39 @@ TEST_CASE("the page's links lead to pages that are there") {
 TEST_CASE("the memory calculator is used by keyboard alone") {
   NEED_CHROMIUM();
   Browser browser;
-  tab_to(browser, "model");
+  tab_to(browser, "memory-model");
   browser.key("ArrowDown");
-  CHECK(value(browser, "parameters") == "128000000000");
-  CHECK(text(browser, "parameters-short") == "128 B");
-  tab_to(browser, "ranks-slider");
+  CHECK(value(browser, "memory-parameters") == "128000000000");
+  CHECK(text(browser, "memory-parameters-short") == "128 B");
+  tab_to(browser, "memory-ranks-slider");
   browser.key("ArrowRight");
-  CHECK(value(browser, "ranks") == "128");
-  replace(browser, "ranks", "1024");
-  CHECK(value(browser, "ranks-slider") == "10");
+  CHECK(value(browser, "memory-ranks") == "128");
+  replace(browser, "memory-ranks", "1024");
+  CHECK(value(browser, "memory-ranks-slider") == "10");
   browser.key("Tab");  // to the stages, of which the third is chosen
   browser.key("ArrowUp");
   CHECK(browser.evaluate("document.querySelector('input[name=stage]:checked').value") == "2");
   CHECK(text(browser, "memory-said").find("ZeRO-2 on 1024 ranks: 258 GB per rank") == 0);
-  replace(browser, "optimizer-bytes", "8");
-  CHECK(value(browser, "precision") == "2");  // momentum under mixed precision
+  replace(browser, "memory-optimizer-bytes", "8");
+  CHECK(value(browser, "memory-precision") == "2");  // momentum under mixed precision
   CHECK(text(browser, "memory-said").find("ZeRO-2 on 1024 ranks: 257 GB per rank") == 0);
-  replace(browser, "gradient-bytes", "3");
-  CHECK(value(browser, "precision") == "own");
+  replace(browser, "memory-gradient-bytes", "3");
+  CHECK(value(browser, "memory-precision") == "own");
 }
 
 TEST_CASE("a number outside its limits is marked, and said") {
   NEED_CHROMIUM();
   Browser browser;
-  replace(browser, "ranks", "0");
-  CHECK(browser.evaluate("document.getElementById('ranks').getAttribute('aria-invalid')") ==
+  replace(browser, "memory-ranks", "0");
+  CHECK(browser.evaluate("document.getElementById('memory-ranks').getAttribute('aria-invalid')") ==
         "true");
   CHECK(text(browser, "memory-said") == "One of the numbers is missing or outside its limits.");
   browser.evaluate("document.activeElement.select()");
   browser.type("2");
-  CHECK(browser.evaluate("document.getElementById('ranks').getAttribute('aria-invalid')") ==
+  CHECK(browser.evaluate("document.getElementById('memory-ranks').getAttribute('aria-invalid')") ==
         "false");
   CHECK(text(browser, "memory-said").find("ZeRO-3 on 2 ranks: 60.0 GB per rank") == 0);
-  replace(browser, "rate", "-1");
+  replace(browser, "play-rate", "-1");
   CHECK(text(browser, "play-said") == "One of the numbers is missing or outside its limits.");
 }
 
@@ -144,49 +144,49 @@ TEST_CASE("the playground is used by keyboard alone") {
   Browser browser;
   CHECK(text(browser, "play-said").find("it arrives at the minimum after 222 steps") !=
         std::string::npos);
-  tab_to(browser, "method");
+  tab_to(browser, "play-method");
   browser.key("ArrowDown");  // Nesterov
-  CHECK(value(browser, "method") == "nesterov");
+  CHECK(value(browser, "play-method") == "nesterov");
   CHECK(text(browser, "play-said").find("after 34 steps") != std::string::npos);
-  tab_to(browser, "keep");
+  tab_to(browser, "play-keep");
   browser.key("Enter");
-  CHECK(text(browser, "kept") == "Nesterov from x = −8, rate 1, momentum 0.9");
+  CHECK(text(browser, "play-kept") == "Nesterov from x = −8, rate 1, momentum 0.9");
   tab_to(browser, "play-picture");
   browser.key("ArrowRight");
-  CHECK(value(browser, "start-x") == "-7.75");
+  CHECK(value(browser, "play-start-x") == "-7.75");
   CHECK(text(browser, "play-said").find("Nesterov from x = −7.75") == 0);
   browser.key("Tab");  // the summary of the table
   browser.key("Enter");
   const json rows = browser.evaluate(
-      "new Promise((done) => { const rows = document.getElementById('steps-rows').rows; "
+      "new Promise((done) => { const rows = document.getElementById('play-steps-rows').rows; "
       "const look = () => rows.length ? done([...rows].map((row) => row.cells[1].textContent)) "
       ": setTimeout(look); look(); })");
   REQUIRE(rows.size() > 1);
   CHECK(rows[0] == "−7.75");
-  tab_to(browser, "function");
+  tab_to(browser, "play-function");
   browser.key("ArrowDown");
   browser.key("ArrowDown");
-  CHECK(value(browser, "function") == "canyon");
+  CHECK(value(browser, "play-function") == "canyon");
   CHECK(text(browser, "play-said").find("after 1547 steps") != std::string::npos);
-  CHECK(text(browser, "kept").empty());  // what was kept belonged to another function
+  CHECK(text(browser, "play-kept").empty());  // what was kept belonged to another function
   tab_to(browser, "play-picture");
   browser.key("ArrowUp");
-  CHECK(value(browser, "start-y") == "2.05");
+  CHECK(value(browser, "play-start-y") == "2.05");
 }
 
 TEST_CASE("a path that leaves the plane is said to, and drawn as far as it goes") {
   NEED_CHROMIUM();
   Browser browser;
-  choose(browser, "function", "canyon");
-  choose(browser, "method", "sgd");
-  replace(browser, "rate", "1");
+  choose(browser, "play-function", "canyon");
+  choose(browser, "play-method", "sgd");
+  replace(browser, "play-rate", "1");
   CHECK(text(browser, "play-said").find("x = NaN, y = NaN") != std::string::npos);
   CHECK(browser.evaluate("document.querySelector('.now .route').getAttribute('points')")
             .get<std::string>()
             .find("NaN") == std::string::npos);
   CHECK(browser.evaluate("document.querySelectorAll('.now .dot').length") == 6);
-  choose(browser, "function", "valley");
-  replace(browser, "rate", "100");
+  choose(browser, "play-function", "valley");
+  replace(browser, "play-rate", "100");
   CHECK(text(browser, "play-said").find("it has not arrived after 500 steps") != std::string::npos);
   CHECK(browser.complaints() == std::vector<std::string>{});
 }
@@ -194,7 +194,7 @@ TEST_CASE("a path that leaves the plane is said to, and drawn as far as it goes"
 TEST_CASE("a click into the playground's picture is the start") {
   NEED_CHROMIUM();
   Browser browser({.width = 1400, .height = 2600});
-  choose(browser, "function", "canyon");
+  choose(browser, "play-function", "canyon");
   // the middle of the axes' box, which has x from -2 to 2 and y from -1 to 3
   const json middle = browser.evaluate(
       "(() => { const box = document.querySelector('#play-clip rect'), "
@@ -202,8 +202,8 @@ TEST_CASE("a click into the playground's picture is the start") {
       "return [svg.left + box.x.baseVal.value + box.width.baseVal.value / 2, "
       "svg.top + box.y.baseVal.value + box.height.baseVal.value / 2]; })()");
   browser.click(middle[0], middle[1]);
-  CHECK(std::abs(std::stod(value(browser, "start-x"))) <= 0.02);  // a pixel and a half
-  CHECK(std::abs(std::stod(value(browser, "start-y")) - 1.0) <= 0.02);
+  CHECK(std::abs(std::stod(value(browser, "play-start-x"))) <= 0.02);  // a pixel and a half
+  CHECK(std::abs(std::stod(value(browser, "play-start-y")) - 1.0) <= 0.02);
 }
 
 TEST_CASE("every control has a name for those who do not see it") {
@@ -250,10 +250,10 @@ TEST_CASE("nothing is wider than the window, at 400 and at 1400 pixels") {
   Browser browser;
   for (const int width : {400, 1400, 320, 761}) {
     // a picture is drawn anew even while a number is not good
-    if (width == 320) replace(browser, "ranks", "0");
+    if (width == 320) replace(browser, "memory-ranks", "0");
     browser.resize({.width = width});
     CAPTURE(width);
-    browser.evaluate("document.getElementById('steps-table').open = true");
+    browser.evaluate("document.getElementById('play-steps-table').open = true");
     CHECK(browser.evaluate("document.documentElement.scrollWidth") == width);
     // letters of a readable size, in the pictures too
     const json small = browser.evaluate(
@@ -273,11 +273,11 @@ TEST_CASE("the pictures of the site are taken", "[.pictures]") {
   Browser browser({.width = 1100, .height = 900});
   const std::string figures = HERO_SITE_DIR "/../figures/";
   hero_test::spill(figures + "12/12_site.png", browser.png("#memory .sides"));
-  choose(browser, "function", "canyon");
+  choose(browser, "play-function", "canyon");
   for (const char* method : {"momentum", "adam"}) {
-    choose(browser, "method", method);
-    browser.evaluate("document.getElementById('keep').click()");
+    choose(browser, "play-method", method);
+    browser.evaluate("document.getElementById('play-keep').click()");
   }
-  choose(browser, "method", "nesterov");
+  choose(browser, "play-method", "nesterov");
   hero_test::spill(figures + "06/06_site.png", browser.png("#playground .sides"));
 }
