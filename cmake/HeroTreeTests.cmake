@@ -59,6 +59,17 @@ hero_tree_test("the check of the reference finds functions and fields without a 
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_reference)
 hero_tree_test("the check of the reference's HTML finds what leads nowhere" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_html)
+hero_tree_test("the check of the site finds what is broken" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_docs_check)
+# It needs packages from the network, which no test installs: an earlier docs/build has.
+set(hero_site_program "")
+if(TARGET hero_test_site)
+  set(hero_site_program $<TARGET_FILE:hero_test_site>)
+endif()
+hero_tree_test("the pages become a site that needs nothing else" site
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_docs_build ${hero_site_program})
+set_tests_properties("site: the pages become a site that needs nothing else" PROPERTIES
+                     SKIP_REGULAR_EXPRESSION "(^|\n)skipped: ")
 hero_tree_test("every translation from PyTorch is compiled" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_pytorch_page)
 hero_tree_test("the page check finds what drifted" docs

@@ -276,6 +276,11 @@ void Browser::load() {
   evaluate(kTwoFrames);
 }
 
+void Browser::show(const std::string& page) {
+  page_ = page;
+  load();
+}
+
 std::string Browser::png(const std::string& selector) {
   const json clip =
       evaluate("(() => { const b = document.querySelector('" + selector +

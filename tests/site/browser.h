@@ -39,6 +39,8 @@ class Browser {
   void resize(const Screen& screen);
   /// Shows the page anew, as after a start with the same profile.
   void load();
+  /// Shows another file.
+  void show(const std::string& page);
   /// The nodes of the page as assistive programs are told of them.
   nlohmann::json accessibility_tree();
 

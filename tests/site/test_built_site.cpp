@@ -1,0 +1,142 @@
+// build/site, which docs/build makes, as its readers meet it. Hidden: tests/scripts/test_docs_build
+// makes the site, then runs these cases.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "site/browser.h"
+#include "support/catch.h"
+
+using hero_test::Browser;
+using nlohmann::json;
+
+namespace {
+
+const std::string kSite = std::filesystem::weakly_canonical(HERO_SITE_DIR "/../../build/site");
+
+std::vector<std::string> pages() {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kSite)) {
+    const std::string path = std::filesystem::relative(entry.path(), kSite);
+    if (entry.path().extension() != ".html" || path.rfind("reference/", 0) == 0) continue;
+    if (path.rfind("source/", 0) == 0 && path.find("03_sgd") == std::string::npos) continue;
+    found.push_back(path);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+json results(Browser& browser, const std::string& question) {
+  return browser.evaluate(
+      "(() => { const input = document.getElementById('find'); input.value = " +
+      json(question).dump() +
+      "; input.form.requestSubmit(); return [...document.querySelectorAll('#results a')]"
+      ".map((a) => a.getAttribute('href')); })()");
+}
+
+struct Question {
+  const char* asked;
+  std::vector<std::string> pages;  // one of these is among the first five results
+};
+
+const std::vector<Question> kQuestions = {
+    {"how do I install hero", {"guides/packages", "first_program"}},
+    {"load a checkpoint and resume", {"guides/training", "guides/checkpoints"}},
+    {"out of memory", {"faq", "tutorials/09_memory", "guides/offload"}},
+    {"load a model from Hugging Face", {"guides/pretrained"}},
+    {"which sharding strategy should I use", {"faq", "tutorials/17_fsdp"}},
+    {"what is ZeRO-3", {"tutorials/16_zero3"}},
+    {"custom dataset", {"guides/data"}},
+    {"how to write my own layer", {"extending/adding_a_layer", "guides/modules"}},
+    {"add an operation", {"extending/adding_an_op"}},
+    {"gradient accumulation", {"tutorials/09_memory", "guides/ranks"}},
+    {"mixed precision", {"tutorials/09_memory"}},
+    {"difference from PyTorch", {"differences", "pytorch"}},
+    {"run on several hosts with slurm", {"guides/clusters"}},
+    {"mpirun", {"guides/clusters", "guides/ranks"}},
+    {"GPU support", {"guides/cuda", "performance/gpu", "about"}},
+    {"fine-tune with LoRA", {"guides/pretrained"}},
+    {"tensor parallelism", {"guides/tensor_parallel"}},
+    {"pipeline bubble", {"guides/pipeline", "tutorials/13_model_parallel"}},
+    {"activation checkpointing", {"tutorials/09_memory"}},
+    {"Adam formula", {"tutorials/06_adaptive"}},
+    {"what is all_reduce", {"tutorials/10_collectives"}},
+    {"benchmarks against PyTorch", {"performance"}},
+    {"NaN in loss", {"guides/training", "faq"}},
+    {"tokenizer", {"guides/data"}},
+    {"profile my training", {"guides/profiling"}},
+    {"reproducible results", {"guides/numbers"}},
+    {"FSDP prefetch", {"tutorials/17_fsdp"}},
+    {"windows or mac", {"faq"}},
+    {"environment variables", {"faq"}},
+    {"generate text", {"guides/pretrained", "tutorials/08_gpt"}},
+    {"quantised communication", {"guides/compression"}},
+    {"deepspeed config", {"guides/deepspeed"}},
+    {"simulate a cluster", {"guides/simulation"}},
+};
+
+}  // namespace
+
+TEST_CASE("no page of the site is wider than the window, complains, or asks the network",
+          "[.built]") {
+  NEED_CHROMIUM();
+  const std::vector<std::string> all = pages();
+  REQUIRE(all.size() >= 60);
+  Browser browser({.width = 400}, kSite + "/" + all.front());
+  for (const std::string& page : all) {
+    CAPTURE(page);
+    browser.show(kSite + "/" + page);
+    for (const int width : {400, 1280}) {
+      browser.resize({.width = width});
+      CAPTURE(width);
+      CHECK(browser.evaluate("document.documentElement.scrollWidth") == width);
+    }
+    REQUIRE(browser.complaints() == std::vector<std::string>{});
+  }
+  for (const std::string& request : browser.requests()) {
+    CAPTURE(request);
+    CHECK((request.rfind("file://" + kSite + "/", 0) == 0 || request.rfind("data:", 0) == 0));
+  }
+}
+
+TEST_CASE("the site's search finds what a newcomer asks for, from a file", "[.built]") {
+  NEED_CHROMIUM();
+  Browser browser({}, kSite + "/search.html");
+  for (const Question& question : kQuestions) {
+    CAPTURE(question.asked);
+    const json found = results(browser, question.asked);
+    bool there = false;
+    for (size_t i = 0; i < std::min<size_t>(5, found.size()); ++i) {
+      for (const std::string& page : question.pages) {
+        there = there || found[i].get<std::string>().rfind(page + ".html", 0) == 0;
+      }
+    }
+    CAPTURE(found.dump());
+    CHECK(there);
+  }
+  CHECK(results(browser, "qzxjk").empty());
+  CHECK(browser.evaluate("document.getElementById('found').textContent") ==
+        "Nothing has these words. Try fewer, or more common ones.");
+}
+
+TEST_CASE("interactive parts stand in the chapters and start with the chapter's choice",
+          "[.built]") {
+  NEED_CHROMIUM();
+  const std::vector<std::pair<std::string, std::string>> kPlayed = {
+      {"03_sgd", "Gradient descent from x = −8, rate 1: it arrives at the minimum after 17 steps"},
+      {"04_momentum", "Momentum from x = −8, rate 1, momentum 0.9: it arrives"},
+      {"05_nesterov", "Nesterov from x = −8, rate 1, momentum 0.9: it arrives"},
+      {"06_adaptive", "Adam from x = −1.5, y = 2, rate 0.1, momentum 0.9: it arrives"},
+  };
+  for (const auto& [chapter, said] : kPlayed) {
+    CAPTURE(chapter);
+    Browser browser({}, kSite + "/tutorials/" + chapter + ".html");
+    const std::string text = browser.evaluate("document.getElementById('play-said').textContent");
+    CAPTURE(text);
+    CHECK(text.rfind(said, 0) == 0);
+  }
+  Browser browser({}, kSite + "/tutorials/12_distributed_memory.html");
+  const std::string text = browser.evaluate("document.getElementById('memory-said').textContent");
+  CHECK(text.rfind("ZeRO-3 on 64 ranks: 1.88 GB per rank", 0) == 0);
+}
