@@ -139,4 +139,12 @@ TEST_CASE("interactive parts stand in the chapters and start with the chapter's 
   Browser browser({}, kSite + "/tutorials/12_distributed_memory.html");
   const std::string text = browser.evaluate("document.getElementById('memory-said').textContent");
   CHECK(text.rfind("ZeRO-3 on 64 ranks: 1.88 GB per rank", 0) == 0);
+  for (const char* chapter : {"13_model_parallel", "19_3d_parallel"}) {
+    browser.show(kSite + "/tutorials/" + chapter + ".html");
+    const std::string said =
+        browser.evaluate("document.getElementById('pipeline-said').textContent");
+    CAPTURE(chapter, said);
+    CHECK(said.find("4 ranks, 8 micro-batches: a step takes 33 times a forward pass") !=
+          std::string::npos);
+  }
 }
