@@ -139,6 +139,10 @@ TEST_CASE("interactive parts stand in the chapters and start with the chapter's 
   Browser browser({}, kSite + "/tutorials/12_distributed_memory.html");
   const std::string text = browser.evaluate("document.getElementById('memory-said').textContent");
   CHECK(text.rfind("ZeRO-3 on 64 ranks: 1.88 GB per rank", 0) == 0);
+  browser.show(kSite + "/tutorials/17_fsdp.html");
+  CHECK(browser.evaluate("document.getElementById('fsdp-said').textContent")
+            .get<std::string>()
+            .find("At most 2 of 6 units are in memory at once") != std::string::npos);
   for (const char* chapter : {"13_model_parallel", "19_3d_parallel"}) {
     browser.show(kSite + "/tutorials/" + chapter + ".html");
     const std::string said =
