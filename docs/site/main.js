@@ -5,3 +5,4 @@ if (page.byId("memory-picture")) calculator.start();
 if (page.byId("play-picture")) playground.start();
 if (page.byId("pipeline-picture")) pipeline.start();
 if (page.byId("fsdp-picture")) fsdp.start();
+if (page.byId("collective-rows")) exchange.start();

@@ -139,6 +139,9 @@ TEST_CASE("interactive parts stand in the chapters and start with the chapter's 
   Browser browser({}, kSite + "/tutorials/12_distributed_memory.html");
   const std::string text = browser.evaluate("document.getElementById('memory-said').textContent");
   CHECK(text.rfind("ZeRO-3 on 64 ranks: 1.88 GB per rank", 0) == 0);
+  browser.show(kSite + "/tutorials/10_collectives.html");
+  CHECK(browser.evaluate("document.getElementById('collective-said').textContent") ==
+        "all_reduce: before the first of 6 rounds.");
   browser.show(kSite + "/tutorials/17_fsdp.html");
   CHECK(browser.evaluate("document.getElementById('fsdp-said').textContent")
             .get<std::string>()

@@ -77,7 +77,7 @@ TEST_CASE("the page asks for its own files alone, and writes nothing to the cons
     choose(browser, "play-function", key);
   }
   const std::string folder = "file://" HERO_SITE_DIR "/";
-  CHECK(browser.requests().size() >= 15);  // the page, its style, its scripts
+  CHECK(browser.requests().size() >= 17);  // the page, its style, its scripts
   for (const std::string& request : browser.requests()) {
     CAPTURE(request);
     CHECK((request.find(folder) == 0 || request == "data:,"));
@@ -223,7 +223,7 @@ TEST_CASE("every control has a name for those who do not see it") {
     CHECK_FALSE(node.at("name").at("value").get<std::string>().empty());
   }
   CHECK(controls >= 30);
-  CHECK(browser.evaluate("document.querySelectorAll('[role=status]').length") == 4);
+  CHECK(browser.evaluate("document.querySelectorAll('[role=status]').length") == 5);
 }
 
 TEST_CASE("no text is pale, in neither theme, whoever chooses it") {
