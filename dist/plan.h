@@ -120,13 +120,13 @@ struct Plan {
   int64_t simulated = 0;
 };
 
-/// All strategies of a request, without regard to memory: tensor divides the heads, the width and a
-/// host's ranks; pipe divides the blocks; what is left is data parallel and divides the batch.
-/// Micro-batches are powers of two that divide a replica's batch. Interleaved schedules are tried
-/// where the stages divide the micro-batches, and replicas, if any, are on FSDP or a hybrid. If
-/// the cluster says how much memory its hosts have, each sharding that divides something is tried
-/// with offload, too, and if it says what their disks have, also with that. An Error for a request
-/// that makes no sense.
+/// All strategies of a request, without regard to memory: tensor divides the heads and a host's
+/// ranks, and the heads of keys and values or is a multiple of them; pipe divides the blocks; what
+/// is left is data parallel and divides the batch. Micro-batches are powers of two that divide a
+/// replica's batch. Interleaved schedules are tried where the stages divide the micro-batches, and
+/// replicas, if any, are on FSDP or a hybrid. If the cluster says how much memory its hosts have,
+/// each sharding that divides something is tried with offload, too, and if it says what their disks
+/// have, also with that. An Error for a request that makes no sense.
 std::vector<Strategy> strategies(const PlanRequest& request);
 
 /// Bytes that the fullest rank holds at least. Of a stage's parameters P (12 C^2 a block and the
@@ -136,8 +136,9 @@ std::vector<Strategy> strategies(const PlanRequest& request);
 /// that wait at a time it holds parameters, optimizer states and activations: of micro-batches of b
 /// sequences of s positions each block keeps s b C (8 + 26 / t) bytes in 16 bits, where Korthikanti
 /// et al. (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps
-/// no matrix of attention and no dropout. A checkpointed block keeps 2 s b C, one at a time as much
-/// as the others. What is offloaded is not counted.
+/// no matrix of attention and no dropout. Where keys and values have fewer heads than queries, or
+/// ranks more than one copy of them, what they take changes with their heads. A checkpointed block
+/// keeps 2 s b C, one at a time as much as the others. What is offloaded is not counted.
 int64_t memory_bound(const PlanRequest& request, const Strategy& strategy);
 /// Bytes that the fullest rank holds at least in host memory: 16 for each parameter that it steps
 /// there, for shard, gradient and states, less what is on disk; 0 without offload.
@@ -158,8 +159,9 @@ double seconds_bound(const PlanRequest& request, const Strategy& strategy);
 /// Divided by the time of a step and the peak of all ranks this is the MFU, the model flops
 /// utilisation.
 double model_flops(const PlanRequest& request);
-/// Flops that the ranks compute in a step: those of the model and, where blocks are checkpointed,
-/// a second forward of all blocks. They give the HFU, the hardware flops utilisation.
+/// Flops that the ranks compute in a step: those of the model, of keys and values that several
+/// ranks compute alike, and, where blocks are checkpointed, of a second forward of all blocks. They
+/// give the HFU, the hardware flops utilisation.
 double hardware_flops(const PlanRequest& request, const Strategy& strategy);
 
 /// Runs two steps of a strategy on meta, one rank of each stage, and plays the second one on the

@@ -110,8 +110,8 @@ class MultiheadAttention : public Module {
   void add_further(Projected& all) const;
   /// Rows of queries that are here: those of all heads, or of a part of them.
   int64_t query_rows() const;
-  /// Heads of keys and values with their copies.
-  int64_t kv_heads() const { return sizes_.kv_heads * kv_copies_; }
+  /// Heads of keys and values, with their copies where a slice of the weights is here.
+  int64_t kv_heads() const;
 
   MultiheadAttention(const Sizes& sizes, const MultiheadAttentionOptions& options);
   Tensor& weight(const char* name, bool wanted, int64_t rows, int64_t columns);

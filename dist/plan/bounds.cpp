@@ -7,24 +7,33 @@ namespace hero::dist {
 
 namespace {
 
-// Elements and flops of a model's pieces; C width, T positions.
+// Elements and flops of a model's pieces; C width, T positions. Where tensor ranks are more than
+// the heads of keys and values, each computes with one of these, and all have the whole projection
+// of queries, keys and values.
 struct Sizes {
-  explicit Sizes(const nn::GPTConfig& m)
+  explicit Sizes(const nn::GPTConfig& m, int tensor = 1)
       : C(static_cast<double>(m.n_embd)),
         T(static_cast<double>(m.block_size)),
         V(static_cast<double>(m.vocab_size)),
-        heads(static_cast<double>(m.n_head)),
         bias(m.bias ? 1.0 : 0.0),
         positions(m.rotary ? 0.0 : T * C) {
-    const double qkv = C + 2 * C * static_cast<double>(m.n_kv_head.value_or(m.n_head)) / heads;
-    weights = qkv * C + C * C + 8 * C * C;
-    cut = weights + bias * (qkv + 4 * C);
-    whole = 2 * C + bias * 4 * C;
+    const int64_t heads = m.n_head, kv_heads = m.n_kv_head.value_or(heads);
+    const auto width = [&](int64_t n) {
+      return C * static_cast<double>(n) / static_cast<double>(heads);
+    };
+    kv = width(std::max<int64_t>(kv_heads, tensor));
+    weights = (C + 2 * kv) * C + C * C + 8 * C * C;
+    const double rows = C + 2 * width(kv_heads), qkv = rows * (C + bias);
+    copied = kv_heads < tensor ? qkv : 0.0;
+    cut = qkv - copied + 9 * C * C + bias * 4 * C;
+    whole = copied + 2 * C + bias * 4 * C;
   }
-  double C, T, V, heads, bias, positions;
-  double weights;  // elements of a block's matrices
+  double C, T, V, bias, positions;
+  double kv;       // width of the keys, and of the values, that all ranks compute
+  double weights;  // elements of a block's matrices that all ranks compute with
   double cut;      // of a block's parameters that tensor ranks divide
-  double whole;    // and of the others: norms, biases behind sums
+  double whole;    // and of the others: norms, biases behind sums, what is copied
+  double copied;   // of projections whose gradients tensor ranks add up
 
   // Of a forward of one sequence.
   double block_products() const { return 2 * T * weights; }
@@ -40,7 +49,7 @@ double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; 
 
 // Parameters of a rank of a stage, before the sharding divides them.
 double parameters(const PlanRequest& r, const Strategy& s, int stage) {
-  const Sizes size(r.model);
+  const Sizes size(r.model, s.tensor);
   const double t = s.tensor;
   double count = blocks_of(r, s) * (size.cut / t + size.whole);
   const bool tied = r.model.tie_weights && s.pipe == 1;
@@ -57,9 +66,9 @@ double waiting(const Strategy& s, int stage) {
 }
 
 double activations(const PlanRequest& r, const Strategy& s, int stage) {
-  const Sizes size(r.model);
+  const Sizes size(r.model, s.tensor);
   const double unit = size.T * static_cast<double>(s.micro_batch) * size.C * bytes_of(r) / 2;
-  const double block = unit * (8 + 26.0 / s.tensor);
+  const double block = unit * (8 + (22 + 4 * size.kv / size.C) / s.tensor);
   const double blocks = blocks_of(r, s) / s.schedule.chunks();
   const double passes = waiting(s, stage);
   return s.checkpoint ? passes * blocks * 2 * unit + block : passes * blocks * block;
@@ -87,7 +96,7 @@ struct Pass {
 };
 
 Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
-  const Sizes size(r.model);
+  const Sizes size(r.model, s.tensor);
   const Cluster& c = r.cluster;
   const double peak = r.dtype == kFloat32 ? c.float32_flops : c.half_flops;
   const auto speed = [&](core::WorkKind kind) {
@@ -99,10 +108,11 @@ Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
                                  size.block_attention() / speed(core::WorkKind::attention));
   const double last = stage + 1 == s.pipe ? 1.0 : 0.0;
   const double head = last * sequences * size.head_products() / speed(core::WorkKind::matmul);
-  // Two sums over the tensor ranks forward and two backward.
-  const double bytes = size.T * size.C * bytes_of(r) * 2 * 2 * (s.tensor - 1) / s.tensor;
-  const double sums = blocks * bytes / c.inside.bytes_per_second;
-  return {block + head + sums, 2 * (block + head) + sums + (s.checkpoint ? block : 0.0)};
+  // Two sums over the tensor ranks forward and two backward, and one of the gradients of copies.
+  const double sent = bytes_of(r) * 2 * (s.tensor - 1) / s.tensor / c.inside.bytes_per_second;
+  const double sums = blocks * size.T * size.C * 2 * sent;
+  const double copies = blocks_of(r, s) * size.copied * sent;
+  return {block + head + sums, 2 * (block + head) + sums + copies + (s.checkpoint ? block : 0.0)};
 }
 
 double pass_seconds(const PlanRequest& r, const Strategy& s) {
@@ -176,6 +186,13 @@ double data_seconds(const PlanRequest& r, const Strategy& s) {
   fail("plan: no sharding ", static_cast<int>(s.sharding));
 }
 
+// Of a step's forwards and backwards.
+double flops_of(const PlanRequest& r, const Sizes& size) {
+  const double layers = static_cast<double>(r.model.n_layer);
+  return 3 * static_cast<double>(r.global_batch) *
+         (layers * (size.block_products() + size.block_attention()) + size.head_products());
+}
+
 }  // namespace
 
 int64_t host_bound(const PlanRequest& request, const Strategy& strategy) {
@@ -206,19 +223,14 @@ double seconds_bound(const PlanRequest& request, const Strategy& strategy) {
                   data_seconds(request, strategy));
 }
 
-double model_flops(const PlanRequest& request) {
-  const Sizes size(request.model);
-  const double layers = static_cast<double>(request.model.n_layer);
-  return 3 * static_cast<double>(request.global_batch) *
-         (layers * (size.block_products() + size.block_attention()) + size.head_products());
-}
+double model_flops(const PlanRequest& request) { return flops_of(request, Sizes(request.model)); }
 
 double hardware_flops(const PlanRequest& request, const Strategy& strategy) {
-  if (!strategy.checkpoint) return model_flops(request);
-  const Sizes size(request.model);
+  const Sizes size(request.model, strategy.tensor);
+  if (!strategy.checkpoint) return flops_of(request, size);
   const double blocks =
       static_cast<double>(request.global_batch) * static_cast<double>(request.model.n_layer);
-  return model_flops(request) + blocks * (size.block_products() + size.block_attention());
+  return flops_of(request, size) + blocks * (size.block_products() + size.block_attention());
 }
 
 }  // namespace hero::dist

@@ -29,6 +29,9 @@ void check_request(const PlanRequest& r) {
         "plan: a model of ", m.n_layer, " layers, width ", m.n_embd, ", ", m.n_head,
         " heads, vocabulary ", m.vocab_size, ", sequence ", m.block_size,
         ": sizes must be positive and heads divide the width");
+  const int64_t kv_heads = m.n_kv_head.value_or(m.n_head);
+  check(kv_heads > 0 && m.n_head % kv_heads == 0, "plan: a model of ", m.n_head, " heads with ",
+        kv_heads, " heads of keys and values; give a number that divides the heads");
 }
 
 // A strategy's schedules: one where there are no stages.
@@ -136,7 +139,8 @@ std::vector<Strategy> strategies(const PlanRequest& r) {
   std::vector<Strategy> all;
   for (int t = 1; t <= std::min(r.cluster.per_host, r.ranks); ++t) {
     if (r.model.n_head % t != 0 || r.cluster.per_host % t != 0 || r.ranks % t != 0) continue;
-    if (r.model.n_kv_head.value_or(r.model.n_head) % t != 0) continue;
+    const int64_t kv_heads = r.model.n_kv_head.value_or(r.model.n_head);
+    if (kv_heads % t != 0 && t % kv_heads != 0) continue;
     for (int p = 1; p <= r.ranks / t && p <= r.model.n_layer; ++p) {
       if (r.model.n_layer % p != 0 || r.ranks / t % p != 0) continue;
       const int data = r.ranks / t / p;

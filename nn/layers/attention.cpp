@@ -233,6 +233,12 @@ void MultiheadAttention::set_sequence(std::shared_ptr<const SequencePart> sequen
   sequence_ = std::move(sequence);
 }
 
+int64_t MultiheadAttention::kv_heads() const {
+  const bool whole = sizes_.packed ? in_proj_weight.size(0) == sizes_.embed_dim + 2 * sizes_.kv_dim
+                                   : k_proj_weight.size(0) == sizes_.kv_dim;
+  return sizes_.kv_heads * (whole ? 1 : kv_copies_);
+}
+
 int64_t MultiheadAttention::query_rows() const {
   if (!sizes_.packed) return q_proj_weight.size(0);
   return in_proj_weight.size(0) * sizes_.heads / (sizes_.heads + 2 * kv_heads());

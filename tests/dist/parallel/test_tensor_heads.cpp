@@ -143,6 +143,32 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("stages of a pipeline whose slices share heads of keys and values compute the whole",
+          "[tensor]") {
+  nn::GPTConfig config = gpt_with(1);
+  config.tie_weights = false;
+  const Tensor tokens = gpt_labels(config, 1, 0), targets = gpt_labels(config, 2, 0);
+  const auto check_stages = [&](auto&& make) {
+    dist::run_ranks(4, [&](dist::Communicator& world) {
+      const dist::Mesh mesh(world, {{"pipe", 2}, {"tensor", 2}});
+      const auto whole = make(), mine = make();
+      dist::tensor_parallel(*mine, mesh["tensor"]);
+      dist::Pipeline pipe(*mine, mesh["pipe"]);
+      const Tensor expected = whole->loss(tokens, targets);
+      expected.backward();
+      expect(std::abs(pipe.step(tokens, targets) - expected.item()) < kOtherOrder, "the loss");
+      for (const auto& [name, leaf] : mine->named_parameters()) {
+        if (leaf.numel() == 0) continue;  // of the other stage
+        const Array all = slice_of(whole->get_parameter(name).grad().array(), leaf);
+        expect(largest_difference(leaf.grad().array().reshape(all.shape()), all) <= kOtherOrder,
+               name);
+      }
+    });
+  };
+  check_stages([&] { return made_gpt(config, false); });
+  check_stages([&] { return llama_with(1); });
+}
+
 TEST_CASE("a checkpoint of shared heads of keys and values goes on in one process", "[tensor]") {
   const TempDir dir;
   const nn::GPTConfig config = gpt_with(1);

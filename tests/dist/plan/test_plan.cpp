@@ -120,6 +120,43 @@ TEST_CASE("plan: of a model that is not tiny the bound of memory is near") {
   }
 }
 
+TEST_CASE("plan: tensor ranks beyond the heads of keys and values share a whole projection") {
+  PlanRequest request = small_request(4, 4);
+  request.cluster.per_host = 4;
+  request.max_micro_batch = 2;
+  for (const int64_t kv_heads : {1, 2}) {
+    request.model.n_kv_head = kv_heads;
+    std::set<int> tensor;
+    for (const Strategy& s : strategies(request)) {
+      CAPTURE(kv_heads, s.text());
+      tensor.insert(s.tensor);
+      const PlanCost cost = simulate_strategy(request, s);
+      CHECK(memory_bound(request, s) <= cost.memory);
+      CHECK(seconds_bound(request, s) <= cost.seconds * (1 + 1e-9));
+    }
+    CHECK(tensor == std::set<int>{1, 2, 4});
+  }
+  // Four ranks compute with a head of queries, keys and values each, as if there were four of all,
+  // but have the whole projection: 64 (64 + 2 16) weights and 96 biases in place of a quarter of
+  // 64 (3 64) and 192, in each of 4 blocks, with 16 bytes each.
+  const Strategy four{.tensor = 4, .micro_batches = 4};
+  PlanRequest as_many = request;
+  as_many.model.n_kv_head = 4;
+  request.model.n_kv_head = 1;
+  CHECK(memory_bound(request, four) - memory_bound(as_many, four) ==
+        4 * 16 * (64 * 96 + 96 - (64 * 192 + 192) / 4));
+  CHECK(seconds_bound(request, four) > seconds_bound(as_many, four));
+  const double tokens = 4 * 32, others = tokens * (6 * 4096 + 6 * 4 * 64 * 32);
+  CHECK(model_flops(request) == others + tokens * 6 * 4 * 43'008);
+  CHECK(hardware_flops(request, four) == others + tokens * 6 * 4 * 49'152);
+  // Neither two nor four ranks share three heads.
+  request.model = {.vocab_size = 64, .block_size = 32, .n_layer = 4, .n_head = 12, .n_embd = 96};
+  request.model.n_kv_head = 3;
+  for (const Strategy& s : strategies(request)) CHECK(s.tensor == 1);
+  request.model.n_kv_head = 5;
+  CHECK_THROWS_WITH(strategies(request), ContainsSubstring("12 heads with 5 heads of keys"));
+}
+
 TEST_CASE("plan: many micro-batches are on the line through few") {
   for (const auto& [ranks, pipe] : {std::pair{1, 1}, std::pair{2, 2}}) {
     PlanRequest request = small_request(ranks, 24);
