@@ -49,9 +49,11 @@ std::string Ended::text() const {
 ChildKeeper::ChildKeeper() : own_(children()) {
   using Folder = std::filesystem::directory_iterator;
   std::error_code wrong;
-  const Folder tasks("/proc/self/task", wrong);
+  int64_t threads = 0;
+  for (Folder task("/proc/self/task", wrong); !wrong && task != Folder(); task.increment(wrong)) {
+    ++threads;
+  }
   check(!wrong, "launch: /proc/self/task cannot be read: ", wrong.message());
-  const auto threads = std::distance(tasks, Folder());
   check(threads == 1,
         "launch: restarts need a process that has no other threads yet, and this one "
         "has ",

@@ -114,7 +114,8 @@ void BackgroundSave::run(Shared& shared, const nn::BackgroundWork::Hurried& hurr
   Manifest manifest = manifest_of(shared.snapshot, gather(shared, hurried));
   manifest.step = target.step;
   for (int rank = 1; rank < shared.ranks; ++rank) {
-    std::filesystem::remove(note_file(target.folder, shared.snapshot.token, rank));
+    std::error_code ignored;  // a note that stays is no part of the checkpoint
+    std::filesystem::remove(note_file(target.folder, shared.snapshot.token, rank), ignored);
   }
   checkpoints::finish(target.root, target.step, to_text(manifest));
   tell_saved(target.step);

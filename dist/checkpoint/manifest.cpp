@@ -2,10 +2,10 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
 #include <hero/core/error.h>
 #include <hero/core/functions/codec.h>
+#include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
 #include <hero/core/json/writer.h>
 #include <hero/dist/checkpoint/manifest.h>
@@ -199,7 +199,7 @@ std::string file_damage(const std::string& folder, const std::string& name,
   const std::string from = ", which rank " + std::to_string(file.rank) + " wrote, ";
   FileHash found;
   try {
-    if (!std::filesystem::exists(path)) return path + from + "is missing";
+    if (!path_exists(path)) return path + from + "is missing";
     found = hash_file(path);
   } catch (const std::exception& error) {
     return path + from + "cannot be read: " + error.what();
