@@ -38,9 +38,7 @@ void shorten(std::string& line) {
   constexpr size_t kStart = 3000, kEnd = 900;
   if (line.size() <= kStart + kEnd) return;
   std::string_view end = std::string_view(line).substr(line.size() - kEnd);
-  while (!end.empty() && (static_cast<unsigned char>(end.front()) & 0xC0) == 0x80) {
-    end.remove_prefix(1);  // of a character that began before
-  }
+  while (!end.empty() && core::continues_character(end.front())) end.remove_prefix(1);
   const std::string left_out = std::to_string(line.size() - kStart - end.size());
   line = core::cut_text(line, kStart) + " [" + left_out + " bytes] ..." + std::string(end);
 }

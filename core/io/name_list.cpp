@@ -6,8 +6,7 @@ namespace hero::core {
 std::string cut_text(std::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
   size_t end = most;
-  // bytes 10xxxxxx go on with a character that began before them, of at most four bytes
-  while (end > most - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > most - 4 && continues_character(text[end])) --end;
   return std::string(text.substr(0, end)) + "...";
 }
 

@@ -7,6 +7,12 @@
 
 namespace hero::core {
 
+/// True of a byte of UTF-8 (10xxxxxx) that goes on with a character, of at most four bytes, which
+/// began before it: texts are not cut in front of it.
+constexpr bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
 /// A text as an error quotes it: whole if it has at most `most` bytes, at least 4, else so many
 /// bytes of its start, cut between two characters of UTF-8, with "..." behind them.
 std::string cut_text(std::string_view text, size_t most = 80);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include <hero/core/io/name_list.h>
 #include <hero/core/io/printable.h>
 
 namespace hero {
@@ -21,7 +22,7 @@ Character first_of(std::string_view text) {
   if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
   uint32_t code = lead & (0x7fu >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
+    if (!core::continues_character(text[i])) return {};
     code = code << 6 | (byte(i) & 0x3fu);
   }
   // The shortest form only, no halves of UTF-16's pairs, nothing beyond Unicode's end.
