@@ -4,6 +4,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/dist/backends/notices.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
@@ -38,31 +39,30 @@ std::vector<int64_t> split(const std::string& text) {
 
 // How what is tracked differs from what was saved; "" where it does not.
 std::string misfit(const Manifest& saved, const TrackedList& tracked) {
-  std::string text;
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  core::NameList list("; ");
   for (const auto& t : tracked) {
     const auto found = saved.tracked.find(t->name);
     if (found == saved.tracked.end() || found->second != t->kind()) {
-      add(std::string(t->kind()) + " " + t->name + " is missing");
+      list.add(std::string(t->kind()) + " " + t->name + " is missing");
     }
   }
   for (const auto& [name, kind] : saved.tracked) {
     const bool known = std::any_of(tracked.begin(), tracked.end(),
                                    [&, n = name](const auto& t) { return t->name == n; });
-    if (!known) add(kind + " " + name + " is not tracked");
+    if (!known) list.add(kind + " " + name + " is not tracked");
   }
-  return text;
+  return list.text();
 }
 
-// "model (module), adamw (optimizer, int8)": in order, as ranks go through them together.
+// "model (module)", "adamw (optimizer, int8)": a line each, in order, as ranks go through them
+// together.
 std::string names_of(const TrackedList& tracked) {
-  std::string text;
+  std::string lines;
   for (const auto& t : tracked) {
     const std::string codecs = t->encoding.text();
-    text += (text.empty() ? "" : ", ") + t->name + " (" + t->kind() +
-            (codecs.empty() ? "" : ", " + codecs) + ")";
+    lines += t->name + " (" + t->kind() + (codecs.empty() ? "" : ", " + codecs) + ")\n";
   }
-  return text.empty() ? "nothing" : text;
+  return lines;
 }
 
 // What `look` found wrong, or why it could not look.
@@ -183,8 +183,9 @@ void Checkpointer::check_same(int64_t step, const nn::SaveOptions& options) cons
               std::to_string(step) + (options.async ? " in the background" : ""),
               "save a checkpoint");
   check_same_folder();
-  same_on_all(world_, "checkpoint: ranks track different things", names_of(tracked_));
-  same_on_all(world_, "checkpoint: ranks track different modules", modules_of(tracked_));
+  constexpr auto kAdvice = "track the same on every rank, in the same order";
+  same_lines(world_, "checkpoint: ranks track different things", names_of(tracked_), kAdvice);
+  same_lines(world_, "checkpoint: ranks track different modules", modules_of(tracked_), kAdvice);
 }
 
 // Ranks whose programs name a run by the time, say, would look for each other's files elsewhere.

@@ -210,7 +210,7 @@ std::string modules_of(const TrackedList& tracked) {
               hero::name(value.leaf.dtype()) + "\n";
     }
     const std::string hash = sha256(std::as_bytes(std::span(text)));
-    all += (all.empty() ? "" : ", ") + t->name + " of hash " + hash.substr(0, 16);
+    all += t->name + " of hash " + hash.substr(0, 16) + "\n";
   }
   return all;
 }

@@ -35,7 +35,7 @@ struct Tracked {
 };
 using TrackedList = std::vector<std::shared_ptr<Tracked>>;
 
-/// The modules' names, each with a hash of its values' names, whole shapes and dtypes.
+/// The modules' names, a line each, with a hash of its values' names, whole shapes and dtypes.
 std::string modules_of(const TrackedList& tracked);
 
 /// Writes every rank's files into `folder`; gives the manifest of all ranks, but for the step, and

@@ -7,6 +7,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
@@ -48,14 +49,13 @@ uint32_t checksum_of(const json& value, const std::string& name) {
 // Names in `wanted` and not in `found`, and the other way round.
 template <class Found>
 void compare_names(const std::vector<std::string>& wanted, const Found& found, const char* what,
-                   std::string& text) {
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+                   core::NameList& list) {
   for (const std::string& name : wanted) {
-    if (found.count(name) == 0) add(std::string(what) + " " + name + " is missing");
+    if (found.count(name) == 0) list.add(std::string(what) + " " + name + " is missing");
   }
   for (const auto& entry : found) {
     if (std::find(wanted.begin(), wanted.end(), entry.first) == wanted.end()) {
-      add(std::string(what) + " " + entry.first + " is not tracked");
+      list.add(std::string(what) + " " + entry.first + " is not tracked");
     }
   }
 }
@@ -208,14 +208,14 @@ Checkpointer::Saved Checkpointer::read_state(int64_t step) const {
 }
 
 std::string Checkpointer::misfit(const Saved& saved) const {
-  std::string text;
-  compare_names(names_of(objects_), saved.files, "file", text);
-  compare_names(names_of(integers_), saved.integers, "integer", text);
-  compare_names(names_of(numbers_), saved.numbers, "number", text);
+  core::NameList list("; ");
+  compare_names(names_of(objects_), saved.files, "file", list);
+  compare_names(names_of(integers_), saved.integers, "integer", list);
+  compare_names(names_of(numbers_), saved.numbers, "number", list);
   std::vector<std::string> generators = names_of(generators_);
   generators.emplace_back(checkpoints::kDefaultGenerator);
-  compare_names(generators, saved.generators, "generator", text);
-  return text;
+  compare_names(generators, saved.generators, "generator", list);
+  return list.text();
 }
 
 void Checkpointer::load(int64_t step) {
@@ -244,7 +244,8 @@ void Checkpointer::load_objects(const std::string& folder) const {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::pair<const Object*, StateDict>> before;
-  std::string unlike;
+  constexpr size_t kLongest = 1000;  // of what an object says, which lists names itself
+  core::NameList unlike("; ", kLongest);
   for (const auto& [bytes, object] : order) {
     StateDict copy;
     if (object != order.back().second || !unlike.empty()) copy = copy_of(object->save());
@@ -252,12 +253,12 @@ void Checkpointer::load_objects(const std::string& folder) const {
       object->load(core::load_safetensors(checkpoints::object_file(folder, object->name)).arrays);
       before.emplace_back(object, std::move(copy));
     } catch (const std::exception& error) {
-      unlike += (unlike.empty() ? "" : "; ") + object->name + ": " + error.what();
+      unlike.add(object->name + ": " + error.what());
     }
   }
   if (unlike.empty()) return;
   for (const auto& [object, dict] : before) object->load(dict);
-  fail("checkpoint: ", folder, " does not fit this program: ", unlike);
+  fail("checkpoint: ", folder, " does not fit this program: ", unlike.text());
 }
 
 }  // namespace hero::nn
