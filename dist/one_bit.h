@@ -211,8 +211,10 @@ struct ZeroOneAdamOptions {
   int64_t var_freeze_step = 100'000;  ///< the last step that may update v
   /// Updates of v after which the interval between two of them doubles.
   int64_t var_update_scaler = 16;
-  /// Local steps after which the interval between two means doubles.
-  int64_t local_step_scaler = 32'768;
+  /// Local steps after which the interval between two means doubles. The default, also of a file in
+  /// DeepSpeed's JSON that has none, is that of DeepSpeed's source, 32678, which is no power of
+  /// two.
+  int64_t local_step_scaler = 32'678;
   int64_t local_step_clipper = 16;             ///< upper limit of that interval
   int64_t bucket_elements = int64_t{4} << 20;  ///< elements that are sent together
 

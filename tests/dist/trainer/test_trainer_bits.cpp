@@ -118,6 +118,17 @@ TEST_CASE("trainer: optimizers in bits end with the bits of the program by hand"
             .empty());
 }
 
+TEST_CASE("trainer: a file that says nothing more of 0/1 Adam has DeepSpeed's options") {
+  const Config config = Config::parse(R"({"optimizer": {"type": "ZeroOneAdam"}})");
+  run_ranks(2, [&](Communicator& world) {
+    const auto model = make_subject(Subject::mlp);
+    const Trainer trainer(*model, world, config);
+    const auto& options = dynamic_cast<ZeroOneAdam&>(trainer.optimizer()).options();
+    expect(options.var_freeze_step == 100'000 && options.var_update_scaler == 16, "of v");
+    expect(options.local_step_scaler == 32'678 && options.local_step_clipper == 16, "local steps");
+  });
+}
+
 TEST_CASE("trainer: 1-bit Adam that was saved goes on with the same bits", "[threads]") {
   const Config config = Config::parse(R"({"gradient_accumulation_steps": 2, "optimizer":
     {"type": "OneBitAdam", "params": {"lr": 0.01, "eps": 1e-5, "freeze_step": 3}}})");
