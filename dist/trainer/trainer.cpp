@@ -364,7 +364,7 @@ double Trainer::train_batch(const Tensor& x, const Tensor& y) {
   };
   if (s.report) s.report->begin();
   std::vector<double> losses, targets, weights;
-  if (s.weighs) {
+  if (s.weighs && (parts > 1 || s.data.size() > 1)) {  // one alone has the factor 1
     for (int64_t i = 0; i < parts; ++i) targets.push_back(chain.target_count(part(y, i)));
     weights = target_weights(targets, s.data);
   }
@@ -374,7 +374,7 @@ double Trainer::train_batch(const Tensor& x, const Tensor& y) {
           part(x, i), [&](const Tensor& in) { return chain.loss_from(0, in, part(y, i)); });
     });
     losses.push_back(loss.item());
-    s.add_gradients(loss, s.weighs ? weights[static_cast<size_t>(i)] : 1.0);
+    s.add_gradients(loss, weights.empty() ? 1.0 : weights[static_cast<size_t>(i)]);
     if (s.report && i + 1 == parts) s.report->loss(mean_of_losses(losses, targets));
     step();
   }

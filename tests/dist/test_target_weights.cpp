@@ -276,3 +276,61 @@ TEST_CASE("trainer: a batch's step does not depend on how it is divided", "[thre
     }
   }
 }
+
+namespace {
+
+struct CountingGPT : nn::GPT {
+  using GPT::GPT;
+  double target_count(const Tensor& target) const override {
+    ++counted;
+    return GPT::target_count(target);
+  }
+  mutable int64_t counted = 0;
+};
+
+struct Counts {
+  int64_t counted = 0, asked = 0;  // targets; collectives about them
+  bool operator==(const Counts&) const = default;
+};
+
+// Those of the last rank in a step.
+Counts counts_of(int ranks, int micro, bool pipes) {
+  const Config config =
+      Config::parse("{\"gradient_accumulation_steps\": " + std::to_string(micro) +
+                    ", \"train_micro_batch_size_per_gpu\": 1, \"optimizer\": {\"type\": \"SGD\"}}");
+  Counts counts;
+  run_ranks(ranks, [&](Communicator& world) {
+    manual_seed(2);
+    CountingGPT model({.vocab_size = 24,
+                       .block_size = kLength,
+                       .n_layer = 2,
+                       .n_head = 2,
+                       .n_embd = 16,
+                       .tie_weights = false});
+    const Tensor x = rows_of(tokens_of_all(), 0, kRows / micro), y = x;
+    if (pipes) {
+      Pipeline pipe(model, world, {.micro_batches = micro, .weigh_by_targets = true});
+      expect(pipe.step(x, y) > 0.0, "a loss");
+      expect(pipe.loss(x, y) > 0.0, "a loss");
+    } else {
+      Trainer trainer(model, world, config, {.weigh_by_targets = true});
+      expect(trainer.train_batch(x, y) > 0.0, "a loss");
+    }
+    if (world.rank() + 1 < world.size()) return;
+    counts.counted = model.counted;
+    for (const Traffic::Row& row : world.traffic().rows()) {
+      if (row.unit == "targets") counts.asked += row.calls;
+    }
+  });
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("one micro-batch of one data rank counts no targets and asks no rank") {
+  CHECK(counts_of(1, 1, false) == Counts{0, 0});
+  CHECK(counts_of(1, 2, false) == Counts{2, 1});
+  CHECK(counts_of(2, 1, false) == Counts{1, 1});
+  CHECK(counts_of(2, 1, true) == Counts{0, 0});
+  CHECK(counts_of(2, 2, true) == Counts{4, 0});
+}
