@@ -33,7 +33,10 @@ std::vector<double> target_weights(const std::vector<double>& targets) {
           targets[i], " targets");
     sum += targets[i];
   }
-  const auto parts = static_cast<double>(targets.size());
+  return target_weights(targets, static_cast<double>(targets.size()), sum);
+}
+
+std::vector<double> target_weights(const std::vector<double>& targets, double parts, double sum) {
   std::vector<double> weights;
   for (const double each : targets) weights.push_back(sum > 0.0 ? parts * each / sum : 0.0);
   return weights;

@@ -23,6 +23,10 @@ namespace hero::optim {
 /// dist::target_weights() does the same where other ranks have further parts.
 std::vector<double> target_weights(const std::vector<double>& targets);
 
+/// The same of some of `parts` parts of a batch, whose targets are `sum` together: factor i is
+/// parts targets[i] / sum, or 0 if the sum is 0. Nothing is checked.
+std::vector<double> target_weights(const std::vector<double>& targets, double parts, double sum);
+
 /// Adds up the gradients of micro-batches in the order in which dist adds up the gradients of ranks
 /// (dist::Order::tree): the sum of n gradients is the sum of the first p plus the sum of the rest,
 /// where p is the largest power of two below n. backward() alone adds each gradient to the sum of

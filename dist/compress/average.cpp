@@ -4,6 +4,7 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/error.h>
 #include <hero/dist/average.h>
+#include <hero/optim/accumulator.h>
 
 namespace hero::dist {
 namespace {
@@ -46,11 +47,7 @@ std::vector<double> target_weights(const std::vector<double>& targets, const Com
           "; the mean over ranks needs equally many");
     sum += theirs;
   }
-  std::vector<double> weights;
-  for (const double each : targets) {
-    weights.push_back(sum > 0.0 ? parts * ranks * each / sum : 0.0);
-  }
-  return weights;
+  return optim::target_weights(targets, parts * ranks, sum);
 }
 
 void average_parameters(const std::vector<Tensor>& parameters, const Communicator& group,

@@ -9,14 +9,14 @@ namespace hero::dist {
 
 /// The mean of the losses or, given the number of targets of each, of which it is the mean, the
 /// mean over all targets. NaN where there is no target at all, as the loss of such a batch is.
-inline double mean_of_losses(const std::vector<double>& losses,
-                             const std::vector<double>& targets = {}) {
+inline double mean_of_losses(const std::vector<double>& losses, std::vector<double> targets = {}) {
+  if (targets.empty()) targets.assign(losses.size(), 1.0);
   const std::vector<double> weights = optim::target_weights(targets);
   double sum = 0.0;
   bool any = false;
   for (size_t i = 0; i < losses.size(); ++i) {
-    if (!targets.empty() && targets[i] == 0.0) continue;  // the mean of nothing is not a number
-    sum += targets.empty() ? losses[i] : losses[i] * weights[i];
+    if (targets[i] == 0.0) continue;  // the mean of nothing is not a number
+    sum += losses[i] * weights[i];
     any = true;
   }
   if (!any) return std::numeric_limits<double>::quiet_NaN();
