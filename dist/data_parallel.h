@@ -19,12 +19,31 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/autograd/tensor.h>
+#include <hero/dist/communicator.h>
+#include <hero/nn/module.h>
 
 namespace hero::dist {
 
 class DataParallel;
+class Replica;
 std::shared_ptr<Replica> replica_of(const DataParallel& parallel);  // for dist's own files
+
+/// Something that a unit did; see DataParallel::on_event().
+struct Event {
+  /// What it did.
+  enum class Kind : uint8_t {
+    gather,  ///< it began to gather its whole parameters
+    use,     ///< they are there, and the module computes with them
+    free,    ///< it freed them
+    reduce,  ///< it began to average its gradients
+    reduced  ///< its shards have their mean
+  };
+  Kind kind;                ///< what the unit did
+  const std::string& unit;  ///< the name of the unit
+};
+/// "gather", "use", "free", "reduce" or "reduced".
+const char* name(Event::Kind kind);
 
 /// A unit: parameters that are gathered and reduced together in one collective.
 struct UnitInfo {
@@ -91,7 +110,7 @@ class DataParallel {
   /// Calls module()(x).
   Tensor operator()(const Tensor& x) const { return module()(x); }
   /// The module.
-  nn::Module& module() const { return replica_->module(); }
+  nn::Module& module() const;
   /// What an optimizer steps on this rank: module().parameters(), between two steps.
   std::vector<Tensor> parameters() const;
 
@@ -99,14 +118,10 @@ class DataParallel {
   [[nodiscard]] NoSync no_sync() const { return NoSync(replica_); }
   /// Does from now on what no_sync() does for a while: false for micro-batches whose gradients are
   /// only added up.
-  void set_requires_gradient_sync(bool on) const {
-    for (Replica* each : replica_->all()) each->set_sync(on);
-  }
+  void set_requires_gradient_sync(bool on) const;
   /// Does the same for the units of the module at a path and below it: their gradients are averaged
   /// if both settings are on. For fully_shard() and ZeRO-3.
-  void set_requires_gradient_sync(bool on, const std::string& path) const {
-    replica_->set_sync(on, path);
-  }
+  void set_requires_gradient_sync(bool on, const std::string& path) const;
   /// For hybrid sharding: false for micro-batches whose gradients are only added up within each
   /// group of shards. Every rank keeps its shard of these sums, in float32 if gradients have half
   /// precision, and the next backward pass with the setting on averages them over the replicas: 2 n
@@ -114,30 +129,22 @@ class DataParallel {
   /// groups' sums, added up in the order of the passes and then over the replicas in Order::tree.
   /// An Error in backward drops the sums that are waiting. On every other strategy it changes
   /// nothing, as in PyTorch, because shards have no replicas there.
-  void set_requires_all_reduce(bool on) const {
-    for (Replica* each : replica_->all()) each->set_all_reduce(on);
-  }
+  void set_requires_all_reduce(bool on) const;
   /// Does the same for the units of the module at a path and below it: their gradients are averaged
   /// over the replicas if both settings are on. For fully_shard() and ZeRO-3.
-  void set_requires_all_reduce(bool on, const std::string& path) const {
-    replica_->set_all_reduce(on, path);
-  }
+  void set_requires_all_reduce(bool on, const std::string& path) const;
   /// Sets FSDPOptions::reshard_after_forward anew, between two steps, for the units of the module
   /// at a path and below it ("": all units): false for those that have the memory to stay gathered
   /// until their backward. All ranks must set the same. For fully_shard() and ZeRO-3.
   /// \snippet test_examples_ranks.cpp set_reshard_after_forward
-  void set_reshard_after_forward(bool on, const std::string& path = "") const {
-    replica_->set_reshard(on, path);
-  }
+  void set_reshard_after_forward(bool on, const std::string& path = "") const;
   /// Sets whether the units of the module at a path and below it ("": all units) are freed after
   /// backward, as they are at the beginning. False: they stay gathered for the next forward, so
   /// that only the first of several passes in a step gathers them, and the memory of whole
   /// parameters is needed until then. What a step has changed is gathered anew. All ranks must set
   /// the same, between two steps. For fully_shard() and ZeRO-3.
   /// \snippet test_examples_ranks.cpp set_reshard_after_backward
-  void set_reshard_after_backward(bool on, const std::string& path = "") const {
-    replica_->set_reshard_after_backward(on, path);
-  }
+  void set_reshard_after_backward(bool on, const std::string& path = "") const;
   /// Sets what is gathered ahead when the forward of the module at `path` begins: the units of the
   /// modules at these paths, in this order, in place of the next ones of the pass before. So a pass
   /// that takes another way than the last one, or the first one, gathers ahead as well, and a
@@ -146,21 +153,17 @@ class DataParallel {
   /// fully_shard() and ZeRO-3. It is PyTorch's function of this name.
   /// \snippet test_examples_ranks.cpp set_modules_to_forward_prefetch
   void set_modules_to_forward_prefetch(const std::string& path,
-                                       const std::vector<std::string>& modules) const {
-    replica_->set_forward_prefetch(path, modules);
-  }
+                                       const std::vector<std::string>& modules) const;
   /// Does the same for when the backward of the module at `path` begins, in place of the modules
   /// whose forward came before it.
   void set_modules_to_backward_prefetch(const std::string& path,
-                                        const std::vector<std::string>& modules) const {
-    replica_->set_backward_prefetch(path, modules);
-  }
+                                        const std::vector<std::string>& modules) const;
   /// Begins to gather the units of the module at `path` and below it ("": all units), between two
   /// steps, and returns at once; the next forward pass uses them. A collective, for fully_shard()
   /// and ZeRO-3.
-  void unshard(const std::string& path = "") const { replica_->unshard(path); }
+  void unshard(const std::string& path = "") const;
   /// Frees what unshard() gathered.
-  void reshard(const std::string& path = "") const { replica_->reshard(path); }
+  void reshard(const std::string& path = "") const;
   /// Gathers the whole parameters, while the result lives. A collective.
   [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
     return FullParameters(replica_, options);
@@ -169,9 +172,7 @@ class DataParallel {
   /// rank whose body has ended takes part in the steps of the others with gradients of zero (the
   /// mean is still over all ranks), and after each it runs `step`, which does what body does after
   /// backward. So all ranks end with the same bits. For DDP and stages 1 and 2 of ZeRO.
-  void join(const std::function<void()>& body, const std::function<void()>& step) const {
-    replica_->join(body, step);
-  }
+  void join(const std::function<void()>& body, const std::function<void()>& step) const;
   /// A copy of the whole module's state, on every rank, also of what is cut over other axes of a
   /// mesh (tensor_parallel(), expert_parallel(), Pipeline). A collective of all ranks that have
   /// parts of it.
@@ -181,9 +182,7 @@ class DataParallel {
   /// Calls `fn` with everything that units do, in order, so that you can show it or measure its
   /// time. At Event::Kind::reduced the shards of the unit have their gradients: a program may step
   /// the shards and clear the gradients there, so that at most one unit has gradients.
-  void on_event(const std::function<void(const Event&)>& fn) const {
-    for (Replica* each : replica_->all()) each->set_events(fn);
-  }
+  void on_event(const std::function<void(const Event&)>& fn) const;
 
  protected:
   /// For the strategies, which make the replica.

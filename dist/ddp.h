@@ -37,7 +37,7 @@ class DDP : public DataParallel {
   /// in every run. A single rank sends nothing, and its hook is not called. It is PyTorch's
   /// function of the same name.
   /// \snippet test_examples_ranks.cpp register_comm_hook
-  void register_comm_hook(CommHook hook) const { replica_->set_hook(std::move(hook)); }
+  void register_comm_hook(CommHook hook) const;
 };
 
 }  // namespace hero::dist

@@ -4,6 +4,7 @@
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
 #include <hero/dist/compress/one_bit_link.h>
+#include <hero/dist/data_parallel/replica.h>
 #include <hero/dist/one_bit.h>
 #include <hero/optim/all_finite.h>
 
@@ -80,6 +81,10 @@ void OneBitLink::check_all_given(const std::vector<Tensor>& parameters) const {
     }
   }
 }
+
+const Communicator& OneBitLink::comm() const { return replica_->groups().shard; }
+
+void OneBitLink::keep_gradients_local(bool on) { replica_->keep_gradients_local(on); }
 
 OneBitLink::~OneBitLink() { keep_gradients_local(false); }
 

@@ -21,9 +21,9 @@ class OneBitLink {
   OneBitLink(const OneBitLink&) = delete;
   OneBitLink& operator=(const OneBitLink&) = delete;
 
-  const Communicator& comm() const { return replica_->groups().shard; }
+  const Communicator& comm() const;
   /// Whether backward leaves this rank's own gradients.
-  void keep_gradients_local(bool on) { replica_->keep_gradients_local(on); }
+  void keep_gradients_local(bool on);
   /// An Error where what bits stand for does not fit these parameters: the module was converted to
   /// float64, or moved since the optimizer was made.
   void check_fits(const std::vector<Tensor>& parameters) const;

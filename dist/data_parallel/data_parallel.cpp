@@ -2,6 +2,7 @@
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/backend.h>
 #include <hero/dist/data_parallel.h>
+#include <hero/dist/data_parallel/replica.h>
 
 namespace hero::dist {
 namespace {
@@ -70,6 +71,54 @@ NoSync::NoSync(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) 
 NoSync::~NoSync() {
   if (!replica_) return;  // it was moved from
   for (Replica* each : replica_->all()) each->count_no_sync(-1);
+}
+
+nn::Module& DataParallel::module() const { return replica_->module(); }
+
+void DataParallel::set_requires_gradient_sync(bool on) const {
+  for (Replica* each : replica_->all()) each->set_sync(on);
+}
+
+void DataParallel::set_requires_gradient_sync(bool on, const std::string& path) const {
+  replica_->set_sync(on, path);
+}
+
+void DataParallel::set_requires_all_reduce(bool on) const {
+  for (Replica* each : replica_->all()) each->set_all_reduce(on);
+}
+
+void DataParallel::set_requires_all_reduce(bool on, const std::string& path) const {
+  replica_->set_all_reduce(on, path);
+}
+
+void DataParallel::set_reshard_after_forward(bool on, const std::string& path) const {
+  replica_->set_reshard(on, path);
+}
+
+void DataParallel::set_reshard_after_backward(bool on, const std::string& path) const {
+  replica_->set_reshard_after_backward(on, path);
+}
+
+void DataParallel::set_modules_to_forward_prefetch(const std::string& path,
+                                                   const std::vector<std::string>& modules) const {
+  replica_->set_forward_prefetch(path, modules);
+}
+
+void DataParallel::set_modules_to_backward_prefetch(const std::string& path,
+                                                    const std::vector<std::string>& modules) const {
+  replica_->set_backward_prefetch(path, modules);
+}
+
+void DataParallel::unshard(const std::string& path) const { replica_->unshard(path); }
+void DataParallel::reshard(const std::string& path) const { replica_->reshard(path); }
+
+void DataParallel::join(const std::function<void()>& body,
+                        const std::function<void()>& step) const {
+  replica_->join(body, step);
+}
+
+void DataParallel::on_event(const std::function<void(const Event&)>& fn) const {
+  for (Replica* each : replica_->all()) each->set_events(fn);
 }
 
 std::vector<Tensor> DataParallel::parameters() const {

@@ -37,4 +37,6 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
 DDP::DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options)
     : DataParallel(replicate(module, comm, options)) {}
 
+void DDP::register_comm_hook(CommHook hook) const { replica_->set_hook(std::move(hook)); }
+
 }  // namespace hero::dist

@@ -11,6 +11,7 @@
 
 #include <hero/autograd/leaves/averager.h>
 #include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/dist/data_parallel.h>
 #include <hero/dist/data_parallel/unit_schedule.h>
 
 namespace hero::dist {
@@ -21,14 +22,6 @@ enum class Unused : uint8_t {
   agree,  ///< the ranks ask each other; one that none of them used keeps no gradient
   same,   ///< all ranks leave out the same ones; where they do not, the collective's Error says so
 };
-
-/// Something a unit did; see DataParallel::on_event.
-struct Event {
-  enum class Kind : uint8_t { gather, use, free, reduce, reduced };
-  Kind kind;
-  const std::string& unit;
-};
-const char* name(Event::Kind kind);
 
 struct ReplicaOptions {
   UnitOptions units;
