@@ -80,7 +80,7 @@ void DataParallel::set_requires_gradient_sync(bool on) const {
 }
 
 void DataParallel::set_requires_gradient_sync(bool on, const std::string& path) const {
-  replica_->set_sync(on, path);
+  replica_->set_policy("set_requires_gradient_sync", path, &ModulePolicy::sync, on);
 }
 
 void DataParallel::set_requires_all_reduce(bool on) const {
@@ -88,25 +88,28 @@ void DataParallel::set_requires_all_reduce(bool on) const {
 }
 
 void DataParallel::set_requires_all_reduce(bool on, const std::string& path) const {
-  replica_->set_all_reduce(on, path);
+  replica_->set_policy("set_requires_all_reduce", path, &ModulePolicy::all_reduce, on);
 }
 
 void DataParallel::set_reshard_after_forward(bool on, const std::string& path) const {
-  replica_->set_reshard(on, path);
+  replica_->set_policy("set_reshard_after_forward", path, &ModulePolicy::reshard_after_forward, on);
 }
 
 void DataParallel::set_reshard_after_backward(bool on, const std::string& path) const {
-  replica_->set_reshard_after_backward(on, path);
+  replica_->set_policy("set_reshard_after_backward", path, &ModulePolicy::reshard_after_backward,
+                       on);
 }
 
 void DataParallel::set_modules_to_forward_prefetch(const std::string& path,
                                                    const std::vector<std::string>& modules) const {
-  replica_->set_forward_prefetch(path, modules);
+  replica_->set_prefetch("set_modules_to_forward_prefetch", path, &ModulePolicy::forward_prefetch,
+                         modules);
 }
 
 void DataParallel::set_modules_to_backward_prefetch(const std::string& path,
                                                     const std::vector<std::string>& modules) const {
-  replica_->set_backward_prefetch(path, modules);
+  replica_->set_prefetch("set_modules_to_backward_prefetch", path, &ModulePolicy::backward_prefetch,
+                         modules);
 }
 
 void DataParallel::unshard(const std::string& path) const { replica_->unshard(path); }

@@ -43,7 +43,7 @@ Replica::Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Modul
       schedule_(std::make_shared<UnitSchedule>(*this)) {
   options_.units.disk_order = schedule_->disk_order();
   module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, modules}));
-  module_states_.front()->reshard = options.reshard_after_forward;
+  module_states_.front()->policy.reshard_after_forward = options.reshard_after_forward;
 }
 
 void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member> members) {
@@ -60,7 +60,7 @@ void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member>
   units_.push_back(std::make_unique<Unit>(std::move(name), std::move(members), groups_,
                                           options_.units, owners_));
   state.units.push_back(units_.back().get());
-  state.reshard = options_.reshard_after_forward;
+  state.policy.reshard_after_forward = options_.reshard_after_forward;
 }
 
 void Replica::install() {
@@ -113,7 +113,7 @@ bool Replica::frees(const ModuleState& state) {
 
 // From forward to backward; what has no memory to free stays too.
 bool Replica::stays_gathered(const ModuleState& state) const {
-  return schedule_->is_outermost(state) || !state.reshard || !frees(state);
+  return schedule_->is_outermost(state) || !state.policy.reshard_after_forward || !frees(state);
 }
 
 void Replica::index_parameters() {
@@ -295,7 +295,7 @@ void Replica::after_backward(ModuleState& state) {
 // matter.
 void Replica::free_if_done(ModuleState& state) {
   if (options_.units.stage != Stage::parameters || state.begun == 0) return;
-  if (state.ended < state.begun || !state.reshard_backward) return;
+  if (state.ended < state.begun || !state.policy.reshard_after_backward) return;
   const auto waits = [this](const Unit* unit) { return !complete(*unit); };
   // In the first part of a pass no gradient of a parameter comes: see autograd/graph/deferred.h.
   if (!backward_has_rest() && std::any_of(state.units.begin(), state.units.end(), waits)) return;
@@ -317,7 +317,7 @@ void Replica::gradient_ready(size_t id) {
   entry.unit->members()[entry.member].ready = true;
   if (averages() && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
   if (!complete(*entry.unit)) return;
-  if (averages() && entry.state->sync && options_.unused != Unused::agree)
+  if (averages() && entry.state->policy.sync && options_.unused != Unused::agree)
     reduce_ready(*entry.unit);
   free_if_done(*entry.state);
 }
@@ -338,7 +338,6 @@ void Replica::reduce(Unit& unit) {
   declare_writes();
   declare_first_values();
   if (options_.units.stage >= Stage::gradients) schedule_->advance();
-  if (hook_) hand_to_hook(unit);
   unit.begin_reduce(when_all_reduced(unit));
   if (hook_) schedule_->advance_hooks();
   emit(Event::Kind::reduce, unit);
@@ -347,7 +346,7 @@ void Replica::reduce(Unit& unit) {
 
 AllReduce Replica::when_all_reduced(const Unit& unit) const {
   const ModuleState& state = *parameters_[unit.members().front().id].state;
-  return all_reduce_ && state.all_reduce ? AllReduce::now : AllReduce::later;
+  return all_reduce_ && state.policy.all_reduce ? AllReduce::now : AllReduce::later;
 }
 
 // At the end of a pass. Buckets of which the pass reached none are left alone, unless something was
@@ -371,7 +370,7 @@ std::string Replica::finish_gradients() {
 void Replica::end_pass() {
   if (averages() || touched_) unsent_ = !averages() && !gradients_stay_;
   for (const auto& state : module_states_) {
-    state->held = !state->reshard_backward;
+    state->held = !state->policy.reshard_after_backward;
     for (Unit* unit : state->units) {
       if (state->held) unit->rest();
     }
@@ -385,9 +384,9 @@ void Replica::end_pass() {
 bool Replica::owes(const ParameterEntry& entry) const {
   const Member& member = entry.unit->members()[entry.member];
   if (!shards()) return unsent_ && groups_.ranks() > 1 && member.leaf.grad().defined();
-  if (!entry.state->sync) return false;
+  if (!entry.state->policy.sync) return false;
   return member.full.grad().defined() ||
-         (member.partial.defined() && all_reduce_ && entry.state->all_reduce);
+         (member.partial.defined() && all_reduce_ && entry.state->policy.all_reduce);
 }
 
 bool Replica::owes() const {

@@ -98,24 +98,22 @@ class Replica : public Keeper,
   void set_sync(bool on) { sync_ = on; }
   /// NoSync objects that live, and may end in any order: one more or one less.
   void count_no_sync(int by) { no_syncs_ += by; }
-  /// The same for the units of the module at this path and below it, where both say so.
-  void set_sync(bool on, const std::string& path);
+  /// What units at the module at a path and below it do; see ModulePolicy. `what` is the name of
+  /// the function, for errors. Gradients are averaged where both this and set_sync() say so.
+  void set_policy(const char* what, const std::string& path, bool ModulePolicy::*flag, bool on);
+  /// The same of a list of modules, by their paths, of the units at this path.
+  void set_prefetch(const char* what, const std::string& path,
+                    std::optional<std::vector<ModuleState*>> ModulePolicy::*list,
+                    const std::vector<std::string>& modules);
   /// The same on for the units of these modules and of those below them, off for all others.
   void set_sync_only(const std::vector<nn::Module*>& modules);
   /// Off: a hybrid adds up gradients within each group of shards alone, until it is on.
   void set_all_reduce(bool on) { all_reduce_ = on; }
-  void set_all_reduce(bool on, const std::string& path);
   /// On: units that are gathered stay so over any number of forwards and backwards. Off: the next
   /// forward, or reset(), frees them.
   void keep_gathered(bool on) { keeps_gathered_ = on; }
   /// False: every unit is gathered once a step.
   bool reshards_after_forward() const;
-  /// Between two steps, for the units at and below a path.
-  void set_reshard(bool on, const std::string& path);
-  void set_reshard_after_backward(bool on, const std::string& path);
-  /// What is gathered ahead when the module at a path begins its forward, or its backward.
-  void set_forward_prefetch(const std::string& path, const std::vector<std::string>& modules);
-  void set_backward_prefetch(const std::string& path, const std::vector<std::string>& modules);
   /// Begins to gather the units at and below a path, for the forward to come; frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);
@@ -224,10 +222,7 @@ class Replica : public Keeper,
   void free_if_done(ModuleState& state);
   std::vector<ModuleState*> states_below(const char* what, const std::string& path) const;
   std::vector<ModuleState*> states_at(const char* what, const std::string& path) const;
-  std::vector<ModuleState*> states_at(const char* what,
-                                      const std::vector<std::string>& paths) const;
-  void set_states(const char* what, const std::string& path,
-                  const std::function<void(ModuleState&)>& set);
+  void check_between_steps(const char* what, const std::string& path, const char* why) const;
   static bool frees(const ModuleState& state);
   bool stays_gathered(const ModuleState& state) const;
   static bool stale(const ModuleState& state);
@@ -238,7 +233,6 @@ class Replica : public Keeper,
   void reduce(Unit& unit);
   AllReduce when_all_reduced(const Unit& unit) const;
   void finish_units();
-  void hand_to_hook(Unit& unit);
   void agree_on_unused();
   std::string unused_names() const;
   std::vector<nn::Slot*> own_buffers() const;
@@ -266,7 +260,7 @@ class Replica : public Keeper,
   std::unordered_set<const nn::Slot*> known_slots_;  // and where the module has them
   std::shared_ptr<UnitSchedule> schedule_;
   std::vector<size_t> ready_order_;  // of the first backward, for rebuild_buckets()
-  std::unique_ptr<const CommHook> hook_;
+  std::shared_ptr<const CommHook> hook_;
   std::function<void(const Event&)> events_;
   std::vector<Nested> nested_;
   std::vector<std::unique_ptr<Refill>> refills_;  // of units that are freed

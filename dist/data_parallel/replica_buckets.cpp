@@ -41,17 +41,10 @@ void Replica::finish_units() {
   const bool buckets = options_.units.stage != Stage::parameters;
   for (size_t i = buckets ? next_bucket_ : 0; i < units_.size(); ++i) {
     Unit& unit = *units_[i];
-    if (!parameters_[unit.members().front().id].state->sync) continue;
+    if (!parameters_[unit.members().front().id].state->policy.sync) continue;
     if (buckets || unit.has_gradients(when_all_reduced(unit))) reduce(unit);
   }
   next_bucket_ = units_.size();
-}
-
-void Replica::hand_to_hook(Unit& unit) {
-  const auto found = std::find_if(units_.begin(), units_.end(),
-                                  [&](const auto& each) { return each.get() == &unit; });
-  const auto index = static_cast<int>(found - units_.begin());
-  unit.use_hook(hook_.get(), index, found + 1 == units_.end());
 }
 
 // PyTorch's DDP does this once, too: the first backward shows the real order.
@@ -76,11 +69,14 @@ void Replica::set_hook(CommHook hook) {
   check(!hook.name.empty() && hook.run, "ddp: a communication hook needs a name and a function");
   check(!schedule_->in_backward() && !schedule_->in_forward(),
         "ddp: register_comm_hook() within forward or backward");
-  hook_ = std::make_unique<const CommHook>(std::move(hook));
+  hook_ = std::make_shared<const CommHook>(std::move(hook));
   std::vector<int64_t> order;
   for (size_t id = parameters_.size(); id-- > 0;) order.push_back(static_cast<int64_t>(id));
   if (rebuilt_) make_buckets(order);
   rebuilt_ = true;  // as they are
+  for (size_t i = 0; i < units_.size(); ++i) {
+    units_[i]->use_hook(hook_, static_cast<int>(i), i + 1 == units_.size());
+  }
 }
 
 void Replica::make_buckets(const std::vector<int64_t>& order) {

@@ -54,85 +54,60 @@ std::vector<ModuleState*> Replica::states_at(const char* what, const std::string
   return found;
 }
 
-std::vector<ModuleState*> Replica::states_at(const char* what,
-                                             const std::vector<std::string>& paths) const {
-  std::vector<ModuleState*> all;
-  for (const std::string& path : paths) {
-    for (ModuleState* state : states_at(what, path)) {
-      if (!schedule_->is_outermost(*state)) all.push_back(state);  // it is gathered all the time
-    }
-  }
-  return all;
+void Replica::check_between_steps(const char* what, const std::string& path,
+                                  const char* why) const {
+  check(!schedule_->in_forward() && !schedule_->in_backward(), what, ": '", path,
+        "': inside forward and backward units ", why);
 }
 
-void Replica::set_forward_prefetch(const std::string& path,
-                                   const std::vector<std::string>& modules) {
-  const auto states = states_at("set_modules_to_forward_prefetch", path);
-  const auto ahead = states_at("set_modules_to_forward_prefetch", modules);
-  for (ModuleState* state : states) state->forward_prefetch = ahead;
-}
-
-void Replica::set_backward_prefetch(const std::string& path,
-                                    const std::vector<std::string>& modules) {
-  const auto states = states_at("set_modules_to_backward_prefetch", path);
-  const auto ahead = states_at("set_modules_to_backward_prefetch", modules);
-  for (ModuleState* state : states) state->backward_prefetch = ahead;
-}
-
-void Replica::set_states(const char* what, const std::string& path,
-                         const std::function<void(ModuleState&)>& set) {
+void Replica::set_policy(const char* what, const std::string& path, bool ModulePolicy::*flag,
+                         bool on) {
+  const bool of_gradients = flag == &ModulePolicy::sync || flag == &ModulePolicy::all_reduce;
+  if (!of_gradients) check_between_steps(what, path, "stay as they are");
   const auto states = states_below(what, path);
-  for (ModuleState* state : states) set(*state);
+  for (ModuleState* state : states) state->policy.*flag = on;
   check(!states.empty(), what, ": no unit lies at or below '", path,
         "'; its parameters belong to the unit of a module above it");
+}
+
+void Replica::set_prefetch(const char* what, const std::string& path,
+                           std::optional<std::vector<ModuleState*>> ModulePolicy::*list,
+                           const std::vector<std::string>& modules) {
+  const auto states = states_at(what, path);
+  std::vector<ModuleState*> ahead;
+  for (const std::string& each : modules) {
+    for (ModuleState* state : states_at(what, each)) {
+      if (!schedule_->is_outermost(*state)) ahead.push_back(state);  // it is gathered all the time
+    }
+  }
+  for (ModuleState* state : states) state->policy.*list = ahead;
 }
 
 void Replica::set_sync_only(const std::vector<nn::Module*>& modules) {
   check(options_.units.stage == Stage::parameters,
         "pipeline: the buckets of DDP, ZeRO-1 and ZeRO-2 hold parameters of several chunks, whose "
         "gradients are complete at different times; use fully_shard() or ZeRO-3, or one chunk");
-  for (const auto& state : module_states_) state->sync = false;
+  for (const auto& state : module_states_) state->policy.sync = false;
   for (nn::Module* top : modules) {
     for (const nn::Module* below : top->modules()) {
       for (const auto& state : module_states_) {
         const auto& of = state->modules;
-        state->sync = state->sync || std::find(of.begin(), of.end(), below) != of.end();
+        bool& sync = state->policy.sync;
+        sync = sync || std::find(of.begin(), of.end(), below) != of.end();
       }
     }
   }
 }
 
-void Replica::set_sync(bool on, const std::string& path) {
-  set_states("set_requires_gradient_sync", path, [on](ModuleState& state) { state.sync = on; });
-}
-
-void Replica::set_all_reduce(bool on, const std::string& path) {
-  set_states("set_requires_all_reduce", path, [on](ModuleState& state) { state.all_reduce = on; });
-}
-
-void Replica::set_reshard(bool on, const std::string& path) {
-  check(!schedule_->in_forward() && !schedule_->in_backward(), "set_reshard_after_forward: '", path,
-        "': inside forward and backward units stay as they are");
-  set_states("set_reshard_after_forward", path, [on](ModuleState& state) { state.reshard = on; });
-}
-
-void Replica::set_reshard_after_backward(bool on, const std::string& path) {
-  check(!schedule_->in_forward() && !schedule_->in_backward(), "set_reshard_after_backward: '",
-        path, "': inside forward and backward units stay as they are");
-  set_states("set_reshard_after_backward", path,
-             [on](ModuleState& state) { state.reshard_backward = on; });
-}
-
 bool Replica::reshards_after_forward() const {
   return std::any_of(module_states_.begin(), module_states_.end(),
-                     [](const auto& state) { return state->reshard; });
+                     [](const auto& state) { return state->policy.reshard_after_forward; });
 }
 
 // [note: gathered beforehand] What unshard() began the next forward finds, unless the shards were
 // written since: then it gathers anew, on every rank, since a step writes the shards of all.
 void Replica::unshard(const std::string& path) {
-  check(!schedule_->in_forward() && !schedule_->in_backward(), "unshard: '", path,
-        "': inside forward and backward units are gathered by themselves");
+  check_between_steps("unshard", path, "are gathered by themselves");
   for (ModuleState* state : states_below("unshard", path)) {
     if (stale(*state)) state->replica->free(*state);
     state->replica->gather(*state);
@@ -141,8 +116,7 @@ void Replica::unshard(const std::string& path) {
 }
 
 void Replica::reshard(const std::string& path) {
-  check(!schedule_->in_forward() && !schedule_->in_backward(), "reshard: '", path,
-        "': inside forward and backward units are freed by themselves");
+  check_between_steps("reshard", path, "are freed by themselves");
   for (ModuleState* state : states_below("reshard", path)) state->replica->free(*state);
 }
 

@@ -1,8 +1,7 @@
 // What a unit does with parameters; unit_gradients.cpp has what it does with gradients.
 #include <algorithm>
+#include <numeric>
 
-#include <hero/core/backend.h>
-#include <hero/core/planned_device.h>
 #include <hero/dist/data_parallel/forward_writes.h>
 #include <hero/dist/data_parallel/unit.h>
 
@@ -11,22 +10,12 @@ namespace {
 
 Array flat(const Array& array) { return array.contiguous().reshape({array.numel()}); }
 
-Array part(const Array& row, const Part& place) {
-  return row.slice(0, place.begin, place.begin + place.count);
-}
-
-void copy(const Array& from, const Array& to) {
-  if (from.numel() == 0) return;
-  // only a device's own backend knows how to reach its memory
-  core::backend(to.device().type == DeviceType::cpu ? from.device() : to.device()).copy(from, to);
-  to.storage().bump_version();
-}
-
 int64_t up_to_multiple(int64_t n, int64_t of) { return (n + of - 1) / of * of; }
 
 // A member's place in a row, as what its leaf was before it was cut.
 Tensor whole_of(const Member& member, const Array& row) {
-  const Tensor whole(part(row, member.place).reshape(member.shape), member.leaf.requires_grad());
+  const Tensor whole(elements(row, member.place).reshape(member.shape),
+                     member.leaf.requires_grad());
   if (member.former) set_part(whole, whole.array(), member.former);
   return whole;
 }
@@ -69,16 +58,26 @@ Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const U
       member.former = std::make_shared<const Partition>(*part);
     }
     member.owners = owners->together_with(member.former ? member.former->owners : nullptr);
-    numel_ += member.leaf.numel();
   }
-  place_members();
-  counts_ = PartCounts::balanced(total_, groups_.shard.size());
-  own_ = counts_.part(groups_.shard.rank());
+  flat_.counts = PartCounts::balanced(place_members(), groups_.shard.size());
+  flat_.own = flat_.counts.part(groups_.shard.rank());
+  reduce_ = make_reduce(reduce_options());
   if (options_.stage == Stage::none) {
+    target_ = std::make_unique<OffloadTarget>();
     for (Member& member : members_) member.full = member.leaf;
   } else {
-    cut(options);
+    cut();
   }
+}
+
+ReduceOptions Unit::reduce_options() const {
+  return {.groups = groups_,
+          .all = options_.stage == Stage::none,
+          .in_place = options_.stage == Stage::optimizer,
+          .order = options_.order,
+          .divide_by = options_.divide_by,
+          .codec = options_.quantize.gradients,
+          .route = options_.route};
 }
 
 // [note: places in a row] Kernels read 16 bytes at a time where an array begins at a multiple of
@@ -88,19 +87,25 @@ Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const U
 // equal and begin at 16 bytes, and so are the parts of a part among replicas: NCCL gathers and
 // reduces equal parts in one call of its own. Gaps and what is added at the end hold zeros; no
 // leaf has them. Members that stay whole, DDP's, keep the order of their gradients.
-void Unit::place_members() {
+int64_t Unit::place_members() {
   constexpr int64_t kAlign = 8;
   const bool cuts = options_.stage != Stage::none;
+  int64_t total = 0;
   if (cuts) {
     std::stable_partition(members_.begin(), members_.end(),
                           [](const Member& m) { return m.leaf.numel() % kAlign == 0; });
   }
   for (Member& member : members_) {
-    if (cuts) total_ = up_to_multiple(total_, kAlign);
-    member.place = {total_, member.leaf.numel()};
-    total_ += member.place.count;
+    if (cuts) total = up_to_multiple(total, kAlign);
+    member.place = {total, member.leaf.numel()};
+    total += member.place.count;
   }
-  if (cuts) total_ = up_to_multiple(total_, kAlign * groups_.ranks());
+  return cuts ? up_to_multiple(total, kAlign * groups_.ranks()) : total;
+}
+
+int64_t Unit::numel() const {
+  return std::accumulate(members_.begin(), members_.end(), int64_t{0},
+                         [](int64_t n, const Member& member) { return n + member.place.count; });
 }
 
 std::vector<int> Groups::holders(int i) const {
@@ -118,8 +123,8 @@ std::vector<HeldPart> Unit::parts_of(const Member& member) const {
   std::vector<HeldPart> parts;
   const int64_t end = member.place.begin + member.place.count;
   for (int64_t at = member.place.begin; at < end;) {
-    const int rank = counts_.part_of(at);
-    const Part whole = counts_.part(rank);
+    const int rank = flat_.counts.part_of(at);
+    const Part whole = flat_.counts.part(rank);
     const int64_t next = std::min(end, whole.begin + whole.count);
     parts.push_back({{at - member.place.begin, next - at}, groups_.holders(rank)});
     at = next;
@@ -128,8 +133,9 @@ std::vector<HeldPart> Unit::parts_of(const Member& member) const {
 }
 
 Part Unit::owned(const Member& member) const {
-  const int64_t begin = std::max(own_.begin, member.place.begin);
-  const int64_t end = std::min(own_.begin + own_.count, member.place.begin + member.place.count);
+  const Part& own = flat_.own;
+  const int64_t begin = std::max(own.begin, member.place.begin);
+  const int64_t end = std::min(own.begin + own.count, member.place.begin + member.place.count);
   return {begin, std::max<int64_t>(end - begin, 0)};
 }
 
@@ -137,7 +143,7 @@ Part Unit::owned(const Member& member) const {
 void Unit::fill(const Member& member, const Array& target, int64_t first) const {
   const Array& values = member.leaf.array();
   if (!on_meta(values)) {
-    copy(part(flat(values), {first, target.numel()}), target);
+    copy_values(elements(flat(values), {first, target.numel()}), target);
   } else if (!on_meta(target) && target.numel() > 0) {
     const nn::Slot& slot = *member.slots.front();
     check(static_cast<bool>(slot.init.fill), "fully_shard: ", member.name,
@@ -148,41 +154,49 @@ void Unit::fill(const Member& member, const Array& target, int64_t first) const 
   }
 }
 
-void Unit::cut(const UnitOptions& options) {
+// Sharded parameters have memory of their own where what is gathered is something else.
+bool Unit::has_own_storage(DType dtype) const {
+  const bool converts = options_.gathered && *options_.gathered != dtype;
+  return options_.stage == Stage::parameters &&
+         (groups_.shard.size() > 1 || converts || target_->is_apart());
+}
+
+void Unit::cut() {
   const DType dtype = members_.front().leaf.dtype();
-  const bool meta = groups_.shard.backend_kind() == BackendKind::simulated;
-  const bool converts = options.gathered && *options.gathered != dtype;
-  const Device device = meta ? kMeta : device_of(members_, options);
-  if (options.offload.any() && core::kernels_of(device) == DeviceType::cuda) {
-    home_ = std::make_unique<Home>(device, groups_.shard.traffic());
-  }
-  const bool apart = home_ || options.offload.disk != nullptr;
-  owns_storage_ =
-      options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts || apart);
+  const bool simulated = groups_.shard.backend_kind() == BackendKind::simulated;
+  const Device device = simulated ? kMeta : device_of(members_, options_);
+  target_ =
+      make_offload_target(options_.offload, device, groups_.shard, options_.disk_order, [this] {
+        return std::any_of(members_.begin(), members_.end(),
+                           [](const Member& member) { return member.leaf.grad().defined(); });
+      });
+  const bool apart = target_->is_apart();
+  flat_.owns_storage = has_own_storage(dtype);
+  gather_ = make_gather(groups_.shard, options_.quantize, options_.route.inner, *target_);
   const MemoryScope tag(MemoryTag::parameter);
-  if (!owns_storage_) full_ = Array::zeros({total_}, dtype, device);
-  shard_ = apart           ? zeros_apart(dtype)
-           : owns_storage_ ? Array::zeros({own_.count}, dtype, device)
-                           : part(full_, own_);
+  if (!flat_.owns_storage) flat_.whole = Array::zeros({row()}, dtype, device);
+  flat_.shard = apart || flat_.owns_storage ? target_->zeros(flat_.own.count, dtype, device)
+                                            : flat_.own_of_whole();
   for (const Member& member : members_) {
     const Part mine = owned(member);
     const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
-    if (owns_storage_) {
-      fill(member, part(shard_, {mine.count > 0 ? mine.begin - own_.begin : 0, mine.count}), first);
+    if (flat_.owns_storage) {
+      fill(member,
+           elements(flat_.shard, {mine.count > 0 ? mine.begin - flat_.own.begin : 0, mine.count}),
+           first);
     } else {
-      fill(member, part(full_, member.place), 0);
+      fill(member, elements(flat_.whole, member.place), 0);
     }
     set_leaf(member);
   }
-  if (apart && !owns_storage_) copy(part(full_, own_), shard_);
-  if (owns_storage_) make_row(options.gathered.value_or(dtype), device);
+  if (apart && !flat_.owns_storage) copy_values(flat_.own_of_whole(), flat_.shard);
+  if (flat_.owns_storage) make_whole(options_.gathered.value_or(dtype), device);
   for (Member& member : members_) {
-    member.full = whole_of(member, full_);
+    member.full = whole_of(member, flat_.whole);
   }
   show_shards();
-  full_version_ = full_.storage().version();
-  shard_version_ = shard_.storage().version() - (owns_storage_ ? 1 : 0);  // full_ is not yet true
-  if (options.offload.disk) disk_ = make_disk_home(shard_);
+  flat_.set_true(true);
+  target_->keep(flat_.shard, name_, is_of_root());
 }
 
 // The leaf goes on with this rank's part of shard_.
@@ -192,52 +206,50 @@ void Unit::set_leaf(const Member& member) const {
   Partition place = member.former ? *member.former : Partition{.whole = member.shape};
   place.first = any ? mine.begin - member.place.begin : 0;
   place.owners = member.owners;
-  set_part(member.leaf, part(shard_, {any ? mine.begin - own_.begin : 0, mine.count}),
+  set_part(member.leaf, elements(flat_.shard, {any ? mine.begin - flat_.own.begin : 0, mine.count}),
            std::make_shared<const Partition>(std::move(place)));
 }
 
 // The row of gathered parameters, without bytes until somebody gathers.
-void Unit::make_row(DType dtype, Device device) {
+void Unit::make_whole(DType dtype, Device device) {
   const MemoryScope gathered(MemoryTag::communication);
-  full_ = Array(core::Storage::create_released(total_ * item_size(dtype), device), {total_}, {1}, 0,
-                dtype);
+  flat_.whole = Array(core::Storage::create_released(row() * item_size(dtype), device), {row()},
+                      {1}, 0, dtype);
 }
 
 // [note: converted units] A unit's memory is made anew and every leaf goes on with its place in it,
 // so that what optimizers hold and what forward computes with stay one. Graphs recorded before are
 // refused: the leaves know that they were left behind, saved values that their row was written.
 void Unit::convert(DType dtype, Device device) {
-  if (shard_.dtype() == dtype && full_.device() == device) return;
+  if (flat_.shard.dtype() == dtype && flat_.whole.device() == device) return;
   const MemoryScope tag(MemoryTag::parameter);
-  const Array mine = is_apart() ? zeros_apart(dtype) : shard_.to(dtype).to(device), former = full_;
-  if (is_apart()) copy(shard_, mine);
-  std::unique_ptr<DiskHome> disk = disk_ ? make_disk_home(mine) : nullptr;
-  const bool converts = options_.gathered && *options_.gathered != dtype;
-  const bool owned_storage = owns_storage_, was_true = !is_changed();
-  owns_storage_ =
-      options_.stage == Stage::parameters && (groups_.shard.size() > 1 || converts || is_apart());
-  if (owns_storage_) {
-    shard_ = mine;
-    make_row(options_.gathered.value_or(dtype), device);
+  const bool apart = target_->is_apart(), was_true = !flat_.is_changed();
+  const Array mine =
+      apart ? target_->zeros(flat_.own.count, dtype, device) : flat_.shard.to(dtype).to(device);
+  const Array former = flat_.whole;
+  if (apart) copy_values(flat_.shard, mine);
+  target_->keep(mine, name_, is_of_root());
+  const bool owned_storage = std::exchange(flat_.owns_storage, has_own_storage(dtype));
+  if (flat_.owns_storage) {
+    flat_.shard = mine;
+    make_whole(options_.gathered.value_or(dtype), device);
   } else {
-    full_ = owned_storage ? mine : former.to(dtype).to(device);
-    shard_ = is_apart() ? mine : part(full_, own_);
+    flat_.whole = owned_storage ? mine : former.to(dtype).to(device);
+    flat_.shard = apart ? mine : flat_.own_of_whole();
   }
-  disk_ = std::move(disk);
-  secondary_ = {};
-  full_version_ = full_.storage().version() - (owns_storage_ || was_true ? 0 : 1);
-  shard_version_ = shard_.storage().version() - (is_apart() && !owns_storage_ && was_true ? 0 : 1);
+  flat_.set_true(was_true);
+  gather_ = make_gather(groups_.shard, options_.quantize, options_.route.inner, *target_);
   former.storage().bump_version();
   for (Member& member : members_) {
     const Tensor leaf_grad = member.leaf.grad(), full_grad = member.full.grad();
     set_leaf(member);
-    set_part(member.full, part(full_, member.place).reshape(member.shape), member.former);
+    set_part(member.full, elements(flat_.whole, member.place).reshape(member.shape), member.former);
     const MemoryScope gradients(MemoryTag::gradient);
     if (leaf_grad.defined()) {
-      member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(shard_.device())));
+      member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(flat_.shard.device())));
     }
     if (full_grad.defined()) {
-      member.full.set_grad(Tensor(full_grad.array().to(full_.dtype()).to(device)));
+      member.full.set_grad(Tensor(full_grad.array().to(flat_.whole.dtype()).to(device)));
     }
     if (member.partial.defined()) member.partial = member.partial.to(device);
   }
@@ -257,95 +269,33 @@ void Unit::check_slots() const {
   }
 }
 
+// Where the flat parameter stays: when somebody wrote to the shards, as the other ranks did then.
+bool Unit::needs_gather() const {
+  if (state_ != State::sharded || options_.stage == Stage::none) return false;
+  if (flat_.owns_storage) return true;
+  return (target_->is_apart() || groups_.shard.size() > 1) && flat_.is_changed();
+}
+
 void Unit::unshard() {
   if (state_ != State::sharded) return;
-  state_ = State::gathering;
-  gathers_ = false;
-  if (options_.stage == Stage::none) return;
-  if (owns_storage_) {
-    full_.storage().refill();
-    gather();
-  } else if ((is_apart() || groups_.shard.size() > 1) && is_changed()) {
-    gather();  // somebody wrote to the shards: the other ranks' are new, too
-  }
+  state_ = needs_gather() ? State::gathering : State::gathered;
+  if (state_ != State::gathering) return;
+  if (flat_.owns_storage) flat_.whole.storage().refill();
+  flat_.begin_gather();
+  gather_->begin(name_, flat_);
 }
 
-bool Unit::is_changed() const {
-  if (is_apart() && !owns_storage_) return shard_.storage().version() != shard_version_;
-  return full_.storage().version() != full_version_;
-}
-
-// [note: versions of gathered parameters] Gathering writes the row anew. Where no shard changed,
-// these are the values that it had, and what autograd saved of them is good; where one did, a
-// graph recorded before is refused, as after any in-place write.
-void Unit::gather() {
-  gathers_ = true;
-  begun_version_ = shard_.storage().version();
-  if (has_secondary()) {
-    gather_ = options_.route.inner.all_gather(full_, secondary_, {.async = true, .unit = name_});
-    return;
-  }
-  secondary_ = {};
-  if (options_.quantize.weights && groups_.shard.size() > 1) return gather_quantized();
-  if (is_apart()) return gather_from_home();
-  Array mine = shard_;
-  if (owns_storage_ && shard_.dtype() != full_.dtype()) {
-    mine = part(full_, own_);
-    copy(shard_, mine);
-  }
-  if (groups_.shard.size() == 1) return;
-  gather_ =
-      groups_.shard.all_gather(full_, mine, {.async = true, .unit = name_, .counts = counts_});
-}
-
-// No shard was written since it was kept: so it is on every rank, or on none.
-bool Unit::has_secondary() const {
-  return secondary_.defined() && shard_.storage().version() == secondary_version_;
-}
-
-void Unit::keep_secondary() {
-  if (!owns_storage_ || groups_.shard.size() == 1 || has_secondary() || stale()) return;
-  const MemoryScope tag(MemoryTag::parameter);
-  const Communicator& host = options_.route.inner;
-  const int64_t count = total_ / host.size();
-  secondary_ = full_.slice(0, host.rank() * count, (host.rank() + 1) * count).clone();
-  secondary_version_ = shard_.storage().version();
-}
-
-// Every rank reads the same bytes, its own too, so all compute with the same values. They are made
-// where the shards lie: from the host's memory fewer bytes go up.
-void Unit::gather_quantized() {
-  const MemoryScope tag(MemoryTag::communication);
-  const core::Codec codec = *options_.quantize.weights;
-  const int64_t rank = groups_.shard.rank();
-  gathered_bytes_ = Array::empty({groups_.shard.size(), core::encoded_bytes(codec, own_.count)},
-                                 kUInt8, full_.device());
-  const Array mine = gathered_bytes_.slice(0, rank, rank + 1);
-  if (is_apart()) return gather_bytes_from_home(mine);
-  core::encode(codec, shard_, own_.count, mine);
-  gather_ = groups_.shard.all_gather(gathered_bytes_, mine, {.async = true, .unit = name_});
-}
-
-bool Unit::stale() const {
-  return state_ != State::sharded && owns_storage_ && shard_.storage().version() != begun_version_;
+void Unit::read_ahead() const {
+  if (needs_gather() && gather_->reads_shards(flat_)) target_->read_ahead();
 }
 
 void Unit::wait_unsharded() {
   if (state_ == State::gathering) {
-    gather_.wait();
-    if (gathered_bytes_.defined()) {
-      core::decode(*options_.quantize.weights, std::exchange(gathered_bytes_, {}), own_.count,
-                   full_);
-    }
-    if (home_) home_->join_up();
-    if (gathers_ && owns_storage_ && shard_.storage().version() == shard_version_) {
-      full_.storage().restore_version(full_version_);
-    } else if (gathers_) {
-      shard_version_ = shard_.storage().version();
-      full_version_ = full_.storage().version();
-    }
-    state_ = State::unsharded;
+    gather_->wait(flat_);
+    target_->join();
+    flat_.end_gather();
   }
+  if (state_ != State::sharded) state_ = State::unsharded;
   check_slots();
   if (options_.stage == Stage::none) {
     for (Member& member : members_) member.seen = version_of(member.full);
@@ -387,37 +337,32 @@ void Unit::take_over() {
       member.leaf.requires_grad_(member.full.requires_grad());
     }
   }
-  const bool is_row = !owns_storage_ && !is_apart();  // shards are slices of what was written
-  if (is_row || full_.storage().version() == full_version_) return;
-  full_version_ = full_.storage().version();
-  const bool exact = shard_.dtype() == full_.dtype() && !options_.quantize.weights;
+  const bool is_slice = !flat_.owns_storage && !target_->is_apart();  // the shard, of `whole`
+  if (is_slice || !flat_.take_written()) return;
+  const bool exact = flat_.shard.dtype() == flat_.whole.dtype() && !options_.quantize.weights;
   check(exact, "fully_shard: parameters of unit '", name_,
         "' were written while they were gathered in other bits than the shards have; write to them "
         "between two steps, or within summon_full_parameters()");
-  copy(part(full_, own_), shard_);
-  shard_.storage().bump_version();  // also where this rank's part is empty: all must know
-  shard_version_ = begun_version_ = shard_.storage().version();
+  flat_.take_over_own();
 }
 
 void Unit::reshard() {
-  if (state_ == State::gathering) gather_.wait();
+  if (state_ == State::gathering) gather_->abandon();
   take_over();
-  gathered_bytes_ = {};
-  if (home_) home_->join_up();
+  target_->join();
   const bool gathered = state_ != State::sharded;
-  if (state_ == State::unsharded && options_.quantize.secondary) keep_secondary();
+  if (state_ == State::unsharded && gather_ && !flat_.is_stale()) gather_->before_free(flat_);
   state_ = State::sharded;
   if (options_.stage == Stage::none) return;
-  if (gathered && owns_storage_) full_.storage().release();
+  if (gathered && flat_.owns_storage) flat_.whole.storage().release();
   show_shards();
 }
 
 void Unit::rest() {
   if (state_ != State::unsharded) return;
-  if (!owns_storage_) return reshard();
+  if (!flat_.owns_storage) return reshard();
   take_over();
-  state_ = State::gathering;
-  gathers_ = false;
+  state_ = State::gathered;
   show_shards();
 }
 
@@ -441,7 +386,7 @@ void Unit::nest(const std::vector<std::string>& paths, const std::shared_ptr<Dis
   }
   for (Member& member : members_) member.name = below(member.name);
   options_.disk_order = order;
-  if (disk_) disk_->nest(name_, order);
+  target_->nest(name_, order);
 }
 
 void Unit::show_shards() {
@@ -459,15 +404,15 @@ void Unit::show(const Array& row) {
 }
 
 Array Unit::gather_row() const {
-  const Array row = Array::empty({total_}, shard_.dtype(), shard_.device());
-  groups_.shard.all_gather(row, shard_, {.unit = name_, .counts = counts_});
-  if (disk_) disk_->leave();
-  return row;
+  const Array whole = Array::empty({row()}, flat_.shard.dtype(), flat_.shard.device());
+  groups_.shard.all_gather(whole, flat_.shard, {.unit = name_, .counts = flat_.counts});
+  target_->leave();
+  return whole;
 }
 
 void Unit::scatter_row(const Array& row, bool written) {
-  if (written) copy(part(row, own_), shard_);
-  shard_.storage().bump_version();  // also where this rank's part is empty: all must know
+  if (written) copy_values(elements(row, flat_.own), flat_.shard);
+  flat_.shard.storage().bump_version();  // also where this rank's part is empty: all must know
 }
 
 }  // namespace hero::dist

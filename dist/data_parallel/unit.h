@@ -4,7 +4,6 @@
 // rank's shard of one parameter is a slice of it, perhaps empty. Zeros fill gaps of fewer than 8
 // elements behind parameters of odd sizes and, at the end, what makes the parts equal: fewer than 8
 // elements a rank. No shard contains them.
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,14 +12,10 @@
 #include <vector>
 
 #include <hero/autograd/leaves/partition.h>
-#include <hero/dist/comm_hook.h>
-#include <hero/dist/communicator.h>
-#include <hero/dist/compress/quantized_sum.h>
-#include <hero/dist/data_parallel/disk_home.h>
-#include <hero/dist/data_parallel/home.h>
+#include <hero/dist/data_parallel/all_gather.h>
+#include <hero/dist/data_parallel/offload_target.h>
 #include <hero/dist/data_parallel/owners.h>
-#include <hero/dist/offload.h>
-#include <hero/dist/quantize.h>
+#include <hero/dist/data_parallel/reduce_scatter.h>
 #include <hero/nn/module.h>
 
 namespace hero::dist {
@@ -35,21 +30,6 @@ inline constexpr std::string_view kRoot = "root";
 /// What the name of a unit ends with whose parameters are frozen, beside a unit of the same module
 /// whose parameters are trained.
 inline constexpr std::string_view kFrozen = " (frozen)";
-
-/// When the sums of a hybrid's groups go on over the replicas. `later`: each rank keeps its part of
-/// them, in float32 where they are halves, and adds them up until a reduction that is `now`.
-enum class AllReduce : uint8_t { now, later };
-
-/// The ranks among which a unit is cut and, in a hybrid, those that hold the same shard.
-struct Groups {
-  Communicator shard;
-  Communicator replicas;  ///< undefined: none
-  Communicator all = {};  ///< where there are replicas: all ranks, one replica behind the other
-
-  /// Of the ranks that hold shard `i`, their numbers in the whole world.
-  std::vector<int> holders(int i) const;
-  int ranks() const { return shard.size() * (replicas.defined() ? replicas.size() : 1); }
-};
 
 struct UnitOptions {
   Stage stage = Stage::none;
@@ -104,16 +84,16 @@ class Unit {
   /// modules of a group, at these.
   void nest(const std::vector<std::string>& paths, const std::shared_ptr<DiskOrder>& disk_order);
   /// Where its shards lie in a file; null: they do not.
-  DiskHome* disk_home() const { return disk_.get(); }
+  DiskHome* disk_home() const { return target_->disk(); }
   std::vector<Member>& members() { return members_; }
   const std::vector<Member>& members() const { return members_; }
   /// Elements of all parameters.
-  int64_t numel() const { return numel_; }
+  int64_t numel() const;
   /// Elements of the row: those, gaps between them and, where it is cut, zeros at its end up to a
   /// multiple of 8 elements for each rank of the groups.
-  int64_t row() const { return total_; }
+  int64_t row() const { return flat_.counts.total(); }
   /// This rank's part of the row, of which the last elements may be those zeros.
-  const Part& own() const { return own_; }
+  const Part& own() const { return flat_.own; }
   /// All ranks' parts of a member that are not empty, in the order of its elements. They follow
   /// from the sizes of the unit and of its groups, so nobody needs to be asked.
   std::vector<HeldPart> parts_of(const Member& member) const;
@@ -132,20 +112,20 @@ class Unit {
   void rest();
   bool sharded() const { return state_ == State::sharded; }
   /// Shards have memory of their own, so that there is something to free.
-  bool owns_storage() const { return owns_storage_; }
+  bool owns_storage() const { return flat_.owns_storage; }
   /// Where it computes.
   Device device() const { return members_.front().full.device(); }
   /// Shards lie in the host's memory and the unit computes on a device.
-  bool has_home() const { return home_ != nullptr; }
+  bool has_home() const { return target_->crosses(); }
   /// Returns when no copy reads the shards any more, so that they may be written, and when those
   /// that belong into a file are there.
-  void wait_home();
+  void wait_home() { target_->wait(); }
   /// Begins to read shards that lie in a file, where the next gathering will need them.
   void read_ahead() const;
   /// Gathering moves bytes now.
-  bool moves() const { return gathers_; }
+  bool moves() const { return state_ == State::gathering; }
   /// What is gathered are values that the shards no longer have.
-  bool stale() const;
+  bool stale() const { return state_ != State::sharded && flat_.is_stale(); }
   /// Lets the module see whole parameters in `row`, in their order.
   void show(const Array& row);
   void show_shards();
@@ -156,7 +136,7 @@ class Unit {
   /// All parameters change dtype and device, their gradients with them; only while sharded.
   void convert(DType dtype, Device device);
   /// Of the gathered row.
-  const core::Storage& storage() const { return full_.storage(); }
+  const core::Storage& storage() const { return flat_.whole.storage(); }
   /// All parameters, gathered into new memory in the shards' dtype.
   Array gather_row() const;
   /// Takes this rank's part of such a row over, if anything was written to the row.
@@ -168,12 +148,9 @@ class Unit {
   /// Packs the gradients of all members that have one, or had one that the replicas wait for, and
   /// begins to average them over the ranks. Only a hybrid asks when.
   void begin_reduce(AllReduce when = AllReduce::now);
-  /// Stage::none: the next reduction goes by the hook, in place of the all_reduce; null: no hook.
-  void use_hook(const CommHook* hook, int index, bool is_last) {
-    hook_ = hook;
-    bucket_index_ = index;
-    is_last_bucket_ = is_last;
-  }
+  /// Stage::none: reductions go by this hook from now on, in place of the all_reduce. The unit is
+  /// bucket `index`.
+  void use_hook(std::shared_ptr<const CommHook> hook, int index, bool is_last);
   /// The next step of a hook's reduction that is under way.
   void advance_hook();
   /// Begins the sums over the replicas where sums of passes before are added first; true when it
@@ -193,92 +170,47 @@ class Unit {
   /// \}
 
  private:
-  enum class State : uint8_t { sharded, gathering, unsharded };
-  struct Reduction {
-    AllReduce when = AllReduce::now;
-    bool within = false;  // `work` is the sum of the group, which is not yet added to those before
-    std::vector<size_t> members;
-    bool as_row = false;  // they lie as in the row, with zeros for others
-    Array bucket;         // all gradients, one behind the other
-    Array own;            // this rank's part of their mean
-    DType dtype = kFloat32;
-    PartCounts counts;  // of the bucket: each rank's part of the packed gradients
-    std::string name;
-    Work work;
-    Future hooked;  // in place of `work`, or of what `within` says of it
-  };
+  // What the module sees and where the flat parameter is: on its way; there, while the module sees
+  // shards; there and seen.
+  enum class State : uint8_t { sharded, gathering, gathered, unsharded };
 
   bool is_of_root() const;
   void take_over();
-  void place_members();
-  void cut(const UnitOptions& options);
+  int64_t place_members();
+  void cut();
+  bool has_own_storage(DType dtype) const;
   void set_leaf(const Member& member) const;
-  void make_row(DType dtype, Device device);
+  void make_whole(DType dtype, Device device);
   /// The program put another tensor in a parameter's place.
   void check_slots() const;
   void fill(const Member& member, const Array& target, int64_t first) const;
   /// The elements of a member that this rank owns, by their places in the row.
   Part owned(const Member& member) const;
-  /// Gradients of so many members and elements are sent as the whole row.
+  bool needs_gather() const;
+  ReduceOptions reduce_options() const;
   bool goes_as_row(int64_t elements, size_t members) const;
-  /// How the packed gradients of these members are cut, as the row is.
   const PartCounts& counts_of(const std::vector<size_t>& members);
-  void gather();
-  void gather_from_home();
-  void gather_quantized();
-  void gather_bytes_from_home(const Array& mine);
-  std::unique_ptr<core::Aside> before_gather(std::unique_ptr<core::Aside> aside) const;
-  bool has_secondary() const;
-  void keep_secondary();
-  void reduce_quantized(Reduction& reduction, double divide_by);
-  void copy_from_disk(const Array& mine) const;
-  Array zeros_apart(DType dtype) const;
-  std::unique_ptr<DiskHome> make_disk_home(const Array& shard) const;
-  /// Shards are no slice of the row.
-  bool is_apart() const { return home_ || disk_; }
-  /// Shards were written since they were gathered last.
-  bool is_changed() const;
-  Array begin_down(const Array& gradient);
-  void give_gradient(Member& member, const Array& gradient);
-  void drop_landing();
-  void pack(Reduction& reduction);
-  GradBucket bucket_of(const Reduction& reduction, const CallOptions& mean) const;
+  void pack(GradientReduction& reduction);
   void keep_whole();
-  void begin_reduce_over_replicas(Reduction& reduction);
-  void begin_all_reduce(Reduction& reduction, const Work& after) const;
-  void end_within(Reduction& reduction);
-  void each_part(const Reduction& reduction, const std::function<void(Member&, const Array&)>& fn);
+  void end_within(GradientReduction& reduction);
+  void each_part(const GradientReduction& reduction,
+                 const std::function<void(Member&, const Array&)>& fn);
+  void give_gradient(Member& member, const Array& gradient);
   void add_gradient(Member& member, const Array& gradient) const;
 
   std::string name_;
   std::vector<Member> members_;
   Groups groups_;
   UnitOptions options_;
-  int64_t numel_ = 0, total_ = 0;
-  Part own_;
-  PartCounts counts_;           // of the row
-  std::vector<size_t> packed_;  // members that were packed last, where not all were
-  PartCounts packed_counts_;    // of their gradients
-  bool owns_storage_ = false;
+  FlatParameter flat_;
   State state_ = State::sharded;
-  Array shard_;                     // this rank's part of the row
-  Array full_;                      // the row
-  Work gather_;                     // while state_ is gathering
-  Array secondary_;                 // this rank's part within its host of the row; or none
-  uint32_t secondary_version_ = 0;  // of shard_ when that was taken
-  Array gathered_bytes_;            // of quantised shards, while they are on their way
-  bool gathers_ = false;            // the gathering now under way moves bytes
-  uint32_t shard_version_ = 0;      // of shard_ when full_ was last true
-  uint32_t begun_version_ = 0;      // of shard_ when gathering began
-  uint32_t full_version_ = 0;       // of full_ then
-  std::unique_ptr<Reduction> reduction_;
-  const CommHook* hook_ = nullptr;
-  int bucket_index_ = 0;
-  bool is_last_bucket_ = false;
-  std::unique_ptr<Home> home_;      // of shard_, where it lies apart from full_; or null
-  std::unique_ptr<DiskHome> disk_;  // of shard_, where it lies in a file; or null
-  std::vector<std::pair<Member*, Array>> landing_;  // gradients on their way home
-  std::string writes_;                              // of forwards, which no rank was told of yet
+  std::unique_ptr<OffloadTarget> target_;         // where flat_.shard lies
+  std::unique_ptr<Gather> gather_;                // the all-gather
+  Reduce reduce_;                                 // the reduce-scatter; null: there is nobody else
+  std::unique_ptr<GradientReduction> reduction_;  // under way; or null
+  std::vector<std::pair<Member*, Array>> landing_;     // gradients on their way home
+  std::pair<std::vector<size_t>, PartCounts> packed_;  // members packed last, where not all were
+  std::string writes_;                                 // of forwards, which no rank was told of yet
 };
 
 }  // namespace hero::dist

@@ -45,7 +45,7 @@ void UnitSchedule::remove(const Replica& replica) {
   }
   for (const Replica* other : replicas_) {
     for (const auto& state : other->module_states_) {
-      for (auto* list : {&state->forward_prefetch, &state->backward_prefetch}) {
+      for (auto* list : {&state->policy.forward_prefetch, &state->policy.backward_prefetch}) {
         if (*list) std::erase_if(**list, is_its);
       }
     }
@@ -81,8 +81,8 @@ void UnitSchedule::gather_ahead(const std::vector<ModuleState*>& states, int dep
 void UnitSchedule::prefetch_forward(ModuleState& state) {
   if (!in_forward_) return;
   order_.push_back(&state);
-  if (state.forward_prefetch) {
-    return gather_ahead(*state.forward_prefetch, static_cast<int>(state.forward_prefetch->size()));
+  if (const auto& list = state.policy.forward_prefetch) {
+    return gather_ahead(*list, static_cast<int>(list->size()));
   }
   const int depth = state.replica->options().prefetch;
   const auto at = static_cast<std::ptrdiff_t>(order_.size());
@@ -93,9 +93,8 @@ void UnitSchedule::prefetch_forward(ModuleState& state) {
 
 // Backward comes to the modules in the reverse order of this forward.
 void UnitSchedule::prefetch_backward(ModuleState& state) {
-  if (state.backward_prefetch) {
-    return gather_ahead(*state.backward_prefetch,
-                        static_cast<int>(state.backward_prefetch->size()));
+  if (const auto& list = state.policy.backward_prefetch) {
+    return gather_ahead(*list, static_cast<int>(list->size()));
   }
   const int depth = state.replica->options().prefetch;
   if (depth == 0) return;

@@ -12,6 +12,18 @@ namespace hero::dist {
 
 class Replica;
 
+struct ModuleState;
+
+/// What a program says of the units at a module, by its path.
+struct ModulePolicy {
+  bool sync = true;                    ///< gradients are averaged over the ranks
+  bool all_reduce = true;              ///< in a hybrid, over the replicas, too
+  bool reshard_after_forward = true;   ///< whole parameters are freed after forward
+  bool reshard_after_backward = true;  ///< and after backward
+  /// What is gathered when its forward or backward begins, in place of what the order says.
+  std::optional<std::vector<ModuleState*>> forward_prefetch = {}, backward_prefetch = {};
+};
+
 /// A module, or several whose parameters are one unit, around whose forward and backward units are
 /// gathered, and how far these passes are.
 struct ModuleState {
@@ -21,14 +33,9 @@ struct ModuleState {
   std::vector<bool> passed = {};  ///< modules whose forward has run since the first of them began
   int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
   int ended = 0;  ///< and those whose backward has come through to the module's inputs
-  bool entered = false;          ///< a forward that is recorded has come through the module's hooks
-  bool sync = true;              ///< gradients are averaged; see Replica::set_sync()
-  bool all_reduce = true;        ///< over the replicas, too; see Replica::set_all_reduce()
-  bool held = false;             ///< gathered by unshard(), for the forward to come
-  bool reshard = true;           ///< freed after forward; see Replica::set_reshard()
-  bool reshard_backward = true;  ///< and after backward; see Replica::set_reshard_after_backward()
-  /// What is gathered when its forward or backward begins, in place of what the order says.
-  std::optional<std::vector<ModuleState*>> forward_prefetch = {}, backward_prefetch = {};
+  bool entered = false;  ///< a forward that is recorded has come through the module's hooks
+  bool held = false;     ///< gathered by unshard(), for the forward to come
+  ModulePolicy policy = {};
 };
 
 /// What the modules share that were given to fully_shard() within one outermost module: the order
