@@ -7,7 +7,7 @@
 #include <hero/core/error.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/parts.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {
 namespace {

@@ -4,7 +4,7 @@
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
 #include <hero/dist/compress/one_bit_link.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/one_bit.h>
 #include <hero/optim/all_finite.h>
 

@@ -2,7 +2,7 @@
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/backend.h>
 #include <hero/dist/data_parallel.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // How a module's parameters are divided into units.
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/policy.h>
 
 namespace hero::dist {

@@ -7,7 +7,7 @@
 
 #include <hero/core/accelerator.h>
 #include <hero/core/functions/codec.h>
-#include <hero/dist/data_parallel/disk_home.h>
+#include <hero/dist/data_parallel/disk_shard.h>
 #include <hero/dist/data_parallel/flat_parameter.h>
 #include <hero/dist/offload.h>
 

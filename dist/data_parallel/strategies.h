@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <hero/dist/data_parallel/divide.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/fsdp.h>
 
 namespace hero::dist {

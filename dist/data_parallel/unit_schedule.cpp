@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <hero/autograd/graph/engine.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/data_parallel/unit_schedule.h>
 
 namespace hero::dist {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <hero/dist/data_parallel/add_up_scope.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/parallel/stages.h>
 
 namespace hero::dist {

@@ -4,7 +4,7 @@
 
 #include <hero/core/ledger.h>
 #include <hero/dist/data_parallel/divide.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -5,7 +5,7 @@
 #include <hero/autograd/graph/engine.h>
 #include <hero/dist/data_parallel/add_up_scope.h>
 #include <hero/dist/data_parallel/batch_parts.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {
 namespace {

@@ -8,7 +8,7 @@
 #include <hero/core/io/crc32c.h>
 #include <hero/dist/data_parallel/add_up_scope.h>
 #include <hero/dist/data_parallel/forward_writes.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {
 

@@ -5,7 +5,7 @@
 #include <hero/core/error.h>
 #include <hero/core/planned_device.h>
 #include <hero/core/profile/work.h>
-#include <hero/dist/data_parallel/disk_home.h>
+#include <hero/dist/data_parallel/disk_shard.h>
 
 namespace hero::dist {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <hero/core/array.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {
 namespace {

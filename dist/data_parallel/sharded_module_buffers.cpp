@@ -4,7 +4,7 @@
 
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/dist/data_parallel/divide.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {
 

@@ -3,7 +3,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/data_parallel/divide.h>
-#include <hero/dist/data_parallel/replica.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {
 namespace {
