@@ -2,8 +2,8 @@
 
     parallel.py HERO_PROGRAM MPIEXEC [--rounds R] [--steps N] [--json FILE] [MODEL...]
 
-Strategies: DDP, fully_shard, tensor parallelism, and a pipeline of eight micro-batches: 1F1B, and Hero's
-zero bubble, also beside PyTorch's 1F1B.
+Strategies: DDP, fully_shard (in Hero by a policy and block by block), tensor parallelism, and a pipeline of
+eight micro-batches: 1F1B, and Hero's zero bubble, also beside PyTorch's 1F1B.
 Sides: one rank of two threads, two ranks of one thread each as threads, as processes under mpirun
 ("" as MPIEXEC: left out), and PyTorch's processes joined by Gloo. All take the same tokens a step.
 Each runs alone, one after the other; a figure is the least of the rounds' medians, milliseconds.
@@ -20,7 +20,7 @@ from speed import TORCH_ENVIRONMENT
 TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "parallel_torch.py")]
 MODELS = ["gpt_128", "gpt_384"]
 STRATEGIES = ["ddp", "fsdp", "tensor", "pipeline"]
-PEERS = {"zero_bubble": "pipeline"}  # of strategies that PyTorch is not asked for
+PEERS = {"zero_bubble": "pipeline", "fsdp_blocks": "fsdp"}  # of strategies that PyTorch is not asked for
 
 
 def said_by(command, environment):

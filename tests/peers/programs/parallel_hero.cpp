@@ -1,8 +1,9 @@
 // Training steps of a GPT on several ranks, for comparison with the same in PyTorch; see
 // parallel.py. Prints a line of JSON.
 //   parallel_hero step STRATEGY MODEL STEPS [launch's options]
-//       STRATEGY: none, ddp, fsdp, tensor, or a pipeline of eight micro-batches, whose weights are
-//       not tied: pipeline (1F1B) or zero_bubble
+//       STRATEGY: none, ddp, fsdp (by a policy), fsdp_blocks (block by block, then the model),
+//       tensor, or a pipeline of eight micro-batches, whose weights are not tied: pipeline (1F1B)
+//       or zero_bubble
 //   parallel_hero overhead MODEL STEPS    fully_shard on one rank beside the bare model, in turns
 #include <algorithm>
 #include <chrono>
@@ -57,13 +58,20 @@ class Training {
         targets_(randint(0, kVocabulary, {batch, size.block})) {
     if (strategy == "ddp") DDP(model_, world);
     if (strategy == "fsdp") fully_shard(model_, world, {.unit = each<nn::Block>()});
+    if (strategy == "fsdp_blocks") {
+      for (nn::Module* module : model_.modules()) {
+        if (dynamic_cast<nn::Block*>(module) != nullptr) fully_shard(*module, world);
+      }
+      fully_shard(model_, world);
+    }
     if (strategy == "tensor") tensor_parallel(model_, world);
     if (kSchedules.contains(strategy)) {
       pipe_.emplace(
           model_, world,
           PipelineOptions{.schedule = kSchedules.at(strategy), .micro_batches = kMicroBatches});
     }
-    check(strategy == "none" || strategy == "ddp" || strategy == "fsdp" || shares_batch(strategy),
+    check(strategy == "none" || strategy == "ddp" || strategy == "fsdp" ||
+              strategy == "fsdp_blocks" || shares_batch(strategy),
           "no strategy '", strategy, "'");
     optimizer_.emplace(model_.parameters(), optim::AdamWOptions{.lr = 3e-4});
   }
