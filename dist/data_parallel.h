@@ -26,8 +26,9 @@
 namespace hero::dist {
 
 class DataParallel;
-class Replica;
-std::shared_ptr<Replica> replica_of(const DataParallel& parallel);  // for dist's own files
+class ShardedModule;
+std::shared_ptr<ShardedModule> sharded_module_of(
+    const DataParallel& parallel);  // for dist's own files
 
 /// Something that a unit did; see DataParallel::on_event().
 struct Event {
@@ -51,8 +52,9 @@ struct UnitInfo {
   int64_t numel;     ///< elements of all its parameters
   /// Elements of what is gathered: the parameters, gaps after those of odd sizes, and in sharded
   /// units zeros up to a multiple of 8 elements per rank.
-  int64_t row;
-  Part own;  ///< this rank's part of the row; in sharded units all ranks have equal parts
+  int64_t flat_numel;
+  Part
+      own;  ///< this rank's part of the flat parameter; in sharded units all ranks have equal parts
   std::vector<std::string> parameters;  ///< the names of its parameters
 };
 
@@ -69,15 +71,15 @@ struct SummonOptions {
 class FullParameters {
  public:
   /// For DataParallel::summon_full_parameters().
-  FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options);
+  FullParameters(std::shared_ptr<ShardedModule> sharded, const SummonOptions& options);
   ~FullParameters();
   FullParameters(FullParameters&&) = default;
   FullParameters& operator=(FullParameters&&) = delete;
 
  private:
-  std::shared_ptr<Replica> replica_;
-  std::vector<std::vector<Array>> rows_;  // of each replica that shards
-  std::vector<uint32_t> versions_;        // of all rows, when they were gathered
+  std::shared_ptr<ShardedModule> sharded_;
+  std::vector<std::vector<Array>> flat_parameters_;  // of each module that is sharded
+  std::vector<uint32_t> versions_;                   // of all of them, when they were gathered
   bool writeback_;
 };
 
@@ -87,13 +89,13 @@ class FullParameters {
 class NoSync {
  public:
   /// For DataParallel::no_sync().
-  explicit NoSync(std::shared_ptr<Replica> replica);
+  explicit NoSync(std::shared_ptr<ShardedModule> sharded);
   ~NoSync();
   NoSync(NoSync&&) = default;
   NoSync& operator=(NoSync&&) = delete;
 
  private:
-  std::shared_ptr<Replica> replica_;
+  std::shared_ptr<ShardedModule> sharded_;
 };
 
 /// The common base of DDP, ZeRO and FSDP. It is a handle, which you may drop, since the module
@@ -115,7 +117,7 @@ class DataParallel {
   std::vector<Tensor> parameters() const;
 
   /// Adds up gradients without averaging them, while the result lives.
-  [[nodiscard]] NoSync no_sync() const { return NoSync(replica_); }
+  [[nodiscard]] NoSync no_sync() const { return NoSync(sharded_); }
   /// Does from now on what no_sync() does for a while: false for micro-batches whose gradients are
   /// only added up.
   void set_requires_gradient_sync(bool on) const;
@@ -166,7 +168,7 @@ class DataParallel {
   void reshard(const std::string& path = "") const;
   /// Gathers the whole parameters, while the result lives. A collective.
   [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
-    return FullParameters(replica_, options);
+    return FullParameters(sharded_, options);
   }
   /// Runs `body`, a loop over this rank's batches, of which ranks may have different numbers. A
   /// rank whose body has ended takes part in the steps of the others with gradients of zero (the
@@ -186,11 +188,11 @@ class DataParallel {
 
  protected:
   /// For the strategies, which make the replica.
-  explicit DataParallel(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {}
-  std::shared_ptr<Replica> replica_;
+  explicit DataParallel(std::shared_ptr<ShardedModule> sharded) : sharded_(std::move(sharded)) {}
+  std::shared_ptr<ShardedModule> sharded_;
 
-  friend DataParallel make_data_parallel(std::shared_ptr<Replica> replica);
-  friend std::shared_ptr<Replica> replica_of(const DataParallel& parallel);
+  friend DataParallel make_data_parallel(std::shared_ptr<ShardedModule> sharded);
+  friend std::shared_ptr<ShardedModule> sharded_module_of(const DataParallel& parallel);
 };
 
 }  // namespace hero::dist

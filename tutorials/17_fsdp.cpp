@@ -37,9 +37,9 @@ void show_units(const Communicator& world, const DataParallel& sharded) {
   int64_t all = 0, mine = 0;
   for (const dist::UnitInfo& unit : sharded.units()) {
     const int64_t end = unit.own.begin + unit.own.count;
-    table.row(unit.name + ", " + std::to_string(unit.row),
+    table.row(unit.name + ", " + std::to_string(unit.flat_numel),
               std::to_string(unit.own.begin) + " - " + std::to_string(end));
-    all += unit.row;
+    all += unit.flat_numel;
     mine += unit.own.count;
   }
   table.row("all, " + std::to_string(all), mine).print("unit, its row");
@@ -149,7 +149,7 @@ StepModel time_of(const Communicator& world, const char* name, const dist::FSDPO
   const auto sharded = dist::fully_shard(model, world, options);
   loss_of(model, world.rank()).backward();  // from the second step on the order is known
   std::map<std::string, int64_t> rows;
-  for (const dist::UnitInfo& unit : sharded.units()) rows[unit.name] = unit.row;
+  for (const dist::UnitInfo& unit : sharded.units()) rows[unit.name] = unit.flat_numel;
   StepModel step(name, kMachine);
   sharded.on_event([&](const dist::Event& event) {
     const std::string unit = event.unit.substr(event.unit.find('.') + 1);  // "h.0"
@@ -205,8 +205,8 @@ void compare(const Communicator& world, double link) {
     int64_t held = 0, sent = 0;
     for (const dist::UnitInfo& unit : units) {
       held += 4 * unit.own.count;
-      sent += form.gathers * tutorial::all_gather_bytes(world, unit.row) +
-              tutorial::reduce_scatter_bytes(world, unit.row);
+      sent += form.gathers * tutorial::all_gather_bytes(world, unit.flat_numel) +
+              tutorial::reduce_scatter_bytes(world, unit.flat_numel);
     }
     report.print({held, held, 2 * held}, sent, bits, alone);
   }

@@ -201,7 +201,7 @@ void train(const Communicator& world, int steps, const std::string& folder) {
       int64_t units = 0;  // each is gathered once and its gradients are averaged once
       for (const dist::UnitInfo& unit : sharded.units()) {
         const int64_t own = unit.own.count, others = mesh["data"].size() - 1;
-        units += 4 * (own * others + unit.row - own);
+        units += 4 * (own * others + unit.flat_numel - own);
       }
       show_bytes(world, mesh, units);
     }

@@ -116,7 +116,7 @@ int64_t bytes_of_step(const Communicator& world, const Run& run) {
   const int64_t others = world.size() - 1;
   int64_t bytes = 0, elements = 0;
   for (const dist::UnitInfo& bucket : run.ddp.units()) {
-    const int64_t n = bucket.row;
+    const int64_t n = bucket.flat_numel;
     const int64_t row = hero::core::row_elements(dist::Codec::int8, n, world.size());
     elements += bucket.numel;
     bytes += run.method == Method::int8

@@ -65,7 +65,7 @@ class Places {
     if (partition(value.leaf) == nullptr || whole.numel() == 0) {
       return std::vector<Piece>{{0, {whole, {}, 0, whole.numel()}}};
     }
-    const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
+    const auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf));
     if (!replica || !has_all(*replica)) return {};
     const auto parts = replica->parts_of(value.leaf);
     if (!parts) return {};
@@ -92,7 +92,7 @@ class Places {
           "alone");
   }
   // Whether the module is sharded among all of the communicator's ranks, and perhaps others.
-  bool has_all(const Replica& replica) {
+  bool has_all(const ShardedModule& replica) {
     const auto [found, fresh] = has_all_.emplace(&replica, false);
     if (!fresh) return found->second;
     const Groups& groups = replica.groups();
@@ -113,7 +113,7 @@ class Places {
   }
 
   std::map<int, int> numbers_ = {};  // the communicator's ranks, by their numbers in the world
-  std::map<const Replica*, bool> has_all_ = {};
+  std::map<const ShardedModule*, bool> has_all_ = {};
 };
 
 // What must be the same on all ranks, a line a piece.
@@ -133,7 +133,7 @@ bool is_cut_into_boxes(const Partition& part) {
 
 // The first of the ranks among which a value is sharded; -1 where it is not, or cut into boxes.
 int first_sharer(const Held& value) {
-  const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
+  const auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf));
   const Partition* const part = partition(value.leaf);
   if (!replica || part == nullptr || is_cut_into_boxes(*part)) return -1;
   return replica->groups().shard.world_ranks().front();
@@ -220,7 +220,7 @@ std::vector<Held> held_by(nn::Module& module) {
 void check_use(const char* op, const std::vector<Held>& values, ValueUse use) {
   for (const Held& value : values) {
     check_own_values(op, value.name(), value.leaf, use);
-    const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
+    const auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf));
     if (replica) replica->check_not_summoned(op);
   }
 }

@@ -11,10 +11,10 @@
 namespace hero::dist {
 namespace {
 
-const Member* member_of(const Replica& replica, const Tensor& parameter) {
-  for (const auto& unit : replica.units()) {
-    for (const Member& member : unit->members()) {
-      if (is_same(member.leaf, parameter)) return &member;
+const UnitParameter* parameter_of(const ShardedModule& sharded, const Tensor& parameter) {
+  for (const auto& unit : sharded.units()) {
+    for (const UnitParameter& each : unit->parameters()) {
+      if (is_same(each.leaf, parameter)) return &each;
     }
   }
   return nullptr;
@@ -35,20 +35,20 @@ int64_t first_not_finite(const std::vector<Tensor>& parameters) {
 
 }  // namespace
 
-OneBitLink::OneBitLink(const char* what, std::shared_ptr<Replica> replica,
+OneBitLink::OneBitLink(const char* what, std::shared_ptr<ShardedModule> sharded,
                        const std::vector<Tensor>& parameters, int64_t bucket_elements)
-    : what_(what), replica_(std::move(replica)), bucket_elements_(bucket_elements) {
-  check(!replica_->shards(), what,
+    : what_(what), sharded_(std::move(sharded)), bucket_elements_(bucket_elements) {
+  check(!sharded_->shards(), what,
         ": needs a DDP, on which every rank holds whole gradients and states; under ZeRO and "
         "fully_shard() use optim::AdamW or LAMB, or FSDP's quantised gathers and reductions");
   device_ = parameters.front().device();
   int64_t begin = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& parameter = parameters[i];
-    const Member* member = member_of(*replica_, parameter);
-    check(member != nullptr, what, ": parameter ", i, " of shape ", parameter.shape(),
+    const UnitParameter* known = parameter_of(*sharded_, parameter);
+    check(known != nullptr, what, ": parameter ", i, " of shape ", parameter.shape(),
           " is no trainable parameter of the DDP's module");
-    names_.push_back(member->name);
+    names_.push_back(known->name);
     shapes_.push_back(parameter.shape());
     begins_.push_back(begin);
     begin += parameter.numel();
@@ -71,20 +71,20 @@ void OneBitLink::check_fits(const std::vector<Tensor>& parameters) const {
 
 // Once gradients stay on their ranks, another optimizer would step by each rank's own.
 void OneBitLink::check_all_given(const std::vector<Tensor>& parameters) const {
-  for (const auto& unit : replica_->units()) {
-    for (const Member& member : unit->members()) {
+  for (const auto& unit : sharded_->units()) {
+    for (const UnitParameter& each : unit->parameters()) {
       const bool given = std::any_of(parameters.begin(), parameters.end(),
-                                     [&](const Tensor& p) { return is_same(member.leaf, p); });
-      check(given || !member.leaf.requires_grad(), what_, ": '", member.name,
+                                     [&](const Tensor& p) { return is_same(each.leaf, p); });
+      check(given || !each.leaf.requires_grad(), what_, ": '", each.name,
             "' is trainable and not among the parameters; after the warm-up nobody averages its "
             "gradients: give the optimizer all of the DDP's, or freeze it");
     }
   }
 }
 
-const Communicator& OneBitLink::comm() const { return replica_->groups().shard; }
+const Communicator& OneBitLink::comm() const { return sharded_->groups().shard; }
 
-void OneBitLink::keep_gradients_local(bool on) { replica_->keep_gradients_local(on); }
+void OneBitLink::keep_gradients_local(bool on) { sharded_->keep_gradients_local(on); }
 
 OneBitLink::~OneBitLink() { keep_gradients_local(false); }
 
@@ -129,7 +129,7 @@ Array OneBitLink::part_of(const Array& flat, size_t parameter) const {
 OneBitMean& OneBitLink::bits() {
   if (!bits_) {
     bits_ = std::make_unique<OneBitMean>(comm(), begins_.back(), device_, bucket_elements_,
-                                         replica_->divide_by());
+                                         sharded_->divide_by());
   }
   return *bits_;
 }
@@ -165,7 +165,8 @@ void OneBitLink::reset_errors() {
 
 OneBitErrors::OneBitErrors(const char* what, const DataParallel& ddp,
                            const std::vector<Tensor>& parameters, int64_t bucket_elements)
-    : link_(std::make_unique<OneBitLink>(what, replica_of(ddp), parameters, bucket_elements)) {}
+    : link_(std::make_unique<OneBitLink>(what, sharded_module_of(ddp), parameters,
+                                         bucket_elements)) {}
 
 OneBitErrors::~OneBitErrors() = default;
 

@@ -15,7 +15,7 @@ class OneBitLink {
  public:
   /// An Error, which begins with `what`, where the strategy is not DDP, or a parameter is none of
   /// its module, float64, or on another device than the first.
-  OneBitLink(const char* what, std::shared_ptr<Replica> replica,
+  OneBitLink(const char* what, std::shared_ptr<ShardedModule> sharded,
              const std::vector<Tensor>& parameters, int64_t bucket_elements);
   ~OneBitLink();
   OneBitLink(const OneBitLink&) = delete;
@@ -56,7 +56,7 @@ class OneBitLink {
   void check_all_given(const std::vector<Tensor>& parameters) const;
 
   const char* what_;
-  std::shared_ptr<Replica> replica_;
+  std::shared_ptr<ShardedModule> sharded_;
   std::vector<std::string> names_;
   std::vector<Shape> shapes_;
   std::vector<int64_t> begins_;  // one more than parameters

@@ -14,16 +14,16 @@ AddUpScope::~AddUpScope() {
   if (innermost() == this) innermost() = outer_;
 }
 
-void AddUpScope::owe(const void* replica, std::function<void()> average) {
-  auto& owed = innermost()->owed_;
-  const bool known = std::any_of(owed.begin(), owed.end(),
-                                 [&](const auto& entry) { return entry.first == replica; });
-  if (!known) owed.emplace_back(replica, std::move(average));
+void AddUpScope::average_later(const void* module, std::function<void()> average) {
+  auto& later = innermost()->later_;
+  const bool known = std::any_of(later.begin(), later.end(),
+                                 [&](const auto& entry) { return entry.first == module; });
+  if (!known) later.emplace_back(module, std::move(average));
 }
 
 void AddUpScope::average() {
   innermost() = outer_;
-  for (const auto& [replica, average] : std::exchange(owed_, {})) average();
+  for (const auto& [module, average] : std::exchange(later_, {})) average();
 }
 
 }  // namespace hero::dist

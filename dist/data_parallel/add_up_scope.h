@@ -7,7 +7,7 @@ namespace hero::dist {
 
 /// While one lives, backward passes on this thread add up the gradients of parameters that are
 /// whole (DDP) and average nothing, as under no_sync(): those of a pipeline's micro-batches but the
-/// last, which knows only the replicas that keep shards.
+/// last, which knows only the modules that keep shards.
 class AddUpScope {
  public:
   AddUpScope();
@@ -16,10 +16,10 @@ class AddUpScope {
   AddUpScope& operator=(const AddUpScope&) = delete;
   /// True while one lives on this thread.
   static bool active() { return innermost() != nullptr; }
-  /// Said by a replica after a pass that it would have averaged: how to do that once for all
+  /// Said by a module after a pass that it would have averaged: how to do that once for all
   /// passes.
-  static void owe(const void* replica, std::function<void()> average);
-  /// Averages what was added up while this lived, each replica once, in the order in which they
+  static void average_later(const void* module, std::function<void()> average);
+  /// Averages what was added up while this lived, each module once, in the order in which they
   /// said so. Passes that come later are averaged again.
   void average();
 
@@ -27,7 +27,7 @@ class AddUpScope {
   static AddUpScope*& innermost();
 
   AddUpScope* outer_;
-  std::vector<std::pair<const void*, std::function<void()>>> owed_;
+  std::vector<std::pair<const void*, std::function<void()>>> later_;
 };
 
 }  // namespace hero::dist

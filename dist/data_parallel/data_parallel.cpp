@@ -34,94 +34,94 @@ Array joined(const std::string& name, const Tensor& tensor) {
 
 }  // namespace
 
-FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options)
-    : replica_(std::move(replica)), writeback_(options.writeback) {
-  for (Replica* each : replica_->all()) {
+FullParameters::FullParameters(std::shared_ptr<ShardedModule> sharded, const SummonOptions& options)
+    : sharded_(std::move(sharded)), writeback_(options.writeback) {
+  for (ShardedModule* each : sharded_->all()) {
     each->check_not_summoned("summon_full_parameters");
     each->reset();
-    rows_.emplace_back();
+    flat_parameters_.emplace_back();
     if (!each->shards()) continue;
     for (const auto& unit : each->units()) {
-      rows_.back().push_back(unit->gather_row());
-      versions_.push_back(rows_.back().back().storage().version());
+      flat_parameters_.back().push_back(unit->gather_whole());
+      versions_.push_back(flat_parameters_.back().back().storage().version());
     }
-    each->show(rows_.back());
+    each->show(flat_parameters_.back());
   }
 }
 
 FullParameters::~FullParameters() {
-  if (!replica_) return;  // it was moved from
-  const std::vector<Replica*> all = replica_->all();
+  if (!sharded_) return;  // it was moved from
+  const std::vector<ShardedModule*> all = sharded_->all();
   auto version = versions_.begin();
-  for (size_t i = 0; i < rows_.size(); ++i) {
+  for (size_t i = 0; i < flat_parameters_.size(); ++i) {
     if (!all[i]->shards()) continue;
-    for (size_t unit = 0; unit < rows_[i].size(); ++unit) {
-      const Array& row = rows_[i][unit];
-      const bool written = row.storage().version() != *version++;  // or a step has set the shards
-      if (writeback_) all[i]->units()[unit]->scatter_row(row, written);
+    for (size_t unit = 0; unit < flat_parameters_[i].size(); ++unit) {
+      const Array& flat = flat_parameters_[i][unit];
+      const bool written = flat.storage().version() != *version++;  // or a step has set the shards
+      if (writeback_) all[i]->units()[unit]->take_over_whole(flat, written);
     }
     all[i]->hide();
   }
 }
 
-NoSync::NoSync(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {
-  for (Replica* each : replica_->all()) each->count_no_sync(1);
+NoSync::NoSync(std::shared_ptr<ShardedModule> sharded) : sharded_(std::move(sharded)) {
+  for (ShardedModule* each : sharded_->all()) each->count_no_sync(1);
 }
 
 NoSync::~NoSync() {
-  if (!replica_) return;  // it was moved from
-  for (Replica* each : replica_->all()) each->count_no_sync(-1);
+  if (!sharded_) return;  // it was moved from
+  for (ShardedModule* each : sharded_->all()) each->count_no_sync(-1);
 }
 
-nn::Module& DataParallel::module() const { return replica_->module(); }
+nn::Module& DataParallel::module() const { return sharded_->module(); }
 
 void DataParallel::set_requires_gradient_sync(bool on) const {
-  for (Replica* each : replica_->all()) each->set_sync(on);
+  for (ShardedModule* each : sharded_->all()) each->set_sync(on);
 }
 
 void DataParallel::set_requires_gradient_sync(bool on, const std::string& path) const {
-  replica_->set_policy("set_requires_gradient_sync", path, &ModulePolicy::sync, on);
+  sharded_->set_policy("set_requires_gradient_sync", path, &ModulePolicy::sync, on);
 }
 
 void DataParallel::set_requires_all_reduce(bool on) const {
-  for (Replica* each : replica_->all()) each->set_all_reduce(on);
+  for (ShardedModule* each : sharded_->all()) each->set_all_reduce(on);
 }
 
 void DataParallel::set_requires_all_reduce(bool on, const std::string& path) const {
-  replica_->set_policy("set_requires_all_reduce", path, &ModulePolicy::all_reduce, on);
+  sharded_->set_policy("set_requires_all_reduce", path, &ModulePolicy::all_reduce, on);
 }
 
 void DataParallel::set_reshard_after_forward(bool on, const std::string& path) const {
-  replica_->set_policy("set_reshard_after_forward", path, &ModulePolicy::reshard_after_forward, on);
+  sharded_->set_policy("set_reshard_after_forward", path, &ModulePolicy::reshard_after_forward, on);
 }
 
 void DataParallel::set_reshard_after_backward(bool on, const std::string& path) const {
-  replica_->set_policy("set_reshard_after_backward", path, &ModulePolicy::reshard_after_backward,
+  sharded_->set_policy("set_reshard_after_backward", path, &ModulePolicy::reshard_after_backward,
                        on);
 }
 
 void DataParallel::set_modules_to_forward_prefetch(const std::string& path,
                                                    const std::vector<std::string>& modules) const {
-  replica_->set_prefetch("set_modules_to_forward_prefetch", path, &ModulePolicy::forward_prefetch,
+  sharded_->set_prefetch("set_modules_to_forward_prefetch", path, &ModulePolicy::forward_prefetch,
                          modules);
 }
 
 void DataParallel::set_modules_to_backward_prefetch(const std::string& path,
                                                     const std::vector<std::string>& modules) const {
-  replica_->set_prefetch("set_modules_to_backward_prefetch", path, &ModulePolicy::backward_prefetch,
+  sharded_->set_prefetch("set_modules_to_backward_prefetch", path, &ModulePolicy::backward_prefetch,
                          modules);
 }
 
-void DataParallel::unshard(const std::string& path) const { replica_->unshard(path); }
-void DataParallel::reshard(const std::string& path) const { replica_->reshard(path); }
+void DataParallel::unshard(const std::string& path) const { sharded_->unshard(path); }
+void DataParallel::reshard(const std::string& path) const { sharded_->reshard(path); }
 
 void DataParallel::join(const std::function<void()>& body,
                         const std::function<void()>& step) const {
-  replica_->join(body, step);
+  sharded_->join(body, step);
 }
 
 void DataParallel::on_event(const std::function<void(const Event&)>& fn) const {
-  for (Replica* each : replica_->all()) each->set_events(fn);
+  for (ShardedModule* each : sharded_->all()) each->set_events(fn);
 }
 
 std::vector<Tensor> DataParallel::parameters() const {
@@ -134,7 +134,7 @@ std::vector<Tensor> DataParallel::parameters() const {
   };
   for (const auto& [name, slot] : module().slots()) {
     if (slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
-    const Tensor leaf = replica_->leaf_of(*slot);
+    const Tensor leaf = sharded_->leaf_of(*slot);
     if (!known(leaf)) list.push_back(leaf);
   }
   return list;
@@ -144,7 +144,7 @@ nn::StateDict DataParallel::full_state_dict() const {
   for (const auto& [name, slot] : module().slots()) {
     check_own_values("full_state_dict", name, slot->tensor, ValueUse::save);
   }
-  const FullParameters full(replica_, {.writeback = false});
+  const FullParameters full(sharded_, {.writeback = false});
   nn::StateDict dict;
   for (const auto& [name, slot] : module().slots()) {
     if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
@@ -156,20 +156,23 @@ nn::StateDict DataParallel::full_state_dict() const {
 
 std::vector<UnitInfo> DataParallel::units() const {
   std::vector<UnitInfo> list;
-  for (const Replica* each : replica_->all()) {
+  for (const ShardedModule* each : sharded_->all()) {
     for (const auto& unit : each->units()) {
-      UnitInfo info = {unit->name(), unit->numel(), unit->row(), unit->own(), {}};
-      for (const Member& member : unit->members()) info.parameters.push_back(member.name);
+      UnitInfo info = {unit->name(), unit->numel(), unit->flat_numel(), unit->own(), {}};
+      for (const UnitParameter& parameter : unit->parameters())
+        info.parameters.push_back(parameter.name);
       list.push_back(std::move(info));
     }
   }
   return list;
 }
 
-std::shared_ptr<Replica> replica_of(const DataParallel& parallel) { return parallel.replica_; }
+std::shared_ptr<ShardedModule> sharded_module_of(const DataParallel& parallel) {
+  return parallel.sharded_;
+}
 
-DataParallel make_data_parallel(std::shared_ptr<Replica> replica) {
-  return DataParallel(std::move(replica));
+DataParallel make_data_parallel(std::shared_ptr<ShardedModule> sharded) {
+  return DataParallel(std::move(sharded));
 }
 
 }  // namespace hero::dist

@@ -5,8 +5,8 @@ namespace hero::dist {
 namespace {
 
 // DDP: nothing is sharded; buckets of gradients are averaged.
-std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
-                                   const DDPOptions& options) {
+std::shared_ptr<ShardedModule> replicate(nn::Module& module, const Communicator& comm,
+                                         const DDPOptions& options) {
   check(options.bucket_bytes > 0 && options.first_bucket_bytes > 0,
         "ddp: bucket sizes must be positive: ", options.first_bucket_bytes, ", ",
         options.bucket_bytes);
@@ -16,9 +16,9 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
   check_same_module(module, groups, alone, options_text("ddp", {}));
   materialize_rest(module, groups);  // all of it
   if (options.broadcast_parameters) broadcast_state(module, groups, alone);
-  auto replica = std::make_shared<Replica>(
+  auto sharded = std::make_shared<ShardedModule>(
       module, groups,
-      ReplicaOptions{
+      ShardedModuleOptions{
           .units = {.stage = Stage::none, .order = options.order, .divide_by = options.divide_by},
           .unused = unused_policy(options.find_unused_parameters),
           .broadcast_buffers = options.broadcast_buffers,
@@ -26,10 +26,10 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
           .rebuild_first_bytes = options.first_bucket_bytes,
           .alone = alone,
           .alone_modules = options.ignored_modules});
-  add_buckets(*replica, reversed(members_of(module, alone, false)), options.first_bucket_bytes,
+  add_buckets(*sharded, reversed(unit_parameters(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);
-  replica->install();
-  return replica;
+  sharded->install();
+  return sharded;
 }
 
 }  // namespace
@@ -37,6 +37,6 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
 DDP::DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options)
     : DataParallel(replicate(module, comm, options)) {}
 
-void DDP::register_comm_hook(CommHook hook) const { replica_->set_hook(std::move(hook)); }
+void DDP::register_comm_hook(CommHook hook) const { sharded_->set_hook(std::move(hook)); }
 
 }  // namespace hero::dist

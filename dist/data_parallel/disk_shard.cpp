@@ -38,8 +38,8 @@ void move_bytes(core::Storage& from, core::Storage& to) {
 
 }  // namespace
 
-DiskHome::DiskHome(core::SwapFile& file, core::Ref<core::Storage> storage, DiskHomeOptions options,
-                   std::shared_ptr<DiskOrder> order, Traffic& traffic)
+DiskShard::DiskShard(core::SwapFile& file, core::Ref<core::Storage> storage,
+                     DiskShardOptions options, std::shared_ptr<DiskOrder> order, Traffic& traffic)
     : storage_(std::move(storage)),
       travelling_(released_like(*storage_)),
       swapped_(file, travelling_),
@@ -50,27 +50,27 @@ DiskHome::DiskHome(core::SwapFile& file, core::Ref<core::Storage> storage, DiskH
   leave();
   wait();
   core::set_fetcher(*storage_, this);
-  order_->homes.push_back(this);
+  order_->shards.push_back(this);
 }
 
-DiskHome::~DiskHome() {
+DiskShard::~DiskShard() {
   core::set_fetcher(*storage_, nullptr);
-  std::erase(order_->homes, this);
+  std::erase(order_->shards, this);
   if (order_->leaving == this) order_->leaving = nullptr;
 }
 
-void DiskHome::nest(const std::string& unit, std::shared_ptr<DiskOrder> order) {
+void DiskShard::nest(const std::string& unit, std::shared_ptr<DiskOrder> order) {
   wait();
-  std::erase(order_->homes, this);
+  std::erase(order_->shards, this);
   if (order_->leaving == this) order_->leaving = nullptr;
   order_ = std::move(order);
-  order_->homes.push_back(this);
+  order_->shards.push_back(this);
   options_.unit = unit;
   options_.stays = false;
 }
 
 // Bytes that could not be written are where they were.
-void DiskHome::end_write() {
+void DiskShard::end_write() {
   if (!std::exchange(writing_, false)) return;
   try {
     swapped_.wait();
@@ -81,7 +81,7 @@ void DiskHome::end_write() {
   }
 }
 
-void DiskHome::end_read() {
+void DiskShard::end_read() {
   if (!std::exchange(reading_, false)) return;
   try {
     swapped_.wait();
@@ -91,7 +91,7 @@ void DiskHome::end_read() {
   }
 }
 
-void DiskHome::begin_fetch() {
+void DiskShard::begin_fetch() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!storage_->released() || reading_ || storage_->bytes() == 0) return;
   end_write();
@@ -100,7 +100,7 @@ void DiskHome::begin_fetch() {
   traffic_.move(Transfer::from_disk, in_whole_blocks(storage_->bytes()));
 }
 
-void DiskHome::fetch() {
+void DiskShard::fetch() {
   begin_fetch();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!storage_->released()) return;
@@ -108,7 +108,7 @@ void DiskHome::fetch() {
   move_bytes(*travelling_, *storage_);
 }
 
-void DiskHome::leave() {
+void DiskShard::leave() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (storage_->released()) return;
   if (storage_->bytes() == 0 || version_ == storage_->version()) return storage_->release();
@@ -119,7 +119,7 @@ void DiskHome::leave() {
   traffic_.move(Transfer::to_disk, in_whole_blocks(storage_->bytes()));
 }
 
-void DiskHome::wait() {
+void DiskShard::wait() {
   const std::lock_guard<std::mutex> lock(mutex_);
   end_write();
   if (!reading_) return;
@@ -131,27 +131,27 @@ void DiskHome::wait() {
 // together and each unit is read once and written once; but for the root's, whose parameters lie
 // before and behind all others: it stays until the end. Beside it one unit is in memory, the next
 // is on its way in and the last on its way out.
-void DiskHome::bring() {
-  const auto& homes = order_->homes;
-  for (DiskHome* const other : homes) {
-    if (other == this || other->options_.stays || other->is_away()) continue;
+void DiskShard::bring() {
+  const auto& shards = order_->shards;
+  for (DiskShard* const other : shards) {
+    if (other == this || other->options_.stays || other->is_offloaded()) continue;
     if (order_->leaving != nullptr) order_->leaving->wait();
     other->leave();
     order_->leaving = other;
   }
   fetch();
   if (options_.stays) return;
-  const auto own = std::find(homes.begin(), homes.end(), this);
-  const auto next = std::find_if(own + 1, homes.end(), [](const DiskHome* other) {
+  const auto own = std::find(shards.begin(), shards.end(), this);
+  const auto next = std::find_if(own + 1, shards.end(), [](const DiskShard* other) {
     return !other->options_.stays && other->options_.is_stepped();
   });
-  if (next != homes.end()) (*next)->begin_fetch();
+  if (next != shards.end()) (*next)->begin_fetch();
 }
 
-void DiskHome::put_back() {
+void DiskShard::put_back() {
   order_->leaving = nullptr;
-  for (DiskHome* const each : order_->homes) each->leave();
-  for (DiskHome* const each : order_->homes) each->wait();
+  for (DiskShard* const each : order_->shards) each->leave();
+  for (DiskShard* const each : order_->shards) each->wait();
 }
 
 }  // namespace hero::dist

@@ -1,5 +1,5 @@
 #pragma once
-// DiskHome: a file as the place of shards that nobody computes with.
+// DiskShard: a file as the place of shards that nobody computes with.
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,18 +12,18 @@
 
 namespace hero::dist {
 
-class DiskHome;
+class DiskShard;
 
 /// The units of one outermost module whose shards lie in a file, in the order in which an optimizer
 /// steps them.
 struct DiskOrder {
-  std::vector<DiskHome*> homes = {};
-  DiskHome* leaving = nullptr;  ///< on its way to the file, in an optimizer's step
+  std::vector<DiskShard*> shards = {};
+  DiskShard* leaving = nullptr;  ///< on its way to the file, in an optimizer's step
 };
 
-struct DiskHomeOptions {
+struct DiskShardOptions {
   std::string unit;    ///< its name, for errors
-  bool stays = false;  ///< until the end of a step, once it was brought: parameters of the root
+  bool stays = false;  ///< until the end of a step, once it was fetched: parameters of the root
   std::function<bool()> is_stepped = {};  ///< whether the next step needs it
 };
 
@@ -31,17 +31,17 @@ struct DiskHomeOptions {
 /// its bytes from fetch(), or from the moment an array is asked for them, until leave(). What is on
 /// its way lies in another storage, so nobody sees bytes that are not yet there. `traffic` counts
 /// what is read and written, in whole blocks.
-class DiskHome : public core::Fetcher {
+class DiskShard : public core::Fetcher {
  public:
   /// Writes the bytes; an Error where the file has no room.
-  DiskHome(core::SwapFile& file, core::Ref<core::Storage> storage, DiskHomeOptions options,
-           std::shared_ptr<DiskOrder> order, Traffic& traffic);
-  /// A storage that is away stays released for good.
-  ~DiskHome() override;
+  DiskShard(core::SwapFile& file, core::Ref<core::Storage> storage, DiskShardOptions options,
+            std::shared_ptr<DiskOrder> order, Traffic& traffic);
+  /// A storage that is offloaded stays released for good.
+  ~DiskShard() override;
 
   /// Its unit belongs to a larger module, in whose order it takes part from now on.
   void nest(const std::string& unit, std::shared_ptr<DiskOrder> order);
-  bool is_away() const { return storage_->released(); }
+  bool is_offloaded() const { return storage_->released(); }
   /// Begins to read, for a fetch() to come.
   void begin_fetch();
   /// An Error where the disk fails or gives other bytes than were written.
@@ -61,7 +61,7 @@ class DiskHome : public core::Fetcher {
   std::mutex mutex_;
   core::Ref<core::Storage> storage_, travelling_;
   core::Swapped swapped_;  // of travelling_
-  DiskHomeOptions options_;
+  DiskShardOptions options_;
   std::shared_ptr<DiskOrder> order_;
   Traffic& traffic_;
   uint32_t version_;  // of storage_ when it was written

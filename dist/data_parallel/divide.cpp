@@ -50,21 +50,22 @@ std::string name_among(const std::vector<std::string>& names, const Slots& slots
   return "";
 }
 
-// [note: few that are trained] Of a unit's row each rank owns one interval. Adapters beside a large
-// frozen weight would lie on the few ranks in whose intervals they fall, which would sum and step
-// all of them: the frozen ones get a unit of their own then, so that both are spread evenly.
-std::vector<Member> frozen_apart(std::vector<Member>& members) {
+// [note: few that are trained] Of a unit's flat parameter each rank owns one interval. Adapters
+// beside a large frozen weight would lie on the few ranks in whose intervals they fall, which would
+// sum and step all of them: the frozen ones get a unit of their own then, so that both are spread
+// evenly.
+std::vector<UnitParameter> frozen_apart(std::vector<UnitParameter>& parameters) {
   int64_t trained = 0, all = 0;
-  for (const Member& member : members) {
-    all += member.leaf.numel();
-    if (member.leaf.requires_grad()) trained += member.leaf.numel();
+  for (const UnitParameter& parameter : parameters) {
+    all += parameter.leaf.numel();
+    if (parameter.leaf.requires_grad()) trained += parameter.leaf.numel();
   }
   if (trained == 0 || 2 * trained > all) return {};
-  std::vector<Member> frozen, rest;
-  for (Member& member : members) {
-    (member.leaf.requires_grad() ? rest : frozen).push_back(std::move(member));
+  std::vector<UnitParameter> frozen, rest;
+  for (UnitParameter& parameter : parameters) {
+    (parameter.leaf.requires_grad() ? rest : frozen).push_back(std::move(parameter));
   }
-  members = std::move(rest);
+  parameters = std::move(rest);
   return frozen;
 }
 
@@ -110,15 +111,16 @@ UnitPolicy each_child() {
   return [](const Candidate& c) { return c.path.find('.') == std::string::npos; };
 }
 
-std::vector<Member> members_of(nn::Module& module, const std::vector<std::string>& ignored,
-                               bool frozen_too) {
+std::vector<UnitParameter> unit_parameters(nn::Module& module,
+                                           const std::vector<std::string>& ignored,
+                                           bool frozen_too) {
   const auto slots = module.slots();
   for (const std::string& name : ignored) {
     check(std::any_of(slots.begin(), slots.end(), [&](const auto& s) { return s.first == name; }),
           "shard: there is no parameter '", name,
           "' to ignore; named_parameters() lists the names");
   }
-  std::vector<Member> members;
+  std::vector<UnitParameter> parameters;
   for (const auto& [name, slot] : slots) {
     if (!wanted(*slot, name, ignored, frozen_too)) continue;
     const std::string tied = name_among(ignored, slots, slot->tensor);
@@ -132,48 +134,49 @@ std::vector<Member> members_of(nn::Module& module, const std::vector<std::string
           known_to ? known_to->describe_averager() : "",
           " already; give a module to DDP, ZeRO or fully_shard() once, or name the part that has "
           "been given in ignored_modules");
-    const auto known = std::find_if(members.begin(), members.end(), [s = slot](const Member& m) {
-      return is_same(m.leaf, s->tensor);
-    });
-    if (known != members.end()) {
+    const auto known =
+        std::find_if(parameters.begin(), parameters.end(),
+                     [s = slot](const UnitParameter& m) { return is_same(m.leaf, s->tensor); });
+    if (known != parameters.end()) {
       known->names.push_back(name);
       known->slots.push_back(slot);
     } else {
-      Member member;
-      member.name = name;
-      member.names = {name};
-      member.slots = {slot};
-      member.leaf = slot->tensor;
-      member.id = members.size();
-      members.push_back(std::move(member));
+      UnitParameter parameter;
+      parameter.name = name;
+      parameter.names = {name};
+      parameter.slots = {slot};
+      parameter.leaf = slot->tensor;
+      parameter.id = parameters.size();
+      parameters.push_back(std::move(parameter));
     }
   }
-  return members;
+  return parameters;
 }
 
-void add_buckets(Replica& replica, std::vector<Member> members, int64_t first_bytes,
+void add_buckets(ShardedModule& sharded, std::vector<UnitParameter> parameters, int64_t first_bytes,
                  int64_t bytes) {
-  std::vector<Member> bucket;
+  std::vector<UnitParameter> bucket;
   int64_t held = 0, limit = first_bytes;
   const auto close = [&] {
     if (bucket.empty()) return;
-    replica.add_unit(replica.module(), "bucket " + std::to_string(replica.units().size()),
+    sharded.add_unit(sharded.module(), "bucket " + std::to_string(sharded.units().size()),
                      std::move(bucket));
     bucket.clear();
     held = 0;
     limit = bytes;
   };
-  for (Member& member : members) {
-    if (!bucket.empty() && bucket.front().leaf.dtype() != member.leaf.dtype()) close();
-    held += member.leaf.array().nbytes();
-    bucket.push_back(std::move(member));
+  for (UnitParameter& parameter : parameters) {
+    if (!bucket.empty() && bucket.front().leaf.dtype() != parameter.leaf.dtype()) close();
+    held += parameter.leaf.array().nbytes();
+    bucket.push_back(std::move(parameter));
     if (held >= limit) close();
   }
   close();
 }
 
-void add_units(Replica& replica, std::vector<Member> members, const UnitPolicy& policy, Tied tied) {
-  nn::Module& root = replica.module();
+void add_units(ShardedModule& sharded, std::vector<UnitParameter> parameters,
+               const UnitPolicy& policy, Tied tied) {
+  nn::Module& root = sharded.module();
   const auto modules = root.named_modules();
   std::map<std::string, size_t> owner;  // parameter's name to the module whose unit it is in
   for (size_t m = modules.size(); m-- > 1;) {
@@ -181,41 +184,41 @@ void add_units(Replica& replica, std::vector<Member> members, const UnitPolicy& 
     if (only_holds(path)) continue;
     int64_t numel = 0;
     std::vector<std::string> free;
-    for (const Member& member : members) {
+    for (const UnitParameter& parameter : parameters) {
       const size_t before = free.size();
-      for (const std::string& name : member.names) {
+      for (const std::string& name : parameter.names) {
         if (is_below(name, path) && owner.count(name) == 0) free.push_back(name);
       }
-      if (free.size() > before) numel += member.leaf.numel();
+      if (free.size() > before) numel += parameter.leaf.numel();
     }
     if (!policy || !policy({*module, path, numel})) continue;
     for (const std::string& name : free) owner[name] = m;
   }
   // The rest is the root's, whatever the policy says: it is asked so that it sees the whole module.
   if (policy) static_cast<void>(policy({root, "", 0}));
-  std::vector<std::vector<Member>> units(modules.size());
-  for (Member& member : members) {
-    const size_t first = owner.count(member.names[0]) > 0 ? owner[member.names[0]] : 0;
+  std::vector<std::vector<UnitParameter>> units(modules.size());
+  for (UnitParameter& parameter : parameters) {
+    const size_t first = owner.count(parameter.names[0]) > 0 ? owner[parameter.names[0]] : 0;
     size_t unit = first;
-    for (const std::string& name : member.names) {
+    for (const std::string& name : parameter.names) {
       const size_t other = owner.count(name) > 0 ? owner[name] : 0;
       if (other == first) continue;
-      check(tied == Tied::to_root, "fully_shard: '", member.names[0], "' of unit '",
+      check(tied == Tied::to_root, "fully_shard: '", parameter.names[0], "' of unit '",
             shown(modules[first].first), "' and '", name, "' of unit '",
             shown(modules[other].first),
             "' are one parameter; put both into one unit, or untie them");
       unit = 0;
     }
-    units[unit].push_back(std::move(member));
+    units[unit].push_back(std::move(parameter));
   }
   for (size_t m = 0; m < modules.size(); ++m) {
     if (units[m].empty()) continue;
     const std::string name = shown(modules[m].first);
-    std::vector<Member> frozen = frozen_apart(units[m]);
+    std::vector<UnitParameter> frozen = frozen_apart(units[m]);
     if (!frozen.empty()) {
-      replica.add_unit(*modules[m].second, name + std::string(kFrozen), std::move(frozen));
+      sharded.add_unit(*modules[m].second, name + std::string(kFrozen), std::move(frozen));
     }
-    replica.add_unit(*modules[m].second, name, std::move(units[m]));
+    sharded.add_unit(*modules[m].second, name, std::move(units[m]));
   }
 }
 

@@ -31,22 +31,22 @@ std::vector<Nested> sharded_below(nn::Module& module) {
   std::vector<Nested> found;
   const auto modules = module.named_modules();
   for (const auto& [name, slot] : module.slots()) {
-    const auto part = std::dynamic_pointer_cast<Replica>(keeper(slot->tensor));
+    const auto part = std::dynamic_pointer_cast<ShardedModule>(keeper(slot->tensor));
     if (!part) continue;
     // which may have no parameters itself, and is found by those below it
-    const auto replica = part->schedule().replicas().front()->shared_from_this();
+    const auto sharded = part->schedule().modules().front()->shared_from_this();
     if (std::any_of(found.begin(), found.end(),
-                    [&](const Nested& known) { return known.replica == replica; })) {
+                    [&](const Nested& known) { return known.module == sharded; })) {
       continue;
     }
     std::vector<std::string> paths;
-    for (const nn::Module* each : replica->modules()) {
+    for (const nn::Module* each : sharded->modules()) {
       const auto at = std::find_if(modules.begin(), modules.end(), [&](const auto& named) {
         return named.second == each && !named.first.empty();
       });
       if (at != modules.end()) paths.push_back(at->first);
     }
-    if (paths.size() == replica->modules().size()) found.push_back({std::move(paths), replica});
+    if (paths.size() == sharded->modules().size()) found.push_back({std::move(paths), sharded});
   }
   return found;
 }
@@ -85,9 +85,9 @@ std::vector<nn::Module*> group_of(const UnitModules& list, const FSDPOptions& op
 
 }  // namespace
 
-std::shared_ptr<Replica> shard_modules(const std::vector<nn::Module*>& modules,
-                                       const Groups& groups, const FSDPOptions& options,
-                                       Tied tied) {
+std::shared_ptr<ShardedModule> shard_modules(const std::vector<nn::Module*>& modules,
+                                             const Groups& groups, const FSDPOptions& options,
+                                             Tied tied) {
   auto group = modules.size() > 1 ? std::make_unique<ModuleGroup>(modules) : nullptr;
   nn::Module& module = group ? *group : *modules.front();
   check_divisor("fully_shard", options.divide_by);
@@ -105,29 +105,29 @@ std::shared_ptr<Replica> shard_modules(const std::vector<nn::Module*>& modules,
                                  options.mixed_precision.output));
   if (options.sync_module_states) broadcast_state(module, groups, alone);
   const MixedPrecision& dtypes = options.mixed_precision;
-  auto replica = std::make_shared<Replica>(
+  auto sharded = std::make_shared<ShardedModule>(
       std::move(group), modules, groups,
-      ReplicaOptions{.units = {.stage = Stage::parameters,
-                               .gathered = dtypes.parameters,
-                               .reduce = dtypes.reduce,
-                               .order = options.order,
-                               .divide_by = options.divide_by,
-                               .device = options.device,
-                               .offload = options.offload,
-                               .quantize = options.quantize,
-                               .route = route},
-                     .unused = Unused::same,
-                     .reshard_after_forward = options.reshard_after_forward,
-                     .prefetch = options.prefetch,
-                     .broadcast_buffers = options.broadcast_buffers,
-                     .output_dtype = dtypes.output,
-                     .alone = alone,
-                     .alone_modules = options.ignored_modules});
-  add_units(*replica, members_of(module, alone, true), options.unit, tied);
-  for (Nested& below : nested) replica->nest(std::move(below));
-  replica->install();
+      ShardedModuleOptions{.units = {.stage = Stage::parameters,
+                                     .gathered = dtypes.parameters,
+                                     .reduce = dtypes.reduce,
+                                     .order = options.order,
+                                     .divide_by = options.divide_by,
+                                     .device = options.device,
+                                     .offload = options.offload,
+                                     .quantize = options.quantize,
+                                     .route = route},
+                           .unused = Unused::same,
+                           .reshard_after_forward = options.reshard_after_forward,
+                           .prefetch = options.prefetch,
+                           .broadcast_buffers = options.broadcast_buffers,
+                           .output_dtype = dtypes.output,
+                           .alone = alone,
+                           .alone_modules = options.ignored_modules});
+  add_units(*sharded, unit_parameters(module, alone, true), options.unit, tied);
+  for (Nested& below : nested) sharded->nest(std::move(below));
+  sharded->install();
   materialize_rest(module, groups, options.device);
-  return replica;
+  return sharded;
 }
 
 DataParallel fully_shard(nn::Module& module, const Communicator& comm, const FSDPOptions& options) {

@@ -64,8 +64,8 @@ class HostTarget : public OffloadTarget {
 
 HostTarget::~HostTarget() {
   try {
-    wait();
-    wait_gradients();
+    HostTarget::wait();
+    HostTarget::wait_gradients();
   } catch (const std::exception&) {
     // a device that has failed copies no more
   }
@@ -164,15 +164,15 @@ class DiskTarget : public OffloadTarget {
 
   bool is_apart() const override { return true; }
   bool crosses() const override { return host_->crosses(); }
-  DiskHome* disk() const override { return slot_.get(); }
+  DiskShard* disk() const override { return slot_.get(); }
   Array zeros(int64_t count, DType dtype, Device /*device*/) const override {
     const bool simulated = group_.backend_kind() == BackendKind::simulated;
     return Array::zeros({count}, dtype, simulated ? core::host_of(kMeta) : kCpu);
   }
   void keep(const Array& shard, const std::string& unit, bool of_root) override {
-    slot_ = std::make_unique<DiskHome>(
+    slot_ = std::make_unique<DiskShard>(
         file_, shard.storage_ref(),
-        DiskHomeOptions{.unit = unit, .stays = of_root, .is_stepped = is_stepped_}, order_,
+        DiskShardOptions{.unit = unit, .stays = of_root, .is_stepped = is_stepped_}, order_,
         group_.traffic());
   }
   void nest(const std::string& unit, const std::shared_ptr<DiskOrder>& order) override {
@@ -215,7 +215,7 @@ class DiskTarget : public OffloadTarget {
   Communicator group_;
   std::shared_ptr<DiskOrder> order_;
   std::function<bool()> is_stepped_;
-  std::unique_ptr<DiskHome> slot_;
+  std::unique_ptr<DiskShard> slot_;
 };
 
 }  // namespace

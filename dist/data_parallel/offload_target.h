@@ -33,7 +33,7 @@ class OffloadTarget {
   /// Shards and gradients cross between the host's memory and a device.
   virtual bool crosses() const { return false; }
   /// The shard's slot in a file; null: it lies in none.
-  virtual DiskHome* disk() const { return nullptr; }
+  virtual DiskShard* disk() const { return nullptr; }
 
   /// Zeros for a shard of a unit that computes on `device`.
   virtual Array zeros(int64_t count, DType dtype, Device device) const;
@@ -45,7 +45,7 @@ class OffloadTarget {
 
   /// \name Parameters
   /// \{
-  /// Begins to bring the shard to this rank's elements of flat.whole, in its dtype; or gives the
+  /// Begins to copy the shard to this rank's elements of flat.whole, in its dtype; or gives the
   /// shard itself, where that will do.
   virtual Fetched fetch(const FlatParameter& flat);
   /// The same of the shard in a codec's format, which is made where the shard lies; `bytes` is

@@ -21,12 +21,12 @@ enum class AllReduce : uint8_t { now, later };
 /// Gradients of one unit on their way to the mean.
 struct GradientReduction {
   AllReduce when = AllReduce::now;
-  std::string name;             ///< of the unit, and of parameters without a gradient
-  std::vector<size_t> members;  ///< the parameters that have one
-  bool is_flat = false;         ///< they lie as in the flat parameter, with zeros for others
-  bool has_unreduced = false;   ///< sums of passes before wait for the replicas
-  bool is_of_group = false;     ///< `own` is a group's sum, to which those are still to be added
-  DType dtype = kFloat32;       ///< of gradients on their way, and of the mean
+  std::string name;                ///< of the unit, and of parameters without a gradient
+  std::vector<size_t> parameters;  ///< the parameters that have one
+  bool is_flat = false;            ///< they lie as in the flat parameter, with zeros for others
+  bool has_unreduced = false;      ///< sums of passes before wait for the replicas
+  bool is_of_group = false;        ///< `own` is a group's sum, to which those are still to be added
+  DType dtype = kFloat32;          ///< of gradients on their way, and of the mean
   Array bucket;       ///< all gradients, one behind the other; undefined: nobody needs it any more
   PartCounts counts;  ///< of the bucket: the gradients that belong to each rank's shard
   Array own;          ///< this rank's part of the mean, once it is there

@@ -21,7 +21,7 @@ nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
 
 }  // namespace
 
-bool Replica::averages() const {
+bool ShardedModule::averages() const {
   return sync() && !gradients_stay_ && (shards() || !AddUpScope::active());
 }
 
@@ -30,11 +30,12 @@ const char* name(Event::Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& options)
-    : Replica(nullptr, {&module}, std::move(groups), options) {}
+ShardedModule::ShardedModule(nn::Module& module, Groups groups, const ShardedModuleOptions& options)
+    : ShardedModule(nullptr, {&module}, std::move(groups), options) {}
 
-Replica::Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
-                 Groups groups, const ReplicaOptions& options)
+ShardedModule::ShardedModule(std::unique_ptr<ModuleGroup> group,
+                             const std::vector<nn::Module*>& modules, Groups groups,
+                             const ShardedModuleOptions& options)
     : group_(std::move(group)),
       module_(group_ ? group_.get() : modules.front()),
       groups_(std::move(groups)),
@@ -46,7 +47,8 @@ Replica::Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Modul
   module_states_.front()->policy.reshard_after_forward = options.reshard_after_forward;
 }
 
-void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member> members) {
+void ShardedModule::add_unit(nn::Module& module, std::string name,
+                             std::vector<UnitParameter> parameters) {
   const auto known =
       std::find_if(module_states_.begin(), module_states_.end(), [&](const auto& state) {
         return &module == group_.get() || state->modules.front() == &module;
@@ -57,24 +59,24 @@ void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member>
         std::make_unique<ModuleState>(ModuleState{this, std::vector<nn::Module*>{&module}}));
   }
   ModuleState& state = here ? **known : *module_states_.back();
-  units_.push_back(std::make_unique<Unit>(std::move(name), std::move(members), groups_,
+  units_.push_back(std::make_unique<Unit>(std::move(name), std::move(parameters), groups_,
                                           options_.units, owners_));
   state.units.push_back(units_.back().get());
   state.policy.reshard_after_forward = options_.reshard_after_forward;
 }
 
-void Replica::install() {
+void ShardedModule::install() {
   index_parameters();
   if (!nested_.empty()) schedule_->order_disk();
   keep_parameters();
   for (const auto& state : module_states_) {
     state->passed.resize(state->modules.size());
-    for (size_t i = 0; i < state->modules.size(); ++i) hang_on(*state, i);
+    for (size_t i = 0; i < state->modules.size(); ++i) register_hooks(*state, i);
   }
 }
 
-// The module's hooks keep the replica alive, not the other way round.
-void Replica::hang_on(ModuleState& hooked, size_t i) {
+// The module's hooks keep this alive, not the other way round.
+void ShardedModule::register_hooks(ModuleState& hooked, size_t i) {
   const auto self = shared_from_this();
   ModuleState* const state = &hooked;
   nn::Module& module = *state->modules[i];
@@ -82,7 +84,7 @@ void Replica::hang_on(ModuleState& hooked, size_t i) {
   module.register_forward_pre_hook(
       [self, state, i, end = root ? end_of_module() : nullptr](nn::Module& of,
                                                                const nn::Tensors& in) {
-        self->meet(*state, i, of);
+        self->note_module(*state, i, of);
         return self->before_forward(*state, i, in);
       },
       {.for_parameters = true, .prepend = true});  // others compute with whole parameters
@@ -106,34 +108,33 @@ void Replica::hang_on(ModuleState& hooked, size_t i) {
       {.for_parameters = true});
 }
 
-bool Replica::frees(const ModuleState& state) {
+bool ShardedModule::frees(const ModuleState& state) {
   return std::any_of(state.units.begin(), state.units.end(),
                      [](const Unit* unit) { return unit->owns_storage(); });
 }
 
 // From forward to backward; what has no memory to free stays too.
-bool Replica::stays_gathered(const ModuleState& state) const {
+bool ShardedModule::stays_gathered(const ModuleState& state) const {
   return schedule_->is_outermost(state) || !state.policy.reshard_after_forward || !frees(state);
 }
 
-void Replica::index_parameters() {
-  size_t count = 0;
-  for (const auto& unit : units_) count += unit->members().size();
-  parameters_.resize(count);
+void ShardedModule::index_parameters() {
+  parameters_.clear();
   for (const auto& state : module_states_) {
     for (Unit* unit : state->units) {
-      for (size_t i = 0; i < unit->members().size(); ++i) {
-        parameters_.at(unit->members()[i].id) = {unit, i, state.get()};
+      for (UnitParameter& parameter : unit->parameters()) {
+        parameters_.resize(std::max(parameters_.size(), parameter.id + 1));
+        parameters_[parameter.id] = {unit, &parameter, state.get()};
       }
     }
   }
 }
 
-void Replica::emit(Event::Kind kind, const Unit& unit) const {
+void ShardedModule::emit(Event::Kind kind, const Unit& unit) const {
   if (events_) events_({kind, unit.name()});
 }
 
-void Replica::gather(ModuleState& state) {
+void ShardedModule::gather(ModuleState& state) {
   for (Unit* unit : state.units) {
     if (!unit->sharded()) continue;
     declare_writes();
@@ -142,31 +143,31 @@ void Replica::gather(ModuleState& state) {
   }
 }
 
-void Replica::wait_unsharded(ModuleState& state) {
+void ShardedModule::wait_unsharded(ModuleState& state) {
   for (Unit* unit : state.units) {
     unit->wait_unsharded();
     if (unit->owns_storage()) emit(Event::Kind::use, *unit);
-    for (Member& member : unit->members()) watch(member);
+    for (UnitParameter& parameter : unit->parameters()) watch(parameter);
   }
 }
 
-void Replica::watch(Member& member) {
-  if (member.watched || !member.leaf.requires_grad()) return;
-  member.watched = true;
+void ShardedModule::watch(UnitParameter& parameter) {
+  if (parameter.watched || !parameter.leaf.requires_grad()) return;
+  parameter.watched = true;
   // The graph may outlive the module.
-  const auto ready = [self = weak_from_this(), id = member.id](const Tensor&) {
-    if (const auto replica = self.lock()) replica->gradient_ready(id);
+  const auto ready = [self = weak_from_this(), id = parameter.id](const Tensor&) {
+    if (const auto sharded = self.lock()) sharded->gradient_ready(id);
   };
-  member.full.register_leaf_hook(AveragingHook{weak_from_this(), ready});
+  parameter.full.register_leaf_hook(AveragingHook{weak_from_this(), ready});
   if (shards()) return;
   // Before the gradient is added to what the leaf has.
-  member.full.register_hook([self = weak_from_this()](const Tensor&) {
-    if (const auto replica = self.lock()) replica->schedule_->begin_backward();
+  parameter.full.register_hook([self = weak_from_this()](const Tensor&) {
+    if (const auto sharded = self.lock()) sharded->schedule_->begin_backward();
     return Tensor();
   });
 }
 
-void Replica::free(ModuleState& state) {
+void ShardedModule::free(ModuleState& state) {
   if (keeps_gathered_) return;
   state.held = false;
   for (Unit* unit : state.units) {
@@ -176,11 +177,11 @@ void Replica::free(ModuleState& state) {
   }
 }
 
-void Replica::reset_own(bool threw, bool keep_held) {
+void ShardedModule::reset_own(bool threw, bool keep_held) {
   if (threw) {
     for (const auto& unit : units_) unit->drop_gradients();
   }
-  take_back();
+  restore_previous_grads();
   touched_ = false;
   next_bucket_ = 0;
   for (const auto& state : module_states_) {
@@ -188,24 +189,24 @@ void Replica::reset_own(bool threw, bool keep_held) {
     state->begun = state->ended = 0;
     state->passed.assign(state->passed.size(), false);
   }
-  for (const auto& unit : units_) unit->wait_home();
-  for (const ParameterEntry& entry : parameters_) entry.unit->members()[entry.member].ready = false;
+  for (const auto& unit : units_) unit->wait_offload();
+  for (const ParameterEntry& entry : parameters_) entry.parameter->ready = false;
 }
 
-void Replica::rest() {
+void ShardedModule::rest() {
   if (!shards() || summoned_) return;
   for (const auto& unit : units_) unit->rest();
 }
 
-bool Replica::recomputing() const { return schedule_->in_backward() && backward_running(); }
+bool ShardedModule::recomputing() const { return schedule_->in_backward() && backward_running(); }
 
-void Replica::start_forward() {
-  for (const Replica* replica : all()) replica->check_not_summoned("forward");
+void ShardedModule::start_forward() {
+  for (const ShardedModule* sharded : all()) sharded->check_not_summoned("forward");
   schedule_->begin_forward();
   if (joining_) tell_before_forward();
-  for (Replica* replica : all()) {  // ranks without data run no forward that could agree
-    const bool asks = !joining_ && replica->groups_.ranks() > 1 && !replica->shares_groups_;
-    if (asks) AveragerScope::enter(replica->shared_from_this());
+  for (ShardedModule* sharded : all()) {  // ranks without data run no forward that could agree
+    const bool asks = !joining_ && sharded->groups_.ranks() > 1 && !sharded->shares_groups_;
+    if (asks) AveragerScope::enter(sharded->shared_from_this());
   }
   // A rank that has no data knows no order, and one may evaluate alone.
   if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_ &&
@@ -216,7 +217,8 @@ void Replica::start_forward() {
 
 // Of several modules that are one unit a pass begins with the first whose forward begins, and the
 // unit is freed behind the last.
-nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn::Tensors& inputs) {
+nn::Tensors ShardedModule::before_forward(ModuleState& state, size_t module,
+                                          const nn::Tensors& inputs) {
   // A checkpoint runs forward again inside backward: what it needs stays until its own backward.
   const bool again = recomputing();
   const bool outermost = schedule_->is_outermost(state);
@@ -228,7 +230,7 @@ nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn:
   if (!again && stale(state)) free(state);
   gather(state);
   wait_unsharded(state);
-  see_values(state);
+  note_versions(state);
   const bool begins = !again && first && &state == module_states_.front().get();
   const bool training = modules().front()->training();
   if (begins && grad_enabled()) check_all_known();
@@ -242,7 +244,8 @@ nn::Tensors Replica::before_forward(ModuleState& state, size_t module, const nn:
   return converted(inputs, options_.units.gathered);
 }
 
-nn::Tensors Replica::after_forward(ModuleState& state, size_t module, const nn::Tensors& outputs) {
+nn::Tensors ShardedModule::after_forward(ModuleState& state, size_t module,
+                                         const nn::Tensors& outputs) {
   note_writes(state);
   if (recomputing()) return {};
   state.passed[module] = true;
@@ -250,15 +253,15 @@ nn::Tensors Replica::after_forward(ModuleState& state, size_t module, const nn::
   const bool outermost = schedule_->is_outermost(state);
   const bool fails = outputs.empty();
   const auto leave = [&](ModuleState& of) {
-    if (fails || !grad_enabled() || !of.replica->stays_gathered(of)) of.replica->free(of);
+    if (fails || !grad_enabled() || !of.owner->stays_gathered(of)) of.owner->free(of);
   };
   if (fails || last || (outermost && !grad_enabled())) leave(state);
   if (fails || last) state.passed.assign(state.passed.size(), false);
   if (outermost) {
     schedule_->end_forward();
-    for (Replica* replica : schedule_->replicas()) {
-      for (const auto& other : replica->module_states_) leave(*other);  // prefetched and not used
-      for (const auto& unit : replica->units_) unit->wait_home();
+    for (ShardedModule* sharded : schedule_->modules()) {
+      for (const auto& other : sharded->module_states_) leave(*other);  // prefetched and not used
+      for (const auto& unit : sharded->units_) unit->wait_offload();
     }
     if (fails) schedule_->reset(true);
   }
@@ -266,14 +269,14 @@ nn::Tensors Replica::after_forward(ModuleState& state, size_t module, const nn::
     schedule_->watch_graph(outputs);
   }
   if (!fails && outermost && !grad_enabled() && !joining_) {
-    for (Replica* replica : schedule_->replicas()) replica->broadcast_pending_buffers();
+    for (ShardedModule* sharded : schedule_->modules()) sharded->broadcast_pending_buffers();
   }
   return fails || &state != module_states_.front().get()
              ? nn::Tensors{}
              : converted(outputs, options_.output_dtype);
 }
 
-void Replica::before_backward(ModuleState& state) {
+void ShardedModule::before_backward(ModuleState& state) {
   schedule_->begin_backward();
   ++state.begun;
   if (stale(state)) free(state);
@@ -282,7 +285,7 @@ void Replica::before_backward(ModuleState& state) {
   schedule_->prefetch_backward(state);
 }
 
-void Replica::after_backward(ModuleState& state) {
+void ShardedModule::after_backward(ModuleState& state) {
   ++state.ended;
   free_if_done(state);
 }
@@ -293,7 +296,7 @@ void Replica::after_backward(ModuleState& state) {
 // its weights after the last gradient. Where the inputs want no gradient nobody can tell; then at
 // the end of the pass, which is near. Forwards whose backward belongs to another pass do not
 // matter.
-void Replica::free_if_done(ModuleState& state) {
+void ShardedModule::free_if_done(ModuleState& state) {
   if (options_.units.stage != Stage::parameters || state.begun == 0) return;
   if (state.ended < state.begun || !state.policy.reshard_after_backward) return;
   const auto waits = [this](const Unit* unit) { return !complete(*unit); };
@@ -302,19 +305,19 @@ void Replica::free_if_done(ModuleState& state) {
   free(state);
 }
 
-bool Replica::complete(const Unit& unit) const {
-  return std::all_of(unit.members().begin(), unit.members().end(),
-                     [](const Member& m) { return m.ready || !m.leaf.requires_grad(); });
+bool ShardedModule::complete(const Unit& unit) const {
+  return std::all_of(unit.parameters().begin(), unit.parameters().end(),
+                     [](const UnitParameter& m) { return m.ready || !m.leaf.requires_grad(); });
 }
 
-void Replica::gradient_ready(size_t id) {
+void ShardedModule::gradient_ready(size_t id) {
   if (!backward_running()) return;
   const ParameterEntry& entry = parameters_[id];
   check_entered(id);
   schedule_->begin_backward();
   schedule_->touch();
   touched_ = true;
-  entry.unit->members()[entry.member].ready = true;
+  entry.parameter->ready = true;
   if (averages() && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
   if (!complete(*entry.unit)) return;
   if (averages() && entry.state->policy.sync && options_.unused != Unused::agree)
@@ -324,17 +327,17 @@ void Replica::gradient_ready(size_t id) {
 
 // Buckets are reduced in their order, so that ranks whose gradients become ready in different
 // orders agree; units of modules as they become ready, so that none waits with its gradients.
-void Replica::reduce_ready(Unit& unit) {
+void ShardedModule::reduce_ready(Unit& unit) {
   if (options_.units.stage == Stage::parameters) return reduce(unit);
   while (next_bucket_ < units_.size() && complete(*units_[next_bucket_])) {
     reduce(*units_[next_bucket_++]);
   }
 }
 
-void Replica::reduce(Unit& unit) {
+void ShardedModule::reduce(Unit& unit) {
   // One bucket at a time where buckets are freed; where they stay nobody needs to wait. What went
-  // home before had the time of one unit's backward.
-  schedule_->land();
+  // host before had the time of one unit's backward.
+  schedule_->add_arrived();
   declare_writes();
   declare_first_values();
   if (options_.units.stage >= Stage::gradients) schedule_->advance();
@@ -344,17 +347,17 @@ void Replica::reduce(Unit& unit) {
   schedule_->add(*this, unit);
 }
 
-AllReduce Replica::when_all_reduced(const Unit& unit) const {
-  const ModuleState& state = *parameters_[unit.members().front().id].state;
+AllReduce ShardedModule::when_all_reduced(const Unit& unit) const {
+  const ModuleState& state = *parameters_[unit.parameters().front().id].state;
   return all_reduce_ && state.policy.all_reduce ? AllReduce::now : AllReduce::later;
 }
 
 // At the end of a pass. Buckets of which the pass reached none are left alone, unless something was
 // left from before, or others may have reached them.
-std::string Replica::finish_gradients() {
+std::string ShardedModule::finish_gradients() {
   if (!averages()) return "";
   const bool buckets = options_.units.stage != Stage::parameters;
-  if (buckets && !touched_ && !owes() && options_.unused != Unused::agree) return "";
+  if (buckets && !touched_ && !has_unreduced() && options_.unused != Unused::agree) return "";
   if (options_.unused == Unused::agree) agree_on_unused();
   std::string missing;
   if (options_.unused == Unused::error) missing = unused_names();
@@ -367,7 +370,7 @@ std::string Replica::finish_gradients() {
 }
 
 // What stays gathered is what unshard() would have gathered for the next forward.
-void Replica::end_pass() {
+void ShardedModule::end_pass() {
   if (averages() || touched_) unsent_ = !averages() && !gradients_stay_;
   for (const auto& state : module_states_) {
     state->held = !state->policy.reshard_after_backward;
@@ -377,21 +380,21 @@ void Replica::end_pass() {
   }
   if (averages() && !joining_) broadcast_pending_buffers();
   if (sync() && unsent_) {  // inside an AddUpScope
-    AddUpScope::owe(this, [schedule = schedule_] { schedule->average_owed(); });
+    AddUpScope::average_later(this, [schedule = schedule_] { schedule->average_unreduced(); });
   }
 }
 
-bool Replica::owes(const ParameterEntry& entry) const {
-  const Member& member = entry.unit->members()[entry.member];
-  if (!shards()) return unsent_ && groups_.ranks() > 1 && member.leaf.grad().defined();
+bool ShardedModule::has_unreduced(const ParameterEntry& entry) const {
+  const UnitParameter& parameter = *entry.parameter;
+  if (!shards()) return unsent_ && groups_.ranks() > 1 && parameter.leaf.grad().defined();
   if (!entry.state->policy.sync) return false;
-  return member.full.grad().defined() ||
-         (member.partial.defined() && all_reduce_ && entry.state->policy.all_reduce);
+  return parameter.full.grad().defined() ||
+         (parameter.unreduced.defined() && all_reduce_ && entry.state->policy.all_reduce);
 }
 
-bool Replica::owes() const {
+bool ShardedModule::has_unreduced() const {
   return averages() && std::any_of(parameters_.begin(), parameters_.end(),
-                                   [this](const auto& entry) { return owes(entry); });
+                                   [this](const auto& entry) { return has_unreduced(entry); });
 }
 
 }  // namespace hero::dist

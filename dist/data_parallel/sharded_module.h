@@ -1,7 +1,7 @@
 #pragma once
-// Replica: one rank's copy of a module that several ranks train, each on its own part of the batch.
-// Its hooks tell the schedule (dist/data_parallel/unit_schedule.h) how far a step is, which says
-// when units gather, free and reduce; dist/data_parallel/unit.h does it.
+// ShardedModule: one rank's copy of a module that several ranks train, each on its own part of the
+// batch. Its hooks tell the schedule (dist/data_parallel/unit_schedule.h) how far a step is, which
+// says when units gather, free and reduce; dist/data_parallel/unit.h does it.
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ enum class Unused : uint8_t {
   same,   ///< all ranks leave out the same ones; where they do not, the collective's Error says so
 };
 
-struct ReplicaOptions {
+struct ShardedModuleOptions {
   UnitOptions units;
   Unused unused = Unused::same;
   bool reshard_after_forward = true;
@@ -49,25 +49,25 @@ class ModuleGroup : public nn::Module {
   size_t modules_ = 0;
 };
 
-class Replica : public Keeper,
-                public KeepsGradients,
-                public Averager,
-                public std::enable_shared_from_this<Replica> {
+class ShardedModule : public Keeper,
+                      public KeepsGradients,
+                      public Averager,
+                      public std::enable_shared_from_this<ShardedModule> {
  public:
-  /// A replica that was made before, and the paths at which its modules lie below another one.
+  /// One that was made before, and the paths at which its modules lie below another one.
   struct Nested {
     std::vector<std::string> paths;
-    std::shared_ptr<Replica> replica;
+    std::shared_ptr<ShardedModule> module;
   };
 
-  Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
+  ShardedModule(nn::Module& module, Groups groups, const ShardedModuleOptions& options);
   /// Of several modules, whose parameters are one unit, which `group` names.
-  Replica(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
-          Groups groups, const ReplicaOptions& options);
-  ~Replica() override { schedule_->remove(*this); }
+  ShardedModule(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
+                Groups groups, const ShardedModuleOptions& options);
+  ~ShardedModule() override { schedule_->remove(*this); }
 
   /// Adds a unit that is gathered at `module`; the root module is the first to be named.
-  void add_unit(nn::Module& module, std::string name, std::vector<Member> members);
+  void add_unit(nn::Module& module, std::string name, std::vector<UnitParameter> parameters);
   /// Hangs everything on the module. Called once, with a shared_ptr alive.
   void install();
 
@@ -76,7 +76,7 @@ class Replica : public Keeper,
   /// The module, or those of a group.
   const std::vector<nn::Module*>& modules() const { return module_states_.front()->modules; }
   const Groups& groups() const { return groups_; }
-  const ReplicaOptions& options() const { return options_; }
+  const ShardedModuleOptions& options() const { return options_; }
   UnitSchedule& schedule() const { return *schedule_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   /// Parameters between two steps are shards.
@@ -123,13 +123,13 @@ class Replica : public Keeper,
   void set_hook(CommHook hook);
   /// On: backward leaves gradients as this rank has them, from now on.
   void keep_gradients_local(bool on) { gradients_stay_ = on; }
-  /// Takes in the replica of a module at a path below this one's, or of a group of them, with those
+  /// Takes in the sharded module at a path below this one's, or of a group of them, with those
   /// below it: from now on
   /// they share one schedule, and nothing of it stays gathered between forward and backward.
   void nest(Nested below);
   bool is_nested() const { return is_nested_; }
   /// This one and all that are nested in it.
-  std::vector<Replica*> all();
+  std::vector<ShardedModule*> all();
   /// See DataParallel::join().
   void join(const std::function<void()>& body, const std::function<void()>& step);
   /// Brings everything between two steps, of all that share the schedule: nothing gathered, nothing
@@ -137,8 +137,8 @@ class Replica : public Keeper,
   void reset() { schedule_->reset(false); }
   /// What is gathered in the place of shards for a backward that may come is no longer shown.
   void rest();
-  /// Lets the module see whole parameters in these rows, one a unit, until hide().
-  void show(const std::vector<Array>& rows);
+  /// Lets the module see these flat parameters, one a unit, until hide().
+  void show(const std::vector<Array>& flat_parameters);
   void hide();
   /// An Error while it does: `what` would write over what is written there, or see none of it.
   void check_not_summoned(const char* what) const;
@@ -171,10 +171,10 @@ class Replica : public Keeper,
  private:
   friend class UnitSchedule;
 
-  // Where one parameter is: its unit, its number there, the module at which that is gathered.
+  // Where one parameter is: its unit, its place there, the module at which that is gathered.
   struct ParameterEntry {
     Unit* unit;
-    size_t member;
+    UnitParameter* parameter;
     ModuleState* state;
   };
 
@@ -193,20 +193,20 @@ class Replica : public Keeper,
   void gradient_ready(size_t parameter);
   void fetch_again(ModuleState& state);
   void check_entered(size_t parameter) const;
-  void hang_on(ModuleState& state, size_t module);
-  void meet(ModuleState& state, size_t i, nn::Module& module);
+  void register_hooks(ModuleState& state, size_t module);
+  void note_module(ModuleState& state, size_t i, nn::Module& module);
   std::shared_ptr<void> end_of_module();
   void check_all_known() const;
   void declare_first_values();
-  void see_values(const ModuleState& state);
+  void note_versions(const ModuleState& state);
   void note_writes(const ModuleState& state);
   void declare_writes();
-  void watch(Member& member);
-  void put_aside();
-  void take_back();
+  void watch(UnitParameter& parameter);
+  void save_previous_grads();
+  void restore_previous_grads();
   void keep_parameters();
   void offer_refills();
-  const Member* member_of(const Tensor& tensor) const;
+  const UnitParameter* parameter_of(const Tensor& tensor) const;
   bool has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const;
 
   void start_forward();
@@ -214,8 +214,8 @@ class Replica : public Keeper,
   void reset_own(bool threw, bool keep_held);
   std::string finish_gradients();
   void end_pass();
-  bool owes() const;
-  bool owes(const ParameterEntry& entry) const;
+  bool has_unreduced() const;
+  bool has_unreduced(const ParameterEntry& entry) const;
   void gather(ModuleState& state);
   void wait_unsharded(ModuleState& state);
   void free(ModuleState& state);
@@ -249,11 +249,11 @@ class Replica : public Keeper,
   std::unique_ptr<ModuleGroup> group_;  // of several modules; or null
   nn::Module* module_;                  // or the group
   Groups groups_;
-  ReplicaOptions options_;
+  ShardedModuleOptions options_;
   std::shared_ptr<GroupOwners> owners_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<ModuleState>> module_states_;  // the root's first
-  std::vector<ParameterEntry> parameters_;                   // of every parameter, by Member::id
+  std::vector<ParameterEntry> parameters_;  // of every parameter, by UnitParameter::id
   std::unordered_map<const detail::TensorImpl*, size_t> known_;  // their leaves, with the ids
   std::vector<Frozen> frozen_;
   std::string frozen_writes_;                        // of forwards, which no rank was told of yet
@@ -278,7 +278,7 @@ class Replica : public Keeper,
   bool joining_ = false;
   bool wrote_ = false;            // a forward wrote to parameters, which no rank was told of yet
   bool compared_values_ = false;  // those that the ranks began with
-  bool shares_groups_ = false;    // with the replica in which it is nested
+  bool shares_groups_ = false;    // with the one in which it is nested
   int buffer_root_ = 0;           // whose buffers all ranks get
   bool buffers_pending_ = false;  // a forward in training may have changed them
 };

@@ -1,4 +1,4 @@
-// What a replica of buckets needs beside: parameters nobody used, and buckets in the order in which
+// What a module of buckets needs beside: parameters nobody used, and buckets in the order in which
 // gradients become ready.
 #include <algorithm>
 
@@ -8,47 +8,46 @@
 
 namespace hero::dist {
 
-std::string Replica::unused_names() const {
+std::string ShardedModule::unused_names() const {
   std::string names;
   for (const ParameterEntry& entry : parameters_) {
-    const Member& member = entry.unit->members()[entry.member];
-    if (member.ready || !member.leaf.requires_grad() || member.full.grad().defined()) continue;
-    if (member.aside.defined() || member.leaf.grad().defined()) continue;  // of a backward before
-    names += (names.empty() ? "" : ", ") + member.name;
+    const UnitParameter& parameter = *entry.parameter;
+    if (parameter.ready || !parameter.leaf.requires_grad() || parameter.full.grad().defined())
+      continue;
+    if (parameter.previous_grad.defined() || parameter.leaf.grad().defined())
+      continue;  // of a backward before
+    names += (names.empty() ? "" : ", ") + parameter.name;
   }
   return names;
 }
 
-void Replica::agree_on_unused() {
+void ShardedModule::agree_on_unused() {
   const Array used = Array::empty({static_cast<int64_t>(parameters_.size())}, kBool);
-  const auto member = [&](size_t i) -> Member& {
-    return parameters_[i].unit->members()[parameters_[i].member];
-  };
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    used.data<bool>()[i] = member(i).full.grad().defined();
+    used.data<bool>()[i] = parameters_[i].parameter->full.grad().defined();
   }
   groups_.shard.all_reduce(used, {.op = ReduceOp::max, .unit = "used parameters"});
   const MemoryScope tag(MemoryTag::gradient);
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& full = member(i).full;
+    const Tensor& full = parameters_[i].parameter->full;
     if (!used.data<bool>()[i] || full.grad().defined()) continue;
     full.set_grad(Tensor(Array::zeros(full.shape(), full.dtype(), full.device())));
   }
 }
 
 // What was not complete in this pass: some of its parameters were not used.
-void Replica::finish_units() {
+void ShardedModule::finish_units() {
   const bool buckets = options_.units.stage != Stage::parameters;
   for (size_t i = buckets ? next_bucket_ : 0; i < units_.size(); ++i) {
     Unit& unit = *units_[i];
-    if (!parameters_[unit.members().front().id].state->policy.sync) continue;
+    if (!parameters_[unit.parameters().front().id].state->policy.sync) continue;
     if (buckets || unit.has_gradients(when_all_reduced(unit))) reduce(unit);
   }
   next_bucket_ = units_.size();
 }
 
 // PyTorch's DDP does this once, too: the first backward shows the real order.
-void Replica::rebuild_buckets() {
+void ShardedModule::rebuild_buckets() {
   rebuilt_ = true;
   std::vector<int64_t> order;
   const auto append = [&](size_t id) {
@@ -63,7 +62,7 @@ void Replica::rebuild_buckets() {
 }
 
 // A hook's steps, and what they carry on, are of the same buckets in each step and each run.
-void Replica::set_hook(CommHook hook) {
+void ShardedModule::set_hook(CommHook hook) {
   same_lines(groups_.shard, "ddp: ranks registered different communication hooks", hook.name + "\n",
              "register the same hook on every rank", "communication hook");
   check(!hook.name.empty() && hook.run, "ddp: a communication hook needs a name and a function");
@@ -79,15 +78,15 @@ void Replica::set_hook(CommHook hook) {
   }
 }
 
-void Replica::make_buckets(const std::vector<int64_t>& order) {
-  std::vector<Member> members;
+void ShardedModule::make_buckets(const std::vector<int64_t>& order) {
+  std::vector<UnitParameter> parameters;
   for (const int64_t id : order) {
     const ParameterEntry& entry = parameters_[static_cast<size_t>(id)];
-    members.push_back(entry.unit->members()[entry.member]);
+    parameters.push_back(*entry.parameter);
   }
   units_.clear();
   module_states_.front()->units.clear();
-  add_buckets(*this, std::move(members), options_.rebuild_first_bytes, options_.rebuild_bytes);
+  add_buckets(*this, std::move(parameters), options_.rebuild_first_bytes, options_.rebuild_bytes);
   index_parameters();
 }
 

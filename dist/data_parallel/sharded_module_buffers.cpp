@@ -13,9 +13,9 @@ namespace hero::dist {
 // Without a backward, when the forward ends that nobody records, or before the next one. Whether
 // one rank has written to them does not matter: all are sent, as the others cannot know.
 
-// Those of a module below that is shared by other ranks are its own replica's matter; what is
+// Those of a module below that is shared by other ranks are its own matter; what is
 // computed from parameters is no buffer, though it lies in such a slot.
-std::vector<nn::Slot*> Replica::own_buffers() const {
+std::vector<nn::Slot*> ShardedModule::own_buffers() const {
   const auto slots = module().slots();
   const bool computes = std::any_of(slots.begin(), slots.end(), [](const auto& slot) {
     return slot.first.find("parametrizations.") != std::string::npos;
@@ -34,7 +34,7 @@ std::vector<nn::Slot*> Replica::own_buffers() const {
     const auto& alone = options_.alone_modules;
     const bool apart = std::any_of(alone.begin(), alone.end(), is_in) ||
                        std::any_of(nested_.begin(), nested_.end(), [&](const Nested& below) {
-                         return !below.replica->shares_groups_ &&
+                         return !below.module->shares_groups_ &&
                                 std::any_of(below.paths.begin(), below.paths.end(), is_in);
                        });
     const bool known = std::any_of(own.begin(), own.end(), [&, of = slot](const nn::Slot* other) {
@@ -45,13 +45,13 @@ std::vector<nn::Slot*> Replica::own_buffers() const {
   return own;
 }
 
-void Replica::broadcast_pending_buffers() {
+void ShardedModule::broadcast_pending_buffers() {
   if (std::exchange(buffers_pending_, false)) broadcast_buffers();
 }
 
 // One message for each dtype and device. What arrives gets memory of its own, since a graph whose
 // backward is still to come may have saved what was there.
-void Replica::broadcast_buffers() {
+void ShardedModule::broadcast_buffers() {
   if (!options_.broadcast_buffers || shares_groups_ || groups_.ranks() == 1) return;
   const NoGrad no_grad;
   const Communicator& ranks = groups_.all.defined() ? groups_.all : groups_.shard;
@@ -59,20 +59,20 @@ void Replica::broadcast_buffers() {
   while (!left.empty()) {
     const DType dtype = left.front()->tensor.dtype();
     const Device device = left.front()->tensor.device();
-    std::vector<nn::Slot*> members;
+    std::vector<nn::Slot*> parameters;
     int64_t count = 0;
     std::erase_if(left, [&](nn::Slot* slot) {
       if (slot->tensor.dtype() != dtype || slot->tensor.device() != device) return false;
-      members.push_back(slot);
+      parameters.push_back(slot);
       count += slot->tensor.numel();
       return true;
     });
     const Array all = Array::empty({count}, dtype, device);
     const auto each = [&](const auto& fn) {
       int64_t begin = 0;
-      for (nn::Slot* member : members) {
-        const int64_t end = begin + member->tensor.numel();
-        if (begin < end) fn(*member, all.slice(0, begin, end));
+      for (nn::Slot* parameter : parameters) {
+        const int64_t end = begin + parameter->tensor.numel();
+        if (begin < end) fn(*parameter, all.slice(0, begin, end));
         begin = end;
       }
     };

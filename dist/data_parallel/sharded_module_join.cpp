@@ -14,7 +14,7 @@ constexpr int64_t kHasData = 1, kReduces = 2, kTrains = 4;
 
 // Returns what the ranks that still have data say; 0 when none has. Buffers then come from the
 // first of these.
-int64_t Replica::tell_others(int64_t word) {
+int64_t ShardedModule::tell_others(int64_t word) {
   const Array all = Array::empty({groups_.shard.size()}, kInt64);
   groups_.shard.all_gather(all, Array::full({1}, word, kInt64), {.unit = "join"});
   const std::vector<int64_t> words = all.to_vector<int64_t>();
@@ -28,12 +28,12 @@ int64_t Replica::tell_others(int64_t word) {
   return *first;
 }
 
-void Replica::tell_before_forward() {
+void ShardedModule::tell_before_forward() {
   const bool reduces = averages() && grad_enabled();
   tell_others(kHasData | (reduces ? kReduces : 0) | (modules().front()->training() ? kTrains : 0));
 }
 
-void Replica::join(const std::function<void()>& body, const std::function<void()>& step) {
+void ShardedModule::join(const std::function<void()>& body, const std::function<void()>& step) {
   check(
       options_.units.stage != Stage::parameters,
       "join: units of fully_shard() and ZeRO-3 are gathered in the order of a forward that a rank "
@@ -54,20 +54,20 @@ void Replica::join(const std::function<void()>& body, const std::function<void()
 }
 
 // One forward and backward of the others, with gradients of zero.
-void Replica::shadow(int64_t word, const std::function<void()>& step) {
+void ShardedModule::shadow(int64_t word, const std::function<void()>& step) {
   gather(*module_states_.front());
   wait_unsharded(*module_states_.front());
   if ((word & kTrains) != 0) broadcast_buffers();
   if ((word & kReduces) != 0) {
-    put_aside();
+    save_previous_grads();
     if (options_.unused == Unused::agree) agree_on_unused();
     const MemoryScope tag(MemoryTag::gradient);
     for (const ParameterEntry& entry : parameters_) {
-      const Member& member = entry.unit->members()[entry.member];
-      if (options_.unused == Unused::agree || !member.leaf.requires_grad()) continue;
-      if (member.full.grad().defined()) continue;  // its own, added up under no_sync()
-      member.full.set_grad(
-          Tensor(Array::zeros(member.full.shape(), member.full.dtype(), member.full.device())));
+      const UnitParameter& parameter = *entry.parameter;
+      if (options_.unused == Unused::agree || !parameter.leaf.requires_grad()) continue;
+      if (parameter.full.grad().defined()) continue;  // its own, added up under no_sync()
+      parameter.full.set_grad(Tensor(
+          Array::zeros(parameter.full.shape(), parameter.full.dtype(), parameter.full.device())));
     }
     for (const auto& unit : units_) reduce(*unit);
     schedule_->end_reductions();

@@ -1,4 +1,4 @@
-// What a replica does with parameters and gradients beside a step: conversions, summoned
+// What a sharded module does with parameters and gradients beside a step: conversions, summoned
 // parameters, what backward needs again, gradients of a backward before.
 #include <algorithm>
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace hero::dist {
 // [note: a module that moves or ends] The module's hooks move with it and end with it: the first
 // hook of the root notes where it is, and what that hook holds says that it is no more. From then
 // on nobody may touch the slots, while backward and optimizers may still use the leaves.
-void Replica::meet(ModuleState& state, size_t i, nn::Module& module) {
+void ShardedModule::note_module(ModuleState& state, size_t i, nn::Module& module) {
   state.modules[i] = &module;
   if (&state != module_states_.front().get()) return;
   if (group_) {
@@ -25,53 +25,55 @@ void Replica::meet(ModuleState& state, size_t i, nn::Module& module) {
   }
 }
 
-std::shared_ptr<void> Replica::end_of_module() {
+std::shared_ptr<void> ShardedModule::end_of_module() {
   return {static_cast<void*>(this), [self = weak_from_this()](void*) {
-            const auto replica = self.lock();
-            if (!replica) return;
-            replica->module_ = nullptr;
-            for (const auto& unit : replica->units_) {
-              for (Member& member : unit->members()) member.slots.clear();
+            const auto sharded = self.lock();
+            if (!sharded) return;
+            sharded->module_ = nullptr;
+            for (const auto& unit : sharded->units_) {
+              for (UnitParameter& parameter : unit->parameters()) parameter.slots.clear();
             }
           }};
 }
 
-nn::Module& Replica::module() const {
+nn::Module& ShardedModule::module() const {
   check(module_ != nullptr,
         "the module that was given to DDP, ZeRO or fully_shard() is not there any more; keep it as "
         "long as their handle is used");
   return *module_;
 }
 
-Tensor Replica::leaf_of(const nn::Slot& slot) const {
+Tensor ShardedModule::leaf_of(const nn::Slot& slot) const {
   for (const ParameterEntry& entry : parameters_) {
-    const Member& member = entry.unit->members()[entry.member];
-    if (std::count(member.slots.begin(), member.slots.end(), &slot) > 0) return member.leaf;
+    const UnitParameter& parameter = *entry.parameter;
+    if (std::count(parameter.slots.begin(), parameter.slots.end(), &slot) > 0)
+      return parameter.leaf;
   }
   for (const Nested& below : nested_) {
-    const Tensor leaf = below.replica->leaf_of(slot);
+    const Tensor leaf = below.module->leaf_of(slot);
     if (!is_same(leaf, slot.tensor)) return leaf;
   }
   return slot.tensor;  // frozen or ignored
 }
 
-void Replica::keep_parameters() {
+void ShardedModule::keep_parameters() {
   const auto& alone = options_.alone;
   for (const auto& unit : units_) {
-    for (Member& member : unit->members()) {
-      known_[member.leaf.impl()] = known_[member.full.impl()] = member.id;
-      known_slots_.insert(member.slots.begin(), member.slots.end());
+    for (UnitParameter& parameter : unit->parameters()) {
+      known_[parameter.leaf.impl()] = known_[parameter.full.impl()] = parameter.id;
+      known_slots_.insert(parameter.slots.begin(), parameter.slots.end());
       if (!shards()) {
-        watch(member);  // from the first backward on, whether its forward is seen or not
+        watch(parameter);  // from the first backward on, whether its forward is seen or not
         continue;
       }
-      set_keeper(member.leaf, weak_from_this());
-      set_keeper(member.full, weak_from_this());
-      if (!member.leaf.requires_grad()) continue;
-      member.leaf.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
-        const auto replica = self.lock();  // in join() a rank without data gets means, too
-        if (replica && !replica->joining_) replica->check_entered(id);
-      });
+      set_keeper(parameter.leaf, weak_from_this());
+      set_keeper(parameter.full, weak_from_this());
+      if (!parameter.leaf.requires_grad()) continue;
+      parameter.leaf.register_leaf_hook(
+          [self = weak_from_this(), id = parameter.id](const Tensor&) {
+            const auto sharded = self.lock();  // in join() a rank without data gets means, too
+            if (sharded && !sharded->joining_) sharded->check_entered(id);
+          });
     }
   }
   for (const auto& [name, slot] : module().slots()) {
@@ -89,10 +91,10 @@ void Replica::keep_parameters() {
 // the modules' forward. A module with an operator() or loss() of its own that does not run them is
 // found by its gradients: under DDP those that no rank would average, else those of a shard that
 // was computed with as if it were the whole.
-void Replica::check_entered(size_t id) const {
+void ShardedModule::check_entered(size_t id) const {
   const ParameterEntry& entry = parameters_[id];
   if (entry.state->entered) return;
-  const std::string& name = entry.unit->members()[entry.member].name;
+  const std::string& name = entry.parameter->name;
   fail(
       "backward: ", name, " of ", module().type_name(), " gets a gradient, but the forward of ",
       entry.state->modules.front()->type_name(),
@@ -103,7 +105,7 @@ void Replica::check_entered(size_t id) const {
 
 // A parameter that came into the module later, or was frozen when DDP or ZeRO took it, would be
 // stepped by each rank's own gradients.
-void Replica::check_all_known() const {
+void ShardedModule::check_all_known() const {
   if (is_nested_ || groups_.ranks() == 1) return;
   for (const auto& [name, slot] : module().slots()) {
     const Tensor& tensor = slot->tensor;
@@ -121,13 +123,13 @@ void Replica::check_all_known() const {
 // Ranks that hold the same values must begin with the same. Where rank 0 does not send its own, or
 // only some ranks have read a file since, they would train apart: a hash of the values goes with
 // the first sum of gradients, once. Values on a GPU are not fetched for it.
-void Replica::declare_first_values() {
+void ShardedModule::declare_first_values() {
   const Communicator& same = shards() ? groups_.replicas : groups_.shard;
   if (std::exchange(compared_values_, true) || !same.defined() || same.size() == 1) return;
   if (same.backend_kind() == BackendKind::simulated || options_.units.offload.disk) return;
   uint32_t hash = 0;
   for (const ParameterEntry& entry : parameters_) {
-    const Array& values = entry.unit->members()[entry.member].leaf.array();
+    const Array& values = entry.parameter->leaf.array();
     if (values.device() != kCpu) return;
     const Array here = values.contiguous();
     hash = core::crc32c({here.bytes(), static_cast<size_t>(here.nbytes())}, hash);
@@ -138,12 +140,12 @@ void Replica::declare_first_values() {
 }
 
 // See [note: writes in forward].
-void Replica::see_values(const ModuleState& state) {
+void ShardedModule::note_versions(const ModuleState& state) {
   if (&state != module_states_.front().get()) return;
   for (Frozen& each : frozen_) each.seen = version_of(each.tensor);
 }
 
-void Replica::note_writes(const ModuleState& state) {
+void ShardedModule::note_writes(const ModuleState& state) {
   if (groups_.ranks() == 1) return;
   for (Unit* unit : state.units) wrote_ = unit->note_writes() || wrote_;
   if (&state != module_states_.front().get()) return;
@@ -154,7 +156,7 @@ void Replica::note_writes(const ModuleState& state) {
   wrote_ = true;
 }
 
-void Replica::declare_writes() {
+void ShardedModule::declare_writes() {
   if (!std::exchange(wrote_, false)) return;
   const auto tell = [this](const std::string& writes) {
     if (!writes.empty()) owners_->declare(writes);
@@ -165,9 +167,9 @@ void Replica::declare_writes() {
 
 // [note: a second derivative] The graph of a gradient that was recorded needs parameters that were
 // freed when that gradient was there, and comes past no module that would gather them: what asks
-// for a saved value of a freed row gathers its unit. All ranks walk the same graph in the same
-// order, so they ask in the same order. The unit stays until this pass ends.
-void Replica::offer_refills() {
+// for a saved value of a freed flat parameter gathers its unit. All ranks walk the same graph in
+// the same order, so they ask in the same order. The unit stays until this pass ends.
+void ShardedModule::offer_refills() {
   refills_.clear();
   for (const auto& each : module_states_) {
     ModuleState* state = each.get();
@@ -175,13 +177,13 @@ void Replica::offer_refills() {
       if (!unit->owns_storage()) continue;
       refills_.push_back(
           std::make_unique<Refill>(unit->storage(), [self = weak_from_this(), state] {
-            if (const auto replica = self.lock()) replica->fetch_again(*state);
+            if (const auto sharded = self.lock()) sharded->fetch_again(*state);
           }));
     }
   }
 }
 
-void Replica::fetch_again(ModuleState& state) {
+void ShardedModule::fetch_again(ModuleState& state) {
   if (!backward_running()) return;
   schedule_->begin_backward();
   gather(state);
@@ -189,62 +191,63 @@ void Replica::fetch_again(ModuleState& state) {
 }
 
 // [note: gradients of a backward before] A leaf's gradient may be there when backward begins: the
-// mean that another backward of this step left. It is put aside and added to the new mean, as
+// mean that another backward of this step left. It is kept apart and added to the new mean, as
 // shards do it, and not averaged once more; so all strategies have the same bits. Gradients that
 // were added up under no_sync() are no mean and stay.
-void Replica::put_aside() {
+void ShardedModule::save_previous_grads() {
   const bool alone = groups_.ranks() == 1 && options_.units.divide_by == 0.0;
   if (alone || (unsent_ && !shards())) return;
   const bool adds = std::any_of(parameters_.begin(), parameters_.end(), [](const auto& entry) {
-    return entry.unit->members()[entry.member].leaf.grad().defined();
+    return entry.parameter->leaf.grad().defined();
   });
   // A rank that has left out zero_grad() would step apart from the others.
   if (adds) owners_->declare("backward adds to the gradients of one before");
   if (shards()) return;
   for (const ParameterEntry& entry : parameters_) {
-    Member& member = entry.unit->members()[entry.member];
-    member.aside = member.full.grad();
-    member.full.set_grad({});
+    UnitParameter& parameter = *entry.parameter;
+    parameter.previous_grad = parameter.full.grad();
+    parameter.full.set_grad({});
   }
 }
 
 // What got no gradient in this pass has the one that it had.
-void Replica::take_back() {
+void ShardedModule::restore_previous_grads() {
   if (shards()) return;
   for (const ParameterEntry& entry : parameters_) {
-    Member& member = entry.unit->members()[entry.member];
-    if (!member.aside.defined()) continue;
-    const Tensor grad = member.full.grad();
+    UnitParameter& parameter = *entry.parameter;
+    if (!parameter.previous_grad.defined()) continue;
+    const Tensor grad = parameter.full.grad();
     if (grad.defined()) {
-      core::map_into<core::kernels::Add>(member.aside.array(), member.aside.array(), grad.array());
+      core::map_into<core::kernels::Add>(parameter.previous_grad.array(),
+                                         parameter.previous_grad.array(), grad.array());
     }
-    member.full.set_grad(std::exchange(member.aside, {}));
+    parameter.full.set_grad(std::exchange(parameter.previous_grad, {}));
   }
 }
 
-void Replica::clear_gradient(const Tensor& leaf, bool set_to_none) {
+void ShardedModule::clear_gradient(const Tensor& leaf, bool set_to_none) {
   const auto found = known_.find(leaf.impl());
   if (found == known_.end() || !shards()) return;
   const ParameterEntry& entry = parameters_[found->second];
-  Member& member = entry.unit->members()[entry.member];
-  member.full.set_grad({});
-  member.partial = {};
-  if (is_same(leaf, member.leaf) || !member.leaf.grad().defined()) return;
+  UnitParameter& parameter = *entry.parameter;
+  parameter.full.set_grad({});
+  parameter.unreduced = {};
+  if (is_same(leaf, parameter.leaf) || !parameter.leaf.grad().defined()) return;
   if (set_to_none) {
-    member.leaf.set_grad({});
+    parameter.leaf.set_grad({});
   } else {
     const NoGrad no_grad;
-    member.leaf.grad().zero_();
+    parameter.leaf.grad().zero_();
   }
 }
 
-void Replica::check_averaged(const Tensor& leaf, const char* op) const {
+void ShardedModule::check_averaged(const Tensor& leaf, const char* op) const {
   if (schedule_->in_backward() && !backward_running()) schedule_->reset(true);  // that one threw
   const auto found = known_.find(leaf.impl());
   if (found == known_.end() || !sync() || gradients_stay_ || AddUpScope::active()) return;
   const ParameterEntry& entry = parameters_[found->second];
-  if (!owes(entry)) return;
-  const std::string& name = entry.unit->members()[entry.member].name;
+  if (!has_unreduced(entry)) return;
+  const std::string& name = entry.parameter->name;
   fail(op, ": '", name, "'", module_ ? " of " + module().type_name() : "",
        " still owes the ranks a gradient that was added up while averaging was off (no_sync() or "
        "set_requires_gradient_sync(false)); run a backward pass with averaging on before, or do "
@@ -252,59 +255,58 @@ void Replica::check_averaged(const Tensor& leaf, const char* op) const {
        op[0] == 'z' ? "be dropped" : "not count");
 }
 
-void Replica::declare_gradients(const char* op) const {
+void ShardedModule::declare_gradients(const char* op) const {
   if (!averages() || groups_.ranks() == 1) return;
-  const auto count =
-      std::count_if(parameters_.begin(), parameters_.end(), [](const ParameterEntry& entry) {
-        return entry.unit->members()[entry.member].leaf.grad().defined();
-      });
+  const auto count = std::count_if(
+      parameters_.begin(), parameters_.end(),
+      [](const ParameterEntry& entry) { return entry.parameter->leaf.grad().defined(); });
   const auto all = static_cast<std::ptrdiff_t>(parameters_.size());
   if (count == all) return;  // as is usual
   owners_->declare(std::string(op) + " by gradients of " + std::to_string(count) + " of " +
                    std::to_string(all) + " parameters");
 }
 
-Tensor Replica::optimizer_leaf(const Tensor& tensor) const {
-  const Member* member = member_of(tensor);
-  return member != nullptr ? member->leaf : tensor;
+Tensor ShardedModule::optimizer_leaf(const Tensor& tensor) const {
+  const UnitParameter* parameter = parameter_of(tensor);
+  return parameter != nullptr ? parameter->leaf : tensor;
 }
 
-const Member* Replica::member_of(const Tensor& tensor) const {
+const UnitParameter* ShardedModule::parameter_of(const Tensor& tensor) const {
   for (const ParameterEntry& entry : parameters_) {
-    const Member& member = entry.unit->members()[entry.member];
-    if (is_same(tensor, member.leaf) || is_same(tensor, member.full) ||
-        is_same(tensor, member.shown)) {
-      return &member;
+    const UnitParameter& parameter = *entry.parameter;
+    if (is_same(tensor, parameter.leaf) || is_same(tensor, parameter.full) ||
+        is_same(tensor, parameter.shown)) {
+      return &parameter;
     }
   }
   return nullptr;
 }
 
-std::optional<std::vector<HeldPart>> Replica::parts_of(const Tensor& leaf) const {
-  const Member* member = member_of(leaf);
-  if (member == nullptr || member->former) return {};
-  return parameters_[member->id].unit->parts_of(*member);
+std::optional<std::vector<HeldPart>> ShardedModule::parts_of(const Tensor& leaf) const {
+  const UnitParameter* parameter = parameter_of(leaf);
+  if (parameter == nullptr || parameter->former) return {};
+  return parameters_[parameter->id].unit->parts_of(*parameter);
 }
 
-bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const {
+bool ShardedModule::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const {
   return std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
-    const Member* member = member_of(leaf);
-    return member != nullptr && &unit == parameters_[member->id].unit;
+    const UnitParameter* parameter = parameter_of(leaf);
+    return parameter != nullptr && &unit == parameters_[parameter->id].unit;
   });
 }
 
-std::string Replica::describe_averager() const {
+std::string ShardedModule::describe_averager() const {
   const std::string strategy = shards() ? "ZeRO or fully_shard()" : "DDP";
   return strategy + (module_ == nullptr ? "" : " of " + module().type_name());
 }
 
-std::vector<int> Replica::averaging_ranks() const {
+std::vector<int> ShardedModule::averaging_ranks() const {
   const std::span<const int> ranks =
       groups_.all.defined() ? groups_.all.world_ranks() : groups_.shard.world_ranks();
   return {ranks.begin(), ranks.end()};
 }
 
-double Replica::average_loss(double loss, const char* op) {
+double ShardedModule::average_loss(double loss, const char* op) {
   check(averages() || groups_.ranks() == 1, op, ": the gradients of ", describe_averager(),
         " are not averaged now, as within no_sync(), so that ranks would step apart; step outside "
         "of it");
@@ -314,39 +316,40 @@ double Replica::average_loss(double loss, const char* op) {
   return mean.item<double>();
 }
 
-int64_t Replica::largest(int64_t number, const char* op) {
+int64_t ShardedModule::largest(int64_t number, const char* op) {
   const Array x = Array::full({1}, number, kInt64);
   const Communicator& ranks = groups_.all.defined() ? groups_.all : groups_.shard;
   ranks.all_reduce(x, {.op = ReduceOp::max, .unit = op});
   return x.item<int64_t>();
 }
 
-std::string Replica::describe(const Tensor& leaf) const {
-  const Member* member = member_of(leaf);
-  if (member == nullptr || module_ == nullptr) return "a shard";
-  return member->name + " of " + module().type_name() + " is sharded over " +
-         std::to_string(groups_.shard.size()) + " ranks (here: " + describe_part(member->leaf) +
+std::string ShardedModule::describe(const Tensor& leaf) const {
+  const UnitParameter* parameter = parameter_of(leaf);
+  if (parameter == nullptr || module_ == nullptr) return "a shard";
+  return parameter->name + " of " + module().type_name() + " is sharded over " +
+         std::to_string(groups_.shard.size()) + " ranks (here: " + describe_part(parameter->leaf) +
          ")";
 }
 
-void Replica::check_convertible(const std::vector<Tensor>& leaves,
-                                std::optional<Device> device) const {
+void ShardedModule::check_convertible(const std::vector<Tensor>& leaves,
+                                      std::optional<Device> device) const {
   check(!schedule_->in_forward() && !schedule_->in_backward(), "to: ", module().type_name(),
         " is sharded and inside forward or backward; convert it between two steps");
   check(!summoned_, "to: the parameters of ", module().type_name(),
         " are shown whole by summon_full_parameters(), which must end before");
   for (const auto& unit : units_) {
     if (!has_one_of(*unit, leaves)) continue;
-    for (const Member& member : unit->members()) {
+    for (const UnitParameter& parameter : unit->parameters()) {
       const bool given = std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
-        return is_same(leaf, member.leaf) || is_same(leaf, member.full);
+        return is_same(leaf, parameter.leaf) || is_same(leaf, parameter.full);
       });
-      check(given, "to: ", member.name, " of ", module().type_name(), " is in unit '", unit->name(),
+      check(given, "to: ", parameter.name, " of ", module().type_name(), " is in unit '",
+            unit->name(),
             "' together with what is to be converted, and a unit has one dtype and device; convert "
             "the module that was sharded, or give the part a unit of its own");
     }
     if (!device) continue;
-    check(!unit->has_home() || *device == unit->device(), "to: the shards of ",
+    check(!unit->crosses_to_device() || *device == unit->device(), "to: the shards of ",
           module().type_name(), " are offloaded from ", unit->device(),
           ", where they are computed with, and cannot go to ", *device,
           "; move the module before it is sharded");
@@ -356,31 +359,32 @@ void Replica::check_convertible(const std::vector<Tensor>& leaves,
   }
 }
 
-void Replica::convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
-                      std::optional<Device> device) {
+void ShardedModule::convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
+                            std::optional<Device> device) {
   reset();
   for (const auto& unit : units_) {
     if (!has_one_of(*unit, leaves)) continue;
-    const Tensor& leaf = unit->members().front().leaf;
+    const Tensor& leaf = unit->parameters().front().leaf;
     unit->convert(dtype.value_or(leaf.dtype()), device.value_or(unit->device()));
   }
   offer_refills();
 }
 
-void Replica::show(const std::vector<Array>& rows) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    units_[i]->show(rows[i]);
-    for (const Member& member : units_[i]->members()) set_keeper(member.shown, weak_from_this());
+void ShardedModule::show(const std::vector<Array>& flat_parameters) {
+  for (size_t i = 0; i < flat_parameters.size(); ++i) {
+    units_[i]->show(flat_parameters[i]);
+    for (const UnitParameter& parameter : units_[i]->parameters())
+      set_keeper(parameter.shown, weak_from_this());
   }
   summoned_ = true;
 }
 
-void Replica::check_not_summoned(const char* what) const {
+void ShardedModule::check_not_summoned(const char* what) const {
   check(!summoned_, what, ": the whole parameters of ", module().type_name(),
         " are summoned; end the scope of summon_full_parameters() first");
 }
 
-void Replica::hide() {
+void ShardedModule::hide() {
   for (const auto& unit : units_) unit->show_shards();
   summoned_ = false;
 }

@@ -1,4 +1,4 @@
-// What a program says of parts of a sharded module, by their paths; replicas within a replica.
+// What a program says of parts of a sharded module, by their paths; sharded modules within one.
 #include <algorithm>
 
 #include <hero/core/error.h>
@@ -14,7 +14,8 @@ bool is_at_or_below(const std::string& path, const std::string& top) {
 
 }  // namespace
 
-std::vector<ModuleState*> Replica::states_below(const char* what, const std::string& path) const {
+std::vector<ModuleState*> ShardedModule::states_below(const char* what,
+                                                      const std::string& path) const {
   const auto modules = module().named_modules();
   check(std::any_of(modules.begin(), modules.end(),
                     [&](const auto& named) { return named.first == path; }),
@@ -27,9 +28,9 @@ std::vector<ModuleState*> Replica::states_below(const char* what, const std::str
   std::vector<ModuleState*> found;
   for (const auto& [at, module] : modules) {
     if (!is_at_or_below(at, path)) continue;
-    for (Replica* replica : schedule_->replicas()) {
-      if (replica->options_.units.stage != Stage::parameters) continue;
-      for (const auto& state : replica->module_states_) {
+    for (ShardedModule* sharded : schedule_->modules()) {
+      if (sharded->options_.units.stage != Stage::parameters) continue;
+      for (const auto& state : sharded->module_states_) {
         const auto& of = state->modules;
         const bool there = std::find(of.begin(), of.end(), module) != of.end();
         const bool known = std::find(found.begin(), found.end(), state.get()) != found.end();
@@ -40,7 +41,8 @@ std::vector<ModuleState*> Replica::states_below(const char* what, const std::str
   return found;
 }
 
-std::vector<ModuleState*> Replica::states_at(const char* what, const std::string& path) const {
+std::vector<ModuleState*> ShardedModule::states_at(const char* what,
+                                                   const std::string& path) const {
   std::vector<ModuleState*> found = states_below(what, path);
   const auto modules = module().named_modules();
   std::erase_if(found, [&](const ModuleState* state) {
@@ -54,14 +56,14 @@ std::vector<ModuleState*> Replica::states_at(const char* what, const std::string
   return found;
 }
 
-void Replica::check_between_steps(const char* what, const std::string& path,
-                                  const char* why) const {
+void ShardedModule::check_between_steps(const char* what, const std::string& path,
+                                        const char* why) const {
   check(!schedule_->in_forward() && !schedule_->in_backward(), what, ": '", path,
         "': inside forward and backward units ", why);
 }
 
-void Replica::set_policy(const char* what, const std::string& path, bool ModulePolicy::*flag,
-                         bool on) {
+void ShardedModule::set_policy(const char* what, const std::string& path, bool ModulePolicy::*flag,
+                               bool on) {
   const bool of_gradients = flag == &ModulePolicy::sync || flag == &ModulePolicy::all_reduce;
   if (!of_gradients) check_between_steps(what, path, "stay as they are");
   const auto states = states_below(what, path);
@@ -70,9 +72,9 @@ void Replica::set_policy(const char* what, const std::string& path, bool ModuleP
         "'; its parameters belong to the unit of a module above it");
 }
 
-void Replica::set_prefetch(const char* what, const std::string& path,
-                           std::optional<std::vector<ModuleState*>> ModulePolicy::*list,
-                           const std::vector<std::string>& modules) {
+void ShardedModule::set_prefetch(const char* what, const std::string& path,
+                                 std::optional<std::vector<ModuleState*>> ModulePolicy::*list,
+                                 const std::vector<std::string>& modules) {
   const auto states = states_at(what, path);
   std::vector<ModuleState*> ahead;
   for (const std::string& each : modules) {
@@ -83,7 +85,7 @@ void Replica::set_prefetch(const char* what, const std::string& path,
   for (ModuleState* state : states) state->policy.*list = ahead;
 }
 
-void Replica::set_sync_only(const std::vector<nn::Module*>& modules) {
+void ShardedModule::set_sync_only(const std::vector<nn::Module*>& modules) {
   check(options_.units.stage == Stage::parameters,
         "pipeline: the buckets of DDP, ZeRO-1 and ZeRO-2 hold parameters of several chunks, whose "
         "gradients are complete at different times; use fully_shard() or ZeRO-3, or one chunk");
@@ -99,47 +101,47 @@ void Replica::set_sync_only(const std::vector<nn::Module*>& modules) {
   }
 }
 
-bool Replica::reshards_after_forward() const {
+bool ShardedModule::reshards_after_forward() const {
   return std::any_of(module_states_.begin(), module_states_.end(),
                      [](const auto& state) { return state->policy.reshard_after_forward; });
 }
 
 // [note: gathered beforehand] What unshard() began the next forward finds, unless the shards were
 // written since: then it gathers anew, on every rank, since a step writes the shards of all.
-void Replica::unshard(const std::string& path) {
+void ShardedModule::unshard(const std::string& path) {
   check_between_steps("unshard", path, "are gathered by themselves");
   for (ModuleState* state : states_below("unshard", path)) {
-    if (stale(*state)) state->replica->free(*state);
-    state->replica->gather(*state);
+    if (stale(*state)) state->owner->free(*state);
+    state->owner->gather(*state);
     state->held = true;
   }
 }
 
-void Replica::reshard(const std::string& path) {
+void ShardedModule::reshard(const std::string& path) {
   check_between_steps("reshard", path, "are freed by themselves");
-  for (ModuleState* state : states_below("reshard", path)) state->replica->free(*state);
+  for (ModuleState* state : states_below("reshard", path)) state->owner->free(*state);
 }
 
-bool Replica::stale(const ModuleState& state) {
+bool ShardedModule::stale(const ModuleState& state) {
   return std::any_of(state.units.begin(), state.units.end(),
                      [](const Unit* unit) { return unit->stale(); });
 }
 
-void Replica::nest(Nested below) {
-  Replica& replica = *below.replica;
-  replica.is_nested_ = true;
-  replica.shares_groups_ = replica.owners_ == owners_;
-  for (Replica* each : replica.all()) {
+void ShardedModule::nest(Nested below) {
+  ShardedModule& sharded = *below.module;
+  sharded.is_nested_ = true;
+  sharded.shares_groups_ = sharded.owners_ == owners_;
+  for (ShardedModule* each : sharded.all()) {
     for (const auto& unit : each->units_) unit->nest(below.paths, schedule_->disk_order());
   }
-  schedule_->take_in(*std::shared_ptr<UnitSchedule>(replica.schedule_));
+  schedule_->take_in(*std::shared_ptr<UnitSchedule>(sharded.schedule_));
   nested_.push_back(std::move(below));
 }
 
-std::vector<Replica*> Replica::all() {
-  std::vector<Replica*> list = {this};
+std::vector<ShardedModule*> ShardedModule::all() {
+  std::vector<ShardedModule*> list = {this};
   for (const Nested& each : nested_) {
-    const std::vector<Replica*> below = each.replica->all();
+    const std::vector<ShardedModule*> below = each.module->all();
     list.insert(list.end(), below.begin(), below.end());
   }
   return list;

@@ -9,7 +9,7 @@ namespace {
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
 using SlotNames = std::vector<std::string>;
-using Nested = Replica::Nested;
+using Nested = ShardedModule::Nested;
 
 bool is_one_of(const SlotNames& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

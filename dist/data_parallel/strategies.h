@@ -14,16 +14,17 @@ namespace hero::dist {
 
 /// Names of parameters, or paths of modules.
 using SlotNames = std::vector<std::string>;
-using Nested = Replica::Nested;  // a module below that was sharded before
+using Nested = ShardedModule::Nested;  // a module below that was sharded before
 
-DataParallel make_data_parallel(std::shared_ptr<Replica> replica);
+DataParallel make_data_parallel(std::shared_ptr<ShardedModule> sharded);
 
 /// fully_shard() of these modules as one; ZeRO-3 is that, too.
-std::shared_ptr<Replica> shard_modules(const std::vector<nn::Module*>& modules,
-                                       const Groups& groups, const FSDPOptions& options, Tied tied);
+std::shared_ptr<ShardedModule> shard_modules(const std::vector<nn::Module*>& modules,
+                                             const Groups& groups, const FSDPOptions& options,
+                                             Tied tied);
 
 /// Options by which ranks that differ would make the same calls, and take the bytes of each other
-/// for what they are not: two codecs, say, whose rows are equally long.
+/// for what they are not: two codecs, say, whose parts are equally long.
 std::string options_text(const char* strategy, const Offload& offload,
                          const Quantize& quantize = {}, const std::optional<DType>& output = {});
 
@@ -49,9 +50,9 @@ void check_divisor(const char* what, double divide_by);
 
 inline Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
 
-inline std::vector<Member> reversed(std::vector<Member> members) {
-  std::reverse(members.begin(), members.end());
-  return members;
+inline std::vector<UnitParameter> reversed(std::vector<UnitParameter> parameters) {
+  std::reverse(parameters.begin(), parameters.end());
+  return parameters;
 }
 
 }  // namespace hero::dist

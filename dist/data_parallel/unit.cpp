@@ -12,25 +12,25 @@ Array flat(const Array& array) { return array.contiguous().reshape({array.numel(
 
 int64_t up_to_multiple(int64_t n, int64_t of) { return (n + of - 1) / of * of; }
 
-// A member's place in a row, as what its leaf was before it was cut.
-Tensor whole_of(const Member& member, const Array& row) {
-  const Tensor whole(elements(row, member.place).reshape(member.shape),
-                     member.leaf.requires_grad());
-  if (member.former) set_part(whole, whole.array(), member.former);
+// A parameter's place in a flat parameter, as what its leaf was before it was cut.
+Tensor whole_of(const UnitParameter& parameter, const Array& flat) {
+  const Tensor whole(elements(flat, parameter.place).reshape(parameter.shape),
+                     parameter.leaf.requires_grad());
+  if (parameter.former) set_part(whole, whole.array(), parameter.former);
   return whole;
 }
 
 bool on_meta(const Array& array) { return array.device().type == DeviceType::meta; }
 
 // Where a unit's bytes belong: where its parameters have theirs, else where the options say.
-Device device_of(const std::vector<Member>& members, const UnitOptions& options) {
-  const Member* found = nullptr;
-  for (const Member& member : members) {
-    if (on_meta(member.leaf.array())) continue;
-    check(!found || found->leaf.device() == member.leaf.device(),
-          "unit: ", found ? found->name : "", " and ", member.name,
+Device device_of(const std::vector<UnitParameter>& parameters, const UnitOptions& options) {
+  const UnitParameter* found = nullptr;
+  for (const UnitParameter& parameter : parameters) {
+    if (on_meta(parameter.leaf.array())) continue;
+    check(!found || found->leaf.device() == parameter.leaf.device(),
+          "unit: ", found ? found->name : "", " and ", parameter.name,
           " lie on different devices; move the module to one with to()");
-    found = &member;
+    found = &parameter;
   }
   return found ? found->leaf.device() : options.device;
 }
@@ -42,29 +42,29 @@ const char* strategy_name(Stage stage) {
   return names[static_cast<int>(stage)];
 }
 
-Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
-           const std::shared_ptr<GroupOwners>& owners)
+Unit::Unit(std::string name, std::vector<UnitParameter> parameters, Groups groups,
+           const UnitOptions& options, const std::shared_ptr<GroupOwners>& owners)
     : name_(std::move(name)),
-      members_(std::move(members)),
+      parameters_(std::move(parameters)),
       groups_(std::move(groups)),
       options_(options) {
-  for (Member& member : members_) {
-    const DType dtype = members_.front().leaf.dtype();
-    check(member.leaf.dtype() == dtype, "fully_shard: unit '", name_, "' has parameters of ", dtype,
-          " (", members_.front().name, ") and ", member.leaf.dtype(), " (", member.name,
-          "); give them one dtype, or units of their own");
-    member.shape = member.leaf.shape();
-    if (const Partition* part = partition(member.leaf)) {
-      member.former = std::make_shared<const Partition>(*part);
+  for (UnitParameter& parameter : parameters_) {
+    const DType dtype = parameters_.front().leaf.dtype();
+    check(parameter.leaf.dtype() == dtype, "fully_shard: unit '", name_, "' has parameters of ",
+          dtype, " (", parameters_.front().name, ") and ", parameter.leaf.dtype(), " (",
+          parameter.name, "); give them one dtype, or units of their own");
+    parameter.shape = parameter.leaf.shape();
+    if (const Partition* part = partition(parameter.leaf)) {
+      parameter.former = std::make_shared<const Partition>(*part);
     }
-    member.owners = owners->together_with(member.former ? member.former->owners : nullptr);
+    parameter.owners = owners->together_with(parameter.former ? parameter.former->owners : nullptr);
   }
-  flat_.counts = PartCounts::balanced(place_members(), groups_.shard.size());
+  flat_.counts = PartCounts::balanced(place_parameters(), groups_.shard.size());
   flat_.own = flat_.counts.part(groups_.shard.rank());
   reduce_ = make_reduce(reduce_options());
   if (options_.stage == Stage::none) {
     target_ = std::make_unique<OffloadTarget>();
-    for (Member& member : members_) member.full = member.leaf;
+    for (UnitParameter& parameter : parameters_) parameter.full = parameter.leaf;
   } else {
     cut();
   }
@@ -80,32 +80,33 @@ ReduceOptions Unit::reduce_options() const {
           .route = options_.route};
 }
 
-// [note: places in a row] Kernels read 16 bytes at a time where an array begins at a multiple of
-// that, in each dtype to which the unit may be converted: so members that are cut begin at
-// multiples of 8 elements. Those whose sizes are such multiples come first, in their order, and
-// leave no gaps. The row ends at a multiple of 8 elements a rank, so that all ranks' parts are
-// equal and begin at 16 bytes, and so are the parts of a part among replicas: NCCL gathers and
-// reduces equal parts in one call of its own. Gaps and what is added at the end hold zeros; no
-// leaf has them. Members that stay whole, DDP's, keep the order of their gradients.
-int64_t Unit::place_members() {
+// [note: places in a flat parameter] Kernels read 16 bytes at a time where an array begins at a
+// multiple of that, in each dtype to which the unit may be converted: so parameters that are cut
+// begin at multiples of 8 elements. Those whose sizes are such multiples come first, in their
+// order, and leave no gaps. The flat parameter ends at a multiple of 8 elements a rank, so that all
+// ranks' parts are equal and begin at 16 bytes, and so are the parts of a part among replicas: NCCL
+// gathers and reduces equal parts in one call of its own. Gaps and what is added at the end hold
+// zeros; no leaf has them. Parameters that stay whole, DDP's, keep the order of their gradients.
+int64_t Unit::place_parameters() {
   constexpr int64_t kAlign = 8;
   const bool cuts = options_.stage != Stage::none;
   int64_t total = 0;
   if (cuts) {
-    std::stable_partition(members_.begin(), members_.end(),
-                          [](const Member& m) { return m.leaf.numel() % kAlign == 0; });
+    std::stable_partition(parameters_.begin(), parameters_.end(),
+                          [](const UnitParameter& m) { return m.leaf.numel() % kAlign == 0; });
   }
-  for (Member& member : members_) {
+  for (UnitParameter& parameter : parameters_) {
     if (cuts) total = up_to_multiple(total, kAlign);
-    member.place = {total, member.leaf.numel()};
-    total += member.place.count;
+    parameter.place = {total, parameter.leaf.numel()};
+    total += parameter.place.count;
   }
   return cuts ? up_to_multiple(total, kAlign * groups_.ranks()) : total;
 }
 
 int64_t Unit::numel() const {
-  return std::accumulate(members_.begin(), members_.end(), int64_t{0},
-                         [](int64_t n, const Member& member) { return n + member.place.count; });
+  return std::accumulate(
+      parameters_.begin(), parameters_.end(), int64_t{0},
+      [](int64_t n, const UnitParameter& parameter) { return n + parameter.place.count; });
 }
 
 std::vector<int> Groups::holders(int i) const {
@@ -119,37 +120,38 @@ std::vector<int> Groups::holders(int i) const {
   return ranks;
 }
 
-std::vector<HeldPart> Unit::parts_of(const Member& member) const {
+std::vector<HeldPart> Unit::parts_of(const UnitParameter& parameter) const {
   std::vector<HeldPart> parts;
-  const int64_t end = member.place.begin + member.place.count;
-  for (int64_t at = member.place.begin; at < end;) {
+  const int64_t end = parameter.place.begin + parameter.place.count;
+  for (int64_t at = parameter.place.begin; at < end;) {
     const int rank = flat_.counts.part_of(at);
     const Part whole = flat_.counts.part(rank);
     const int64_t next = std::min(end, whole.begin + whole.count);
-    parts.push_back({{at - member.place.begin, next - at}, groups_.holders(rank)});
+    parts.push_back({{at - parameter.place.begin, next - at}, groups_.holders(rank)});
     at = next;
   }
   return parts;
 }
 
-Part Unit::owned(const Member& member) const {
-  const Part& own = flat_.own;
-  const int64_t begin = std::max(own.begin, member.place.begin);
-  const int64_t end = std::min(own.begin + own.count, member.place.begin + member.place.count);
-  return {begin, std::max<int64_t>(end - begin, 0)};
+Unit::ShardPart Unit::shard_of(const UnitParameter& parameter) const {
+  const Part &own = flat_.own, &place = parameter.place;
+  const int64_t begin = std::max(own.begin, place.begin);
+  const int64_t count = std::min(own.begin + own.count, place.begin + place.count) - begin;
+  if (count <= 0) return {};
+  return {begin - place.begin, {begin - own.begin, count}};
 }
 
-// Elements first ... of a member, from its values or, where it was made on meta, by its recipe.
-void Unit::fill(const Member& member, const Array& target, int64_t first) const {
-  const Array& values = member.leaf.array();
+// Elements first ... of a parameter, from its values or, where it was made on meta, by its recipe.
+void Unit::fill(const UnitParameter& parameter, const Array& target, int64_t first) const {
+  const Array& values = parameter.leaf.array();
   if (!on_meta(values)) {
     copy_values(elements(flat(values), {first, target.numel()}), target);
   } else if (!on_meta(target) && target.numel() > 0) {
-    const nn::Slot& slot = *member.slots.front();
-    check(static_cast<bool>(slot.init.fill), "fully_shard: ", member.name,
+    const nn::Slot& slot = *parameter.slots.front();
+    check(static_cast<bool>(slot.init.fill), "fully_shard: ", parameter.name,
           " was made on meta and has no recipe for its values; give it values before");
-    const Partition* part = member.former.get();
-    nn::fill_part(slot.init, target, part ? part->whole : member.shape,
+    const Partition* part = parameter.former.get();
+    nn::fill_part(slot.init, target, part ? part->whole : parameter.shape,
                   part ? part->boxes : std::vector<Box>(), first, slot.stream);
   }
 }
@@ -162,64 +164,61 @@ bool Unit::has_own_storage(DType dtype) const {
 }
 
 void Unit::cut() {
-  const DType dtype = members_.front().leaf.dtype();
+  const DType dtype = parameters_.front().leaf.dtype();
   const bool simulated = groups_.shard.backend_kind() == BackendKind::simulated;
-  const Device device = simulated ? kMeta : device_of(members_, options_);
+  const Device device = simulated ? kMeta : device_of(parameters_, options_);
   target_ =
       make_offload_target(options_.offload, device, groups_.shard, options_.disk_order, [this] {
-        return std::any_of(members_.begin(), members_.end(),
-                           [](const Member& member) { return member.leaf.grad().defined(); });
+        return std::any_of(
+            parameters_.begin(), parameters_.end(),
+            [](const UnitParameter& parameter) { return parameter.leaf.grad().defined(); });
       });
   const bool apart = target_->is_apart();
   flat_.owns_storage = has_own_storage(dtype);
   gather_ = make_gather(groups_.shard, options_.quantize, options_.route.inner, *target_);
   const MemoryScope tag(MemoryTag::parameter);
-  if (!flat_.owns_storage) flat_.whole = Array::zeros({row()}, dtype, device);
+  if (!flat_.owns_storage) flat_.whole = Array::zeros({flat_numel()}, dtype, device);
   flat_.shard = apart || flat_.owns_storage ? target_->zeros(flat_.own.count, dtype, device)
                                             : flat_.own_of_whole();
-  for (const Member& member : members_) {
-    const Part mine = owned(member);
-    const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
+  for (const UnitParameter& parameter : parameters_) {
     if (flat_.owns_storage) {
-      fill(member,
-           elements(flat_.shard, {mine.count > 0 ? mine.begin - flat_.own.begin : 0, mine.count}),
-           first);
+      const ShardPart mine = shard_of(parameter);
+      fill(parameter, elements(flat_.shard, mine.place), mine.first);
     } else {
-      fill(member, elements(flat_.whole, member.place), 0);
+      fill(parameter, elements(flat_.whole, parameter.place), 0);
     }
-    set_leaf(member);
+    set_leaf(parameter);
   }
   if (apart && !flat_.owns_storage) copy_values(flat_.own_of_whole(), flat_.shard);
   if (flat_.owns_storage) make_whole(options_.gathered.value_or(dtype), device);
-  for (Member& member : members_) {
-    member.full = whole_of(member, flat_.whole);
+  for (UnitParameter& parameter : parameters_) {
+    parameter.full = whole_of(parameter, flat_.whole);
   }
   show_shards();
   flat_.set_true(true);
   target_->keep(flat_.shard, name_, is_of_root());
 }
 
-// The leaf goes on with this rank's part of shard_.
-void Unit::set_leaf(const Member& member) const {
-  const Part mine = owned(member);
-  const bool any = mine.count > 0;
-  Partition place = member.former ? *member.former : Partition{.whole = member.shape};
-  place.first = any ? mine.begin - member.place.begin : 0;
-  place.owners = member.owners;
-  set_part(member.leaf, elements(flat_.shard, {any ? mine.begin - flat_.own.begin : 0, mine.count}),
+// The leaf goes on with this rank's part of the unit's shard.
+void Unit::set_leaf(const UnitParameter& parameter) const {
+  const ShardPart mine = shard_of(parameter);
+  Partition place = parameter.former ? *parameter.former : Partition{.whole = parameter.shape};
+  place.first = mine.first;
+  place.owners = parameter.owners;
+  set_part(parameter.leaf, elements(flat_.shard, mine.place),
            std::make_shared<const Partition>(std::move(place)));
 }
 
-// The row of gathered parameters, without bytes until somebody gathers.
+// The flat parameter, without bytes until somebody gathers.
 void Unit::make_whole(DType dtype, Device device) {
   const MemoryScope gathered(MemoryTag::communication);
-  flat_.whole = Array(core::Storage::create_released(row() * item_size(dtype), device), {row()},
-                      {1}, 0, dtype);
+  flat_.whole = Array(core::Storage::create_released(flat_numel() * item_size(dtype), device),
+                      {flat_numel()}, {1}, 0, dtype);
 }
 
 // [note: converted units] A unit's memory is made anew and every leaf goes on with its place in it,
 // so that what optimizers hold and what forward computes with stay one. Graphs recorded before are
-// refused: the leaves know that they were left behind, saved values that their row was written.
+// refused: the leaves know that they were left behind, saved values that their memory was written.
 void Unit::convert(DType dtype, Device device) {
   if (flat_.shard.dtype() == dtype && flat_.whole.device() == device) return;
   const MemoryScope tag(MemoryTag::parameter);
@@ -240,29 +239,31 @@ void Unit::convert(DType dtype, Device device) {
   flat_.set_true(was_true);
   gather_ = make_gather(groups_.shard, options_.quantize, options_.route.inner, *target_);
   former.storage().bump_version();
-  for (Member& member : members_) {
-    const Tensor leaf_grad = member.leaf.grad(), full_grad = member.full.grad();
-    set_leaf(member);
-    set_part(member.full, elements(flat_.whole, member.place).reshape(member.shape), member.former);
+  for (UnitParameter& parameter : parameters_) {
+    const Tensor leaf_grad = parameter.leaf.grad(), full_grad = parameter.full.grad();
+    set_leaf(parameter);
+    set_part(parameter.full, elements(flat_.whole, parameter.place).reshape(parameter.shape),
+             parameter.former);
     const MemoryScope gradients(MemoryTag::gradient);
     if (leaf_grad.defined()) {
-      member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(flat_.shard.device())));
+      parameter.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(flat_.shard.device())));
     }
     if (full_grad.defined()) {
-      member.full.set_grad(Tensor(full_grad.array().to(flat_.whole.dtype()).to(device)));
+      parameter.full.set_grad(Tensor(full_grad.array().to(flat_.whole.dtype()).to(device)));
     }
-    if (member.partial.defined()) member.partial = member.partial.to(device);
+    if (parameter.unreduced.defined()) parameter.unreduced = parameter.unreduced.to(device);
   }
   show_shards();
 }
 
 void Unit::check_slots() const {
-  for (const Member& member : members_) {
-    for (const nn::Slot* slot : member.slots) {
+  for (const UnitParameter& parameter : parameters_) {
+    for (const nn::Slot* slot : parameter.slots) {
       const Tensor& tensor = slot->tensor;
-      check(!is_same(tensor, member.shown) || !tensor.defined(), "forward: ", member.name,
+      check(!is_same(tensor, parameter.shown) || !tensor.defined(), "forward: ", parameter.name,
             " is shown whole by summon_full_parameters(), which must end before");
-      check(is_same(tensor, member.leaf) || is_same(tensor, member.full), "forward: ", member.name,
+      check(is_same(tensor, parameter.leaf) || is_same(tensor, parameter.full),
+            "forward: ", parameter.name,
             " was given another tensor after the module was sharded, which no rank would average; "
             "write values with copy_() while NoGrad lives, or replace it before");
     }
@@ -298,27 +299,29 @@ void Unit::wait_unsharded() {
   if (state_ != State::sharded) state_ = State::unsharded;
   check_slots();
   if (options_.stage == Stage::none) {
-    for (Member& member : members_) member.seen = version_of(member.full);
+    for (UnitParameter& parameter : parameters_) parameter.seen = version_of(parameter.full);
   }
   if (state_ == State::sharded || options_.stage == Stage::none) return;
   take_over();
-  for (Member& member : members_) {
-    member.seen = version_of(member.full);
-    member.trains = member.leaf.requires_grad();
-    member.full.requires_grad_(member.trains);
-    for (nn::Slot* slot : member.slots) slot->tensor = member.full;
+  for (UnitParameter& parameter : parameters_) {
+    parameter.seen = version_of(parameter.full);
+    parameter.trains = parameter.leaf.requires_grad();
+    parameter.full.requires_grad_(parameter.trains);
+    for (nn::Slot* slot : parameter.slots) slot->tensor = parameter.full;
   }
 }
 
 // [note: writes in forward] A module may write to its parameters in forward, as an Embedding does
 // with max_norm. Ranks compute with parts of the batch, so what they write may differ: each says
 // with its next collective what it has written, by a hash, and where that is not the same on all of
-// them every rank gets an Error. Without a write this is a comparison of two numbers. Members whose
-// memory is one row have one version, so that nobody can tell which of them was written.
+// them every rank gets an Error. Without a write this is a comparison of two numbers. Parameters
+// whose memory is one flat parameter have one version, so that nobody can tell which of them was
+// written.
 bool Unit::note_writes() {
   if (options_.stage != Stage::none && state_ != State::unsharded) return false;
   ForwardWrites writes;
-  for (Member& member : members_) writes.add(member.name, member.full, member.seen);
+  for (UnitParameter& parameter : parameters_)
+    writes.add(parameter.name, parameter.full, parameter.seen);
   if (!writes.empty())
     writes_ = writes.text(strategy_name(options_.stage), options_.stage != Stage::none);
   return !writes.empty();
@@ -329,12 +332,12 @@ bool Unit::note_writes() {
 // its own part. Where they were rounded on their way, what was not written would come back rounded.
 void Unit::take_over() {
   if (state_ != State::unsharded || options_.stage == Stage::none) return;
-  for (const Member& member : members_) {
-    const bool shown = std::any_of(member.slots.begin(), member.slots.end(), [&](nn::Slot* slot) {
-      return is_same(slot->tensor, member.full);
-    });
-    if (shown && member.full.requires_grad() != member.trains) {
-      member.leaf.requires_grad_(member.full.requires_grad());
+  for (const UnitParameter& parameter : parameters_) {
+    const bool shown =
+        std::any_of(parameter.slots.begin(), parameter.slots.end(),
+                    [&](nn::Slot* slot) { return is_same(slot->tensor, parameter.full); });
+    if (shown && parameter.full.requires_grad() != parameter.trains) {
+      parameter.leaf.requires_grad_(parameter.full.requires_grad());
     }
   }
   const bool is_slice = !flat_.owns_storage && !target_->is_apart();  // the shard, of `whole`
@@ -384,34 +387,34 @@ void Unit::nest(const std::vector<std::string>& paths, const std::shared_ptr<Dis
   } else {
     name_ = below(name_);
   }
-  for (Member& member : members_) member.name = below(member.name);
+  for (UnitParameter& parameter : parameters_) parameter.name = below(parameter.name);
   options_.disk_order = order;
   target_->nest(name_, order);
 }
 
 void Unit::show_shards() {
-  for (Member& member : members_) {
-    member.shown = {};
-    for (nn::Slot* slot : member.slots) slot->tensor = member.leaf;
+  for (UnitParameter& parameter : parameters_) {
+    parameter.shown = {};
+    for (nn::Slot* slot : parameter.slots) slot->tensor = parameter.leaf;
   }
 }
 
-void Unit::show(const Array& row) {
-  for (Member& member : members_) {
-    member.shown = whole_of(member, row);
-    for (nn::Slot* slot : member.slots) slot->tensor = member.shown;
+void Unit::show(const Array& flat) {
+  for (UnitParameter& parameter : parameters_) {
+    parameter.shown = whole_of(parameter, flat);
+    for (nn::Slot* slot : parameter.slots) slot->tensor = parameter.shown;
   }
 }
 
-Array Unit::gather_row() const {
-  const Array whole = Array::empty({row()}, flat_.shard.dtype(), flat_.shard.device());
+Array Unit::gather_whole() const {
+  const Array whole = Array::empty({flat_numel()}, flat_.shard.dtype(), flat_.shard.device());
   groups_.shard.all_gather(whole, flat_.shard, {.unit = name_, .counts = flat_.counts});
   target_->leave();
   return whole;
 }
 
-void Unit::scatter_row(const Array& row, bool written) {
-  if (written) copy_values(elements(row, flat_.own), flat_.shard);
+void Unit::take_over_whole(const Array& whole, bool written) {
+  if (written) copy_values(elements(whole, flat_.own), flat_.shard);
   flat_.shard.storage().bump_version();  // also where this rank's part is empty: all must know
 }
 

@@ -1,9 +1,13 @@
 #pragma once
-// Unit: parameters that are cut, gathered and reduced together, one collective for all of them. The
-// parameters lie one behind the other; rank r owns the r-th of N equal parts of that row, so a
-// rank's shard of one parameter is a slice of it, perhaps empty. Zeros fill gaps of fewer than 8
-// elements behind parameters of odd sizes and, at the end, what makes the parts equal: fewer than 8
-// elements a rank. No shard contains them.
+// Unit: parameters that are cut, gathered and reduced together, one collective for all of them.
+// FSDP2 has a name for it, the parameter group. The parameters lie one behind the other; rank r
+// owns the r-th of N equal parts of that flat parameter (flat_parameter.h), so a rank's shard of
+// one parameter is a slice of it, perhaps empty. Zeros fill gaps of fewer than 8 elements behind
+// parameters of odd sizes and, at the end, what makes the parts equal: fewer than 8 elements a
+// rank. No shard contains them. unshard() begins the all-gather (all_gather.h), begin_reduce() the
+// reduce-scatter (reduce_scatter.h); the shard lies meanwhile at an offload target
+// (offload_target.h), if there is one. Who calls them when is the schedule's (unit_schedule.h),
+// which has the prefetch, too.
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +49,7 @@ struct UnitOptions {
 };
 
 /// One parameter of a unit.
-struct Member {
+struct UnitParameter {
   std::string name;
   std::vector<std::string> names = {};  ///< more than one where it is tied
   std::vector<nn::Slot*> slots = {};    ///< every place where the module knows it
@@ -54,15 +58,15 @@ struct Member {
   Shape shape = {};  ///< of `full`
   std::shared_ptr<const Partition> former = {};  ///< what `full` holds of a larger parameter
   std::shared_ptr<Owners> owners = {};           ///< of its shards
-  Part place = {};                               ///< its elements in the unit's row
+  Part place = {};                               ///< its elements in the flat parameter
   size_t id = 0;                                 ///< its place among all parameters of the module
   bool watched = false;                          ///< `full` tells when its gradient is complete
   bool ready = false;                            ///< it is, in the backward pass now running
   bool trains = false;  ///< whether `full` required a gradient when the module began to show it
-  Tensor aside = {};    ///< Stage::none: the mean that leaf.grad() was before this pass
-  Array partial = {};   ///< this rank's part of its group's sums that the replicas wait for
-  Tensor shown = {};    ///< what the module shows while all parameters are summoned
-  uint32_t seen = 0;    ///< the version of the storage of `full` when a forward began
+  Tensor previous_grad = {};  ///< Stage::none: the mean that leaf.grad() was before this pass
+  Array unreduced = {};       ///< this rank's part of its group's sums that the replicas wait for
+  Tensor shown = {};          ///< what the module shows while all parameters are summoned
+  uint32_t seen = 0;          ///< the version of the storage of `full` when a forward began
 };
 
 /// Elements of one parameter, and who holds them: numbers in the whole world.
@@ -73,30 +77,30 @@ struct HeldPart {
 
 class Unit {
  public:
-  /// Cuts the members' values; every member's leaf holds its shard from now on. A leaf may hold
-  /// boxes of a larger parameter: its shard is then an interval of these boxes' elements, and what
-  /// is gathered are the boxes.
-  Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
-       const std::shared_ptr<GroupOwners>& owners);
+  /// Cuts the parameters' values; every parameter's leaf holds its shard from now on. A leaf may
+  /// hold boxes of a larger parameter: its shard is then an interval of these boxes' elements, and
+  /// what is gathered are the boxes.
+  Unit(std::string name, std::vector<UnitParameter> parameters, Groups groups,
+       const UnitOptions& options, const std::shared_ptr<GroupOwners>& owners);
 
   const std::string& name() const { return name_; }
   /// The module that was sharded with it has become a part of another one, at this path; or the
   /// modules of a group, at these.
   void nest(const std::vector<std::string>& paths, const std::shared_ptr<DiskOrder>& disk_order);
   /// Where its shards lie in a file; null: they do not.
-  DiskHome* disk_home() const { return target_->disk(); }
-  std::vector<Member>& members() { return members_; }
-  const std::vector<Member>& members() const { return members_; }
+  DiskShard* disk_shard() const { return target_->disk(); }
+  std::vector<UnitParameter>& parameters() { return parameters_; }
+  const std::vector<UnitParameter>& parameters() const { return parameters_; }
   /// Elements of all parameters.
   int64_t numel() const;
-  /// Elements of the row: those, gaps between them and, where it is cut, zeros at its end up to a
-  /// multiple of 8 elements for each rank of the groups.
-  int64_t row() const { return flat_.counts.total(); }
-  /// This rank's part of the row, of which the last elements may be those zeros.
+  /// Elements of the flat parameter: those, gaps between them and, where it is cut, zeros at its
+  /// end up to a multiple of 8 elements for each rank of the groups.
+  int64_t flat_numel() const { return flat_.counts.total(); }
+  /// This rank's part of the flat parameter, of which the last elements may be those zeros.
   const Part& own() const { return flat_.own; }
-  /// All ranks' parts of a member that are not empty, in the order of its elements. They follow
+  /// All ranks' parts of a parameter that are not empty, in the order of its elements. They follow
   /// from the sizes of the unit and of its groups, so nobody needs to be asked.
-  std::vector<HeldPart> parts_of(const Member& member) const;
+  std::vector<HeldPart> parts_of(const UnitParameter& parameter) const;
 
   /// \name Parameters. Calling twice is harmless.
   /// \{
@@ -114,20 +118,20 @@ class Unit {
   /// Shards have memory of their own, so that there is something to free.
   bool owns_storage() const { return flat_.owns_storage; }
   /// Where it computes.
-  Device device() const { return members_.front().full.device(); }
+  Device device() const { return parameters_.front().full.device(); }
   /// Shards lie in the host's memory and the unit computes on a device.
-  bool has_home() const { return target_->crosses(); }
+  bool crosses_to_device() const { return target_->crosses(); }
   /// Returns when no copy reads the shards any more, so that they may be written, and when those
   /// that belong into a file are there.
-  void wait_home() { target_->wait(); }
+  void wait_offload() { target_->wait(); }
   /// Begins to read shards that lie in a file, where the next gathering will need them.
   void read_ahead() const;
   /// Gathering moves bytes now.
   bool moves() const { return state_ == State::gathering; }
   /// What is gathered are values that the shards no longer have.
   bool stale() const { return state_ != State::sharded && flat_.is_stale(); }
-  /// Lets the module see whole parameters in `row`, in their order.
-  void show(const Array& row);
+  /// Lets the module see the parameters of this flat one.
+  void show(const Array& flat);
   void show_shards();
   /// Notes what a forward wrote to the whole parameters since wait_unsharded(); true if it did.
   bool note_writes();
@@ -135,18 +139,18 @@ class Unit {
   std::string take_writes() { return std::exchange(writes_, {}); }
   /// All parameters change dtype and device, their gradients with them; only while sharded.
   void convert(DType dtype, Device device);
-  /// Of the gathered row.
+  /// Of the flat parameter.
   const core::Storage& storage() const { return flat_.whole.storage(); }
   /// All parameters, gathered into new memory in the shards' dtype.
-  Array gather_row() const;
-  /// Takes this rank's part of such a row over, if anything was written to the row.
-  void scatter_row(const Array& row, bool written);
+  Array gather_whole() const;
+  /// Takes this rank's part of such an array over, if anything was `written` to it.
+  void take_over_whole(const Array& whole, bool written);
   /// \}
 
   /// \name Gradients
   /// \{
-  /// Packs the gradients of all members that have one, or had one that the replicas wait for, and
-  /// begins to average them over the ranks. Only a hybrid asks when.
+  /// Packs the gradients of all parameters that have one, or had one that the replicas wait for,
+  /// and begins to average them over the ranks. Only a hybrid asks when.
   void begin_reduce(AllReduce when = AllReduce::now);
   /// Stage::none: reductions go by this hook from now on, in place of the all_reduce. The unit is
   /// bucket `index`.
@@ -159,9 +163,10 @@ class Unit {
   /// Returns when they are averaged, and adds them to the leaves' gradients; false where the
   /// replicas wait for them.
   bool end_reduce();
-  /// Averaged gradients are on their way home; land() waits for them, and adds them to the leaves'.
-  bool is_landing() const { return !landing_.empty(); }
-  void land();
+  /// Averaged gradients are on their way to the offload target; add_arrived() waits for them, and
+  /// adds them to the leaves'.
+  bool is_arriving() const { return !arriving_.empty(); }
+  void add_arrived();
   /// Whether a reduction that began now would have something to send.
   bool has_gradients(AllReduce when) const;
   /// Forgets gradients that are being averaged, whole ones, and those that the replicas wait for,
@@ -176,30 +181,35 @@ class Unit {
 
   bool is_of_root() const;
   void take_over();
-  int64_t place_members();
+  int64_t place_parameters();
   void cut();
   bool has_own_storage(DType dtype) const;
-  void set_leaf(const Member& member) const;
+  void set_leaf(const UnitParameter& parameter) const;
   void make_whole(DType dtype, Device device);
   /// The program put another tensor in a parameter's place.
   void check_slots() const;
-  void fill(const Member& member, const Array& target, int64_t first) const;
-  /// The elements of a member that this rank owns, by their places in the row.
-  Part owned(const Member& member) const;
+  void fill(const UnitParameter& parameter, const Array& target, int64_t first) const;
+  // What this rank owns of a parameter: its number `first` and those behind it, and where they lie
+  // in the shard.
+  struct ShardPart {
+    int64_t first = 0;
+    Part place = {};
+  };
+  ShardPart shard_of(const UnitParameter& parameter) const;
   bool needs_gather() const;
   ReduceOptions reduce_options() const;
-  bool goes_as_row(int64_t elements, size_t members) const;
-  const PartCounts& counts_of(const std::vector<size_t>& members);
+  bool goes_whole(int64_t elements, size_t parameters) const;
+  const PartCounts& counts_of(const std::vector<size_t>& parameters);
   void pack(GradientReduction& reduction);
   void keep_whole();
   void end_within(GradientReduction& reduction);
   void each_part(const GradientReduction& reduction,
-                 const std::function<void(Member&, const Array&)>& fn);
-  void give_gradient(Member& member, const Array& gradient);
-  void add_gradient(Member& member, const Array& gradient) const;
+                 const std::function<void(UnitParameter&, const Array&)>& fn);
+  void give_gradient(UnitParameter& parameter, const Array& gradient);
+  void add_gradient(UnitParameter& parameter, const Array& gradient) const;
 
   std::string name_;
-  std::vector<Member> members_;
+  std::vector<UnitParameter> parameters_;
   Groups groups_;
   UnitOptions options_;
   FlatParameter flat_;
@@ -208,8 +218,9 @@ class Unit {
   std::unique_ptr<Gather> gather_;                // the all-gather
   Reduce reduce_;                                 // the reduce-scatter; null: there is nobody else
   std::unique_ptr<GradientReduction> reduction_;  // under way; or null
-  std::vector<std::pair<Member*, Array>> landing_;     // gradients on their way home
-  std::pair<std::vector<size_t>, PartCounts> packed_;  // members packed last, where not all were
+  std::vector<std::pair<UnitParameter*, Array>>
+      arriving_;  // gradients on their way to the offload target
+  std::pair<std::vector<size_t>, PartCounts> packed_;  // parameters packed last, where not all were
   std::string writes_;                                 // of forwards, which no rank was told of yet
 };
 

@@ -17,23 +17,23 @@ namespace k = core::kernels;
 namespace {
 
 // What a pass before left for the replicas goes to them, with zeros where this pass adds nothing.
-bool is_owed(const Member& member, AllReduce when) {
-  return when == AllReduce::now && member.partial.defined();
+bool has_unreduced(const UnitParameter& parameter, AllReduce when) {
+  return when == AllReduce::now && parameter.unreduced.defined();
 }
 
-void write_zeros(const Array& row, int64_t begin, int64_t end) {
-  if (begin < end) core::backend(row.device()).fill(row.slice(0, begin, end), 0.0);
+void write_zeros(const Array& to, int64_t begin, int64_t end) {
+  if (begin < end) core::backend(to.device()).fill(to.slice(0, begin, end), 0.0);
 }
 
 }  // namespace
 
-// Without gradients of some members (frozen ones, mostly) the parts are no longer balanced, and the
-// same ones are missing in each step: the counts are made when that changes.
-const PartCounts& Unit::counts_of(const std::vector<size_t>& members) {
-  if (packed_.first == members) return packed_.second;
+// Without gradients of some parameters (frozen ones, mostly) the parts are no longer balanced, and
+// the same ones are missing in each step: the counts are made when that changes.
+const PartCounts& Unit::counts_of(const std::vector<size_t>& parameters) {
+  if (packed_.first == parameters) return packed_.second;
   std::vector<int64_t> counts(static_cast<size_t>(flat_.counts.size()), 0);
-  for (const size_t i : members) {
-    const Part& place = members_[i].place;
+  for (const size_t i : parameters) {
+    const Part& place = parameters_[i].place;
     const int64_t end = place.begin + place.count;
     for (int64_t at = place.begin; at < end;) {
       const int rank = flat_.counts.part_of(at);
@@ -42,15 +42,15 @@ const PartCounts& Unit::counts_of(const std::vector<size_t>& members) {
       at = next;
     }
   }
-  packed_ = {members, std::move(counts)};
+  packed_ = {parameters, std::move(counts)};
   return packed_.second;
 }
 
-// Libraries reduce equal parts in one call and others in one call a rank: a row that lacks little
-// is better sent with zeros.
-bool Unit::goes_as_row(int64_t elements, size_t members) const {
-  const bool almost = options_.order == Order::native && elements >= row() / 4 * 3;
-  return options_.stage != Stage::none && (members == members_.size() || almost);
+// Libraries reduce equal parts in one call and others in one call a rank: a flat parameter that
+// lacks little is better sent with zeros.
+bool Unit::goes_whole(int64_t elements, size_t parameters) const {
+  const bool almost = options_.order == Order::native && elements >= flat_numel() / 4 * 3;
+  return options_.stage != Stage::none && (parameters == parameters_.size() || almost);
 }
 
 // [note: which gradients travel] Those that are there. All ranks must have the same; where some are
@@ -59,38 +59,38 @@ void Unit::pack(GradientReduction& reduction) {
   std::string missing;
   int64_t elements = 0;
   bool first = true;
-  DType dtype = options_.gathered.value_or(members_.front().leaf.dtype());
-  for (size_t i = 0; i < members_.size(); ++i) {
-    const Member& member = members_[i];
-    const Tensor gradient = member.full.grad();
-    const bool has = gradient.defined() || is_owed(member, reduction.when);
-    if (!has && !member.leaf.requires_grad()) continue;  // frozen, and not since no_sync()
+  DType dtype = options_.gathered.value_or(parameters_.front().leaf.dtype());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const UnitParameter& parameter = parameters_[i];
+    const Tensor gradient = parameter.full.grad();
+    const bool has = gradient.defined() || has_unreduced(parameter, reduction.when);
+    if (!has && !parameter.leaf.requires_grad()) continue;  // frozen, and not since no_sync()
     if (!has) {
-      missing += (missing.empty() ? " without " : ", ") + member.name;
+      missing += (missing.empty() ? " without " : ", ") + parameter.name;
       continue;
     }
-    reduction.members.push_back(i);
-    reduction.has_unreduced = reduction.has_unreduced || member.partial.defined();
-    elements += member.place.count;
+    reduction.parameters.push_back(i);
+    reduction.has_unreduced = reduction.has_unreduced || parameter.unreduced.defined();
+    elements += parameter.place.count;
     if (!gradient.defined()) continue;
     dtype = std::exchange(first, false) ? gradient.dtype() : promote(dtype, gradient.dtype());
   }
   reduction.name = name_ + missing;
-  if (reduction.members.empty()) return;
-  reduction.is_flat = goes_as_row(elements, reduction.members.size());
+  if (reduction.parameters.empty()) return;
+  reduction.is_flat = goes_whole(elements, reduction.parameters.size());
   if (options_.stage != Stage::none) {
-    reduction.counts = reduction.is_flat ? flat_.counts : counts_of(reduction.members);
+    reduction.counts = reduction.is_flat ? flat_.counts : counts_of(reduction.parameters);
   }
-  const Device device = members_.front().full.device();
+  const Device device = parameters_.front().full.device();
   const bool stays = options_.stage <= Stage::optimizer;  // whole gradients are kept
   const MemoryScope tag(stays ? MemoryTag::gradient : MemoryTag::communication);
   reduction.dtype = options_.reduce.value_or(dtype);
-  const int64_t size = reduction.is_flat ? row() : elements;
+  const int64_t size = reduction.is_flat ? flat_numel() : elements;
   reduction.bucket = Array::empty({size}, reduction.dtype, device);
   int64_t end = 0;  // of what is written
-  for (const size_t i : reduction.members) {
-    const Tensor& full = members_[i].full;
-    const int64_t begin = reduction.is_flat ? members_[i].place.begin : end;
+  for (const size_t i : reduction.parameters) {
+    const Tensor& full = parameters_[i].full;
+    const int64_t begin = reduction.is_flat ? parameters_[i].place.begin : end;
     write_zeros(reduction.bucket, end, begin);
     end = begin + full.numel();
     if (!full.grad().defined()) {
@@ -107,21 +107,21 @@ void Unit::pack(GradientReduction& reduction) {
 // One rank alone: its gradients are the mean.
 void Unit::keep_whole() {
   if (options_.stage == Stage::none) return;
-  for (Member& member : members_) {
-    const Tensor gradient = member.full.grad();
+  for (UnitParameter& parameter : parameters_) {
+    const Tensor gradient = parameter.full.grad();
     if (!gradient.defined()) continue;
     const DType reduced = options_.reduce.value_or(gradient.dtype());
-    const Array whole = gradient.array().reshape({member.place.count}).to(reduced);
+    const Array whole = gradient.array().reshape({parameter.place.count}).to(reduced);
     if (options_.divide_by > 0.0) core::map_into<k::Div>(whole, whole, Scalar(options_.divide_by));
-    give_gradient(member, target_->begin_gradient(whole, member.leaf.dtype()));
-    member.full.set_grad({});
+    give_gradient(parameter, target_->begin_gradient(whole, parameter.leaf.dtype()));
+    parameter.full.set_grad({});
   }
 }
 
 bool Unit::has_gradients(AllReduce when) const {
-  const bool under_way = reduction_ != nullptr;  // with what was owed
-  return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
-    return member.full.grad().defined() || (!under_way && is_owed(member, when));
+  const bool under_way = reduction_ != nullptr;  // with what passes before have left
+  return std::any_of(parameters_.begin(), parameters_.end(), [&](const UnitParameter& parameter) {
+    return parameter.full.grad().defined() || (!under_way && has_unreduced(parameter, when));
   });
 }
 
@@ -130,7 +130,7 @@ void Unit::begin_reduce(AllReduce when) {
   reduction_ = std::make_unique<GradientReduction>();
   reduction_->when = when;
   pack(*reduction_);
-  if (!reduction_->members.empty()) reduce_(*reduction_);
+  if (!reduction_->parameters.empty()) reduce_(*reduction_);
 }
 
 void Unit::use_hook(std::shared_ptr<const CommHook> hook, int index, bool is_last) {
@@ -140,9 +140,9 @@ void Unit::use_hook(std::shared_ptr<const CommHook> hook, int index, bool is_las
     GradBucket bucket{groups_.shard,           index, is_last, r.bucket, {}, divisor(options),
                       mean_of(options, r.name)};
     int64_t begin = 0;
-    for (const size_t i : r.members) {
-      bucket.parameters.push_back({members_[i].name, begin, members_[i].shape});
-      begin += members_[i].place.count;
+    for (const size_t i : r.parameters) {
+      bucket.parameters.push_back({parameters_[i].name, begin, parameters_[i].shape});
+      begin += parameters_[i].place.count;
     }
     return bucket;
   });
@@ -161,12 +161,13 @@ bool Unit::begin_all_reduce() {
   return true;
 }
 
-// The group's sums are there: what was owed before is added to them, in the order of the passes.
+// The group's sums are there: what passes before have left is added to them, in the order of the
+// passes.
 void Unit::end_within(GradientReduction& r) {
   r.wait();
   r.is_of_group = false;
-  each_part(r, [](Member& member, const Array& mine) {
-    const Array before = std::exchange(member.partial, {});
+  each_part(r, [](UnitParameter& parameter, const Array& mine) {
+    const Array before = std::exchange(parameter.unreduced, {});
     if (before.defined() && mine.numel() > 0) core::map_into<k::Add>(mine, before, mine);
   });
 }
@@ -176,30 +177,29 @@ bool Unit::end_reduce() {
   begin_all_reduce();
   const std::unique_ptr<GradientReduction> done = std::move(reduction_);
   GradientReduction& r = *done;
-  if (r.members.empty()) return true;
+  if (r.parameters.empty()) return true;
   if (r.is_of_group) {
     end_within(r);
-    each_part(r, [](Member& member, const Array& mine) { member.partial = mine; });
+    each_part(r, [](UnitParameter& parameter, const Array& mine) { parameter.unreduced = mine; });
     return false;
   }
   r.wait();
-  r.own = target_->begin_gradient(r.own.to(r.dtype), members_.front().leaf.dtype());
-  each_part(r, [this](Member& member, const Array& mine) {
-    give_gradient(member, options_.stage == Stage::none ? mine.reshape(member.shape) : mine);
+  r.own = target_->begin_gradient(r.own.to(r.dtype), parameters_.front().leaf.dtype());
+  each_part(r, [this](UnitParameter& parameter, const Array& mine) {
+    give_gradient(parameter, options_.stage == Stage::none ? mine.reshape(parameter.shape) : mine);
   });
   return true;
 }
 
-// Calls fn with each member that was packed and its elements among this rank's.
+// Calls fn with each parameter that was packed and its elements among this rank's.
 void Unit::each_part(const GradientReduction& r,
-                     const std::function<void(Member&, const Array&)>& fn) {
+                     const std::function<void(UnitParameter&, const Array&)>& fn) {
   int64_t begin = 0;
-  for (const size_t i : r.members) {
-    Member& member = members_[i];
-    const bool whole = options_.stage == Stage::none;
-    const Part place = whole ? member.place : owned(member);
-    if (r.is_flat && place.count > 0) begin = place.begin - (whole ? 0 : flat_.own.begin);
-    fn(member, r.own.slice(0, begin, begin + place.count));
+  for (const size_t i : r.parameters) {
+    UnitParameter& parameter = parameters_[i];
+    const Part place = options_.stage == Stage::none ? parameter.place : shard_of(parameter).place;
+    if (r.is_flat && place.count > 0) begin = place.begin;
+    fn(parameter, r.own.slice(0, begin, begin + place.count));
     begin += place.count;
   }
 }
@@ -211,42 +211,43 @@ void Unit::drop_gradients() {
   }
   reduction_.reset();
   target_->wait_gradients();
-  landing_.clear();
-  for (Member& member : members_) {
-    member.full.set_grad({});
-    member.partial = {};
+  arriving_.clear();
+  for (UnitParameter& parameter : parameters_) {
+    parameter.full.set_grad({});
+    parameter.unreduced = {};
   }
 }
 
-void Unit::give_gradient(Member& member, const Array& gradient) {
-  if (!target_->crosses()) return add_gradient(member, gradient);
-  landing_.emplace_back(&member, gradient);
+void Unit::give_gradient(UnitParameter& parameter, const Array& gradient) {
+  if (!target_->crosses()) return add_gradient(parameter, gradient);
+  arriving_.emplace_back(&parameter, gradient);
 }
 
-void Unit::land() {
-  if (landing_.empty()) return;
+void Unit::add_arrived() {
+  if (arriving_.empty()) return;
   target_->wait_gradients();
-  for (const auto& [member, gradient] : std::exchange(landing_, {})) {
-    add_gradient(*member, gradient);
+  for (const auto& [parameter, gradient] : std::exchange(arriving_, {})) {
+    add_gradient(*parameter, gradient);
   }
 }
 
-void Unit::add_gradient(Member& member, const Array& gradient) const {
+void Unit::add_gradient(UnitParameter& parameter, const Array& gradient) const {
   {
     const MemoryScope tag(MemoryTag::gradient);
-    if (member.aside.defined()) member.leaf.set_grad(std::exchange(member.aside, {}));
-    const Array mine = gradient.to(member.leaf.dtype());
-    const Tensor former = member.leaf.grad();
+    if (parameter.previous_grad.defined())
+      parameter.leaf.set_grad(std::exchange(parameter.previous_grad, {}));
+    const Array mine = gradient.to(parameter.leaf.dtype());
+    const Tensor former = parameter.leaf.grad();
     if (!former.defined()) {
-      member.leaf.set_grad(Tensor(mine));
+      parameter.leaf.set_grad(Tensor(mine));
     } else if (mine.numel() > 0) {
       core::map_into<k::Add>(former.array(), former.array(), mine);
     }
   }
   if (options_.stage == Stage::none) return;  // the backend has called the leaf's hooks
   const NoGrad as_in_backward;
-  detail::each_hook(*member.leaf.impl(), &detail::Hooks::leaf,
-                    [&](const auto& hook) { hook.call(member.leaf); });
+  detail::each_hook(*parameter.leaf.impl(), &detail::Hooks::leaf,
+                    [&](const auto& hook) { hook.call(parameter.leaf); });
 }
 
 }  // namespace hero::dist

@@ -9,41 +9,43 @@
 namespace hero::dist {
 
 void UnitSchedule::take_in(UnitSchedule& below) {
-  for (Replica* replica : std::exchange(below.replicas_, {})) {
-    replicas_.push_back(replica);
-    replica->schedule_ = shared_from_this();
+  for (ShardedModule* sharded : std::exchange(below.modules_, {})) {
+    modules_.push_back(sharded);
+    sharded->schedule_ = shared_from_this();
   }
 }
 
 void UnitSchedule::order_disk() {
-  if (disk_order_->homes.empty()) return;
-  std::vector<DiskHome*> homes;
-  for (const auto& [name, slot] : replicas_.front()->module().slots()) {
-    for (const Replica* replica : replicas_) {
-      for (const auto& unit : replica->units_) {
-        const auto& members = unit->members();
-        const bool has = std::any_of(members.begin(), members.end(), [&, of = slot](const auto& m) {
-          return std::count(m.slots.begin(), m.slots.end(), of) > 0;
-        });
-        DiskHome* const home = unit->disk_home();
-        if (has && home && std::count(homes.begin(), homes.end(), home) == 0) homes.push_back(home);
+  if (disk_order_->shards.empty()) return;
+  std::vector<DiskShard*> shards;
+  for (const auto& [name, slot] : modules_.front()->module().slots()) {
+    for (const ShardedModule* sharded : modules_) {
+      for (const auto& unit : sharded->units_) {
+        const auto& parameters = unit->parameters();
+        const bool has =
+            std::any_of(parameters.begin(), parameters.end(), [&, of = slot](const auto& m) {
+              return std::count(m.slots.begin(), m.slots.end(), of) > 0;
+            });
+        DiskShard* const shard = unit->disk_shard();
+        if (has && shard && std::count(shards.begin(), shards.end(), shard) == 0)
+          shards.push_back(shard);
       }
     }
   }
-  disk_order_->homes = std::move(homes);
+  disk_order_->shards = std::move(shards);
 }
 
-void UnitSchedule::remove(const Replica& replica) {
-  std::erase(replicas_, &replica);
-  const auto is_its = [&](const ModuleState* state) { return state->replica == &replica; };
+void UnitSchedule::remove(const ShardedModule& sharded) {
+  std::erase(modules_, &sharded);
+  const auto is_its = [&](const ModuleState* state) { return state->owner == &sharded; };
   // An order with a hole is none that anybody could follow.
   for (auto* order : {&order_, &former_order_}) {
     if (std::any_of(order->begin(), order->end(), is_its)) order->clear();
   }
-  for (auto* under_way : {&reducing_, &landing_}) {
-    std::erase_if(*under_way, [&](const Reduction& each) { return each.replica == &replica; });
+  for (auto* under_way : {&reducing_, &arriving_}) {
+    std::erase_if(*under_way, [&](const Reduction& each) { return each.owner == &sharded; });
   }
-  for (const Replica* other : replicas_) {
+  for (const ShardedModule* other : modules_) {
     for (const auto& state : other->module_states_) {
       for (auto* list : {&state->policy.forward_prefetch, &state->policy.backward_prefetch}) {
         if (*list) std::erase_if(**list, is_its);
@@ -53,7 +55,7 @@ void UnitSchedule::remove(const Replica& replica) {
 }
 
 bool UnitSchedule::is_outermost(const ModuleState& state) const {
-  return !state.replica->is_nested() && &state == state.replica->module_states_.front().get();
+  return !state.owner->is_nested() && &state == state.owner->module_states_.front().get();
 }
 
 void UnitSchedule::begin_forward() {
@@ -70,7 +72,7 @@ void UnitSchedule::gather_ahead(const std::vector<ModuleState*>& states, int dep
   for (size_t i = 0; i < states.size() && i <= static_cast<size_t>(depth); ++i) {
     if (is_outermost(*states[i])) return;
     if (i < static_cast<size_t>(depth)) {
-      states[i]->replica->gather(*states[i]);
+      states[i]->owner->gather(*states[i]);
     } else {
       for (const Unit* unit : states[i]->units) unit->read_ahead();
     }
@@ -84,7 +86,7 @@ void UnitSchedule::prefetch_forward(ModuleState& state) {
   if (const auto& list = state.policy.forward_prefetch) {
     return gather_ahead(*list, static_cast<int>(list->size()));
   }
-  const int depth = state.replica->options().prefetch;
+  const int depth = state.owner->options().prefetch;
   const auto at = static_cast<std::ptrdiff_t>(order_.size());
   if (depth == 0 || order_.size() >= former_order_.size()) return;
   if (former_order_[order_.size() - 1] != &state) return;
@@ -96,7 +98,7 @@ void UnitSchedule::prefetch_backward(ModuleState& state) {
   if (const auto& list = state.policy.backward_prefetch) {
     return gather_ahead(*list, static_cast<int>(list->size()));
   }
-  const int depth = state.replica->options().prefetch;
+  const int depth = state.owner->options().prefetch;
   if (depth == 0) return;
   auto from = order_.rbegin();
   if (!is_outermost(state)) {
@@ -146,18 +148,18 @@ void UnitSchedule::watch_graph(const nn::Tensors& outputs) {
 void UnitSchedule::begin_backward() {
   if (in_backward_) return;
   in_backward_ = true;
-  for (Replica* replica : replicas_) {
-    if (replica->averages()) replica->put_aside();
+  for (ShardedModule* sharded : modules_) {
+    if (sharded->averages()) sharded->save_previous_grads();
   }
   on_backward_end([self = weak_from_this()] {
     if (const auto schedule = self.lock()) schedule->end_backward();
   });
 }
 
-void UnitSchedule::land() {
-  for (const Reduction& each : std::exchange(landing_, {})) {
-    each.unit->land();
-    each.replica->emit(Event::Kind::reduced, *each.unit);
+void UnitSchedule::add_arrived() {
+  for (const Reduction& each : std::exchange(arriving_, {})) {
+    each.unit->add_arrived();
+    each.owner->emit(Event::Kind::reduced, *each.unit);
   }
 }
 
@@ -177,18 +179,18 @@ void UnitSchedule::advance_hooks() {
 
 void UnitSchedule::end_reductions() {
   for (const Reduction& each : std::exchange(reducing_, {})) end_reduction(each);
-  land();
+  add_arrived();
 }
 
 void UnitSchedule::end_reduction(const Reduction& reduction) {
   if (!reduction.unit->end_reduce()) return;
-  if (reduction.unit->is_landing()) return landing_.push_back(reduction);
-  reduction.replica->emit(Event::Kind::reduced, *reduction.unit);
+  if (reduction.unit->is_arriving()) return arriving_.push_back(reduction);
+  reduction.owner->emit(Event::Kind::reduced, *reduction.unit);
 }
 
-// [note: what is owed] A pass that averages leaves nothing behind: what was added up in passes
-// before, under no_sync() or the switches of gradient sync, is averaged with it, also in units that
-// this pass did not reach.
+// [note: what passes before have left] A pass that averages leaves nothing behind: what was added
+// up in passes before, under no_sync() or the switches of gradient sync, is averaged with it, also
+// in units that this pass did not reach.
 void UnitSchedule::end_backward() {
   if (!in_backward_) return;  // reset meanwhile
   if (!touched_) {            // grad(), which leaves parameters alone
@@ -196,13 +198,13 @@ void UnitSchedule::end_backward() {
     return reset(false);
   }
   std::string missing;
-  for (Replica* replica : replicas_) {
-    const std::string names = replica->finish_gradients();
+  for (ShardedModule* sharded : modules_) {
+    const std::string names = sharded->finish_gradients();
     missing += (missing.empty() || names.empty() ? "" : ", ") + names;
   }
   end_reductions();
   in_backward_ = false;
-  for (Replica* replica : replicas_) replica->end_pass();
+  for (ShardedModule* sharded : modules_) sharded->end_pass();
   reset(true);
   check(missing.empty(),
         "backward: parameters without a gradient, which the other ranks wait for: ", missing,
@@ -210,10 +212,11 @@ void UnitSchedule::end_backward() {
         "\"ignore_unused_parameters\": true)");
 }
 
-void UnitSchedule::average_owed() {
-  const bool owed = std::any_of(replicas_.begin(), replicas_.end(),
-                                [](const Replica* replica) { return replica->owes(); });
-  if (!owed || in_backward_) return;
+void UnitSchedule::average_unreduced() {
+  const bool any = std::any_of(modules_.begin(), modules_.end(), [](const ShardedModule* sharded) {
+    return sharded->has_unreduced();
+  });
+  if (!any || in_backward_) return;
   in_backward_ = touched_ = true;
   end_backward();
 }
@@ -221,15 +224,15 @@ void UnitSchedule::average_owed() {
 void UnitSchedule::reset(bool keep_held) {
   const bool threw = in_backward_;
   reducing_.clear();
-  landing_.clear();
+  arriving_.clear();
   in_backward_ = false;
   touched_ = false;
   in_forward_ = false;
-  for (Replica* replica : replicas_) replica->reset_own(threw, keep_held);
+  for (ShardedModule* sharded : modules_) sharded->reset_own(threw, keep_held);
 }
 
 void UnitSchedule::rest() {
-  for (Replica* replica : replicas_) replica->rest();
+  for (ShardedModule* sharded : modules_) sharded->rest();
 }
 
 }  // namespace hero::dist

@@ -10,7 +10,7 @@
 
 namespace hero::dist {
 
-class Replica;
+class ShardedModule;
 
 struct ModuleState;
 
@@ -27,7 +27,7 @@ struct ModulePolicy {
 /// A module, or several whose parameters are one unit, around whose forward and backward units are
 /// gathered, and how far these passes are.
 struct ModuleState {
-  Replica* replica = nullptr;  ///< whose units they are
+  ShardedModule* owner = nullptr;  ///< whose units they are
   std::vector<nn::Module*> modules = {};
   std::vector<Unit*> units = {};
   std::vector<bool> passed = {};  ///< modules whose forward has run since the first of them began
@@ -45,19 +45,19 @@ struct ModuleState {
 /// of their own.
 class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
  public:
-  explicit UnitSchedule(Replica& outermost) : replicas_{&outermost} {}
+  explicit UnitSchedule(ShardedModule& outermost) : modules_{&outermost} {}
 
-  /// Takes in the replicas of the schedule of a module below; it is empty afterwards.
+  /// Takes in the modules of the schedule of a module below; it is empty afterwards.
   void take_in(UnitSchedule& below);
   /// Puts the units whose shards lie in files in the order in which the outermost module has their
   /// parameters, which is that of optimizers.
   void order_disk();
   /// Of all units, those whose shards lie in files.
   const std::shared_ptr<DiskOrder>& disk_order() const { return disk_order_; }
-  /// The replica is no more.
-  void remove(const Replica& replica);
+  /// The module is no more.
+  void remove(const ShardedModule& sharded);
   /// The outermost one first, the others in an order that is the same on all ranks.
-  const std::vector<Replica*>& replicas() const { return replicas_; }
+  const std::vector<ShardedModule*>& modules() const { return modules_; }
   /// The state of the outermost module, whose units stay gathered from forward to backward.
   bool is_outermost(const ModuleState& state) const;
   bool in_forward() const { return in_forward_; }
@@ -80,19 +80,19 @@ class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
   void prefetch_backward(ModuleState& state);
   /// A parameter has its gradient in the pass that runs.
   void touch() { touched_ = true; }
-  /// Averages what is complete or owed, waits for all reductions, and frees.
+  /// Averages what is complete or was left by passes before, waits for all reductions, and frees.
   void end_backward();
   /// Averages what passes before have left, as end_backward() does, if there is anything.
-  void average_owed();
+  void average_unreduced();
 
-  /// \name Reductions under way, of all replicas
+  /// \name Reductions under way, of all modules
   /// \{
   /// Waits for gradients that are on their way to where the shards lie.
-  void land();
+  void add_arrived();
   /// Waits for the reductions that began before, so that their buckets are freed; sums over the
   /// replicas of a hybrid go on.
   void advance();
-  void add(Replica& replica, Unit& unit) { reducing_.push_back({&replica, &unit}); }
+  void add(ShardedModule& sharded, Unit& unit) { reducing_.push_back({&sharded, &unit}); }
   void advance_hooks();
   /// Waits for all of them.
   void end_reductions();
@@ -107,7 +107,7 @@ class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
  private:
   class Graph;
   struct Reduction {
-    Replica* replica;
+    ShardedModule* owner;
     Unit* unit;
   };
 
@@ -115,12 +115,13 @@ class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
   void gather_ahead(const std::vector<ModuleState*>& states, int depth);
   void end_reduction(const Reduction& reduction);
 
-  std::vector<Replica*> replicas_;
+  std::vector<ShardedModule*> modules_;
   std::shared_ptr<DiskOrder> disk_order_ = std::make_shared<DiskOrder>();
   std::vector<ModuleState*> order_, former_order_;  // of forward: this pass and the one before
   std::vector<Reduction> reducing_;
-  std::vector<Reduction> landing_;  // whose averaged gradients are on their way home
-  std::atomic<int> graphs_ = 0;     // recorded, and not yet gone
+  std::vector<Reduction>
+      arriving_;                 // whose averaged gradients are on their way to the offload target
+  std::atomic<int> graphs_ = 0;  // recorded, and not yet gone
   bool in_forward_ = false;
   bool in_backward_ = false;
   bool touched_ = false;

@@ -6,8 +6,8 @@ namespace {
 
 // ZeRO-1: each rank steps its part of every bucket; ZeRO-2: and keeps only that part's gradients;
 // ZeRO-3: and that part's parameters.
-std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
-                                   const ZeROOptions& options) {
+std::shared_ptr<ShardedModule> make_zero(nn::Module& module, const Communicator& comm,
+                                         const ZeROOptions& options) {
   check(options.stage >= 1 && options.stage <= 3, "zero: stage must be 1, 2 or 3: ", options.stage);
   check_divisor("zero", options.divide_by);
   check(options.stage == 3 || !options.offload.parameters, "zero: stage ", options.stage,
@@ -36,7 +36,7 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
   check_same_module(module, groups, alone,
                     options_text(options.stage == 1 ? "zero 1" : "zero 2", options.offload));
   if (options.broadcast_parameters) broadcast_state(module, groups, alone);
-  ReplicaOptions kept;
+  ShardedModuleOptions kept;
   kept.units.stage = options.stage == 1 ? Stage::optimizer : Stage::gradients;
   kept.units.order = options.order;
   kept.units.divide_by = options.divide_by;
@@ -46,12 +46,12 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
   kept.broadcast_buffers = options.broadcast_buffers;
   kept.alone = alone;
   kept.alone_modules = options.ignored_modules;
-  auto replica = std::make_shared<Replica>(module, groups, kept);
-  add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,
+  auto sharded = std::make_shared<ShardedModule>(module, groups, kept);
+  add_buckets(*sharded, reversed(unit_parameters(module, alone, false)), options.bucket_bytes,
               options.bucket_bytes);
-  replica->install();
+  sharded->install();
   materialize_rest(module, groups);
-  return replica;
+  return sharded;
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 
 namespace hero::dist {
 
-std::vector<std::shared_ptr<Replica>> replicas_of(const std::vector<StageValue>& values) {
-  std::vector<std::shared_ptr<Replica>> all;
+std::vector<std::shared_ptr<ShardedModule>> replicas_of(const std::vector<StageValue>& values) {
+  std::vector<std::shared_ptr<ShardedModule>> all;
   for (const StageValue& value : values) {
-    auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf()));
+    auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf()));
     if (replica && std::find(all.begin(), all.end(), replica) == all.end()) {
       all.push_back(std::move(replica));
     }
@@ -17,7 +17,7 @@ std::vector<std::shared_ptr<Replica>> replicas_of(const std::vector<StageValue>&
   return all;
 }
 
-KeepGathered::KeepGathered(std::vector<std::shared_ptr<Replica>> replicas)
+KeepGathered::KeepGathered(std::vector<std::shared_ptr<ShardedModule>> replicas)
     : replicas_(std::move(replicas)) {
   std::erase_if(replicas_, [](const auto& replica) { return replica->reshards_after_forward(); });
   for (const auto& replica : replicas_) replica->keep_gathered(true);
@@ -36,7 +36,7 @@ KeepGathered::~KeepGathered() {
   }
 }
 
-GradientSync::GradientSync(std::vector<std::shared_ptr<Replica>> replicas, int chunks)
+GradientSync::GradientSync(std::vector<std::shared_ptr<ShardedModule>> replicas, int chunks)
     : replicas_(std::move(replicas)), one_chunk_(chunks == 1) {
   std::erase_if(replicas_, [](const auto& replica) { return !replica->sync(); });
   if (!one_chunk_) whole_.emplace();
@@ -71,7 +71,7 @@ void GradientSync::average_all() {
 void GradientSync::end() {
   if (whole_) whole_->average();
   whole_.reset();
-  for (const auto& replica : replicas_) replica->schedule().average_owed();
+  for (const auto& replica : replicas_) replica->schedule().average_unreduced();
 }
 
 }  // namespace hero::dist

@@ -12,13 +12,13 @@
 namespace hero::dist {
 
 /// Who shards the values, each once.
-std::vector<std::shared_ptr<Replica>> replicas_of(const std::vector<StageValue>& values);
+std::vector<std::shared_ptr<ShardedModule>> replicas_of(const std::vector<StageValue>& values);
 
 /// Units that stay gathered between forward and backward stay so over all micro-batches while it
 /// lives.
 class KeepGathered {
  public:
-  explicit KeepGathered(std::vector<std::shared_ptr<Replica>> replicas);
+  explicit KeepGathered(std::vector<std::shared_ptr<ShardedModule>> replicas);
   ~KeepGathered();
   KeepGathered(const KeepGathered&) = delete;
   KeepGathered& operator=(const KeepGathered&) = delete;
@@ -26,7 +26,7 @@ class KeepGathered {
   void end();
 
  private:
-  std::vector<std::shared_ptr<Replica>> replicas_;
+  std::vector<std::shared_ptr<ShardedModule>> replicas_;
 };
 
 /// Lets backward add up gradients alone while it lives, but where a chunk's last micro-batch comes:
@@ -36,7 +36,7 @@ class KeepGathered {
 /// beforehand keeps it off.
 class GradientSync {
  public:
-  GradientSync(std::vector<std::shared_ptr<Replica>> replicas, int chunks);
+  GradientSync(std::vector<std::shared_ptr<ShardedModule>> replicas, int chunks);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
@@ -51,7 +51,7 @@ class GradientSync {
   void end();
 
  private:
-  std::vector<std::shared_ptr<Replica>> replicas_;  // those that average
+  std::vector<std::shared_ptr<ShardedModule>> replicas_;  // those that average
   bool by_module_ = false;
   bool one_chunk_;
   std::optional<AddUpScope> whole_;  // of parameters that no replica here shards

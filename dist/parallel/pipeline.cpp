@@ -106,7 +106,7 @@ MicroBatches Pipeline::State::divide(const Tensor& x, const Tensor* target) cons
 Device Pipeline::State::computes_on() const {
   for (const auto& replica : replicas_of(values)) {
     for (const auto& unit : replica->units()) {
-      if (unit->has_home()) return unit->device();
+      if (unit->crosses_to_device()) return unit->device();
     }
   }
   return device_of(values, parts.pipe, options.device);
@@ -135,7 +135,7 @@ std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBat
   parts.device = computes_on();
   const auto replicas = replicas_of(values);
   KeepGathered keep(replicas);
-  GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<Replica>>(),
+  GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<ShardedModule>>(),
                     options.schedule.chunks());
   PipelineRun run(parts, batches, borders_for(batches.x.front()),
                   options.schedule.splits_backward());

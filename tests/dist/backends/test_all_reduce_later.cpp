@@ -128,7 +128,7 @@ TEST_CASE("the replicas meet once a step however many micro-batches it has", "[l
       const auto model = make_model(run);
       const auto fsdp = shard_hybrid(*model, world, run);
       int64_t row = 0;
-      for (const dist::UnitInfo& unit : fsdp.units()) row += unit.row;
+      for (const dist::UnitInfo& unit : fsdp.units()) row += unit.flat_numel;
       world.traffic().reset();
       accumulate(run, *model, fsdp, world.rank());
       const std::lock_guard<std::mutex> lock(mutex);

@@ -223,8 +223,8 @@ TEST_CASE("the root's unit is gathered once a step, and what it keeps is not gat
     const Array bytes = Array::from(std::vector<int64_t>{world.traffic().bytes()}, {1});
     int64_t psi = 0, root = 0;
     for (const UnitInfo& unit : parallel.units()) {
-      psi += unit.row;
-      if (unit.name == "root") root = unit.row;
+      psi += unit.flat_numel;
+      if (unit.name == "root") root = unit.flat_numel;
     }
     expect(parallel.units().size() == 3 && root > 0, "a root and two blocks");
     world.all_reduce(bytes);
@@ -260,8 +260,8 @@ TEST_CASE("checkpointed units are gathered once for both recomputation and backw
     subject_loss(Subject::gpt, model, 0, world.rank()).backward();
     int64_t psi = 0, root = 0;
     for (const UnitInfo& unit : parallel.units()) {
-      psi += unit.row;
-      if (unit.name == "root") root = unit.row;
+      psi += unit.flat_numel;
+      if (unit.name == "root") root = unit.flat_numel;
     }
     const Array bytes = Array::from(std::vector<int64_t>{world.traffic().bytes()}, {1});
     world.all_reduce(bytes);

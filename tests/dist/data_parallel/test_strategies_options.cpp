@@ -141,8 +141,8 @@ TEST_CASE("mixed precision: gathered and computed in bfloat16, added up and step
     expect(seen, "blocks compute in bfloat16");
     int64_t psi = 0, root = 0;
     for (const UnitInfo& unit : parallel.units()) {
-      psi += unit.row;
-      if (unit.name == "root") root = unit.row;
+      psi += unit.flat_numel;
+      if (unit.name == "root") root = unit.flat_numel;
     }
     const Array bytes = Array::from(std::vector<int64_t>{world.traffic().bytes()}, {1});
     world.all_reduce(bytes);

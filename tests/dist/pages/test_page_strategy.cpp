@@ -17,13 +17,13 @@ namespace pages {
 /// as soon as its module's backward is done. Parameters tied over two units go to the root's.
 void zero2_by_unit(nn::Module& module, const dist::Communicator& world,
                    const dist::UnitPolicy& unit) {
-  auto replica = std::make_shared<dist::Replica>(
+  auto sharded = std::make_shared<dist::ShardedModule>(
       module, dist::Groups{world, {}},
-      dist::ReplicaOptions{.units = {.stage = dist::Stage::gradients},
-                           .unused = dist::Unused::error,
-                           .broadcast_buffers = true});
-  dist::add_units(*replica, dist::members_of(module, {}, false), unit, dist::Tied::to_root);
-  replica->install();  // the module carries it from now on
+      dist::ShardedModuleOptions{.units = {.stage = dist::Stage::gradients},
+                                 .unused = dist::Unused::error,
+                                 .broadcast_buffers = true});
+  dist::add_units(*sharded, dist::unit_parameters(module, {}, false), unit, dist::Tied::to_root);
+  sharded->install();  // the module carries it from now on
 }
 // [end]
 

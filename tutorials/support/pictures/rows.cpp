@@ -73,7 +73,7 @@ void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo
   Figure figure(title, "element of the unit's row", "");
   std::vector<Tick> lanes;
   double y = 0.0, longest = 0.0;
-  for (const auto& unit : units) longest = std::max(longest, static_cast<double>(unit.row));
+  for (const auto& unit : units) longest = std::max(longest, static_cast<double>(unit.flat_numel));
   for (const auto& unit : units) {
     std::string parameters;
     for (const std::string& p : unit.parameters) parameters += (parameters.empty() ? "" : ", ") + p;

@@ -121,7 +121,7 @@ std::vector<int64_t> part_ends(int ranks, int64_t& numel) {
           if (unit.name != "transformer.h.0") continue;
           numel = unit.numel;
           for (int rank = 1; rank <= ranks; ++rank) {
-            ends.push_back(std::min(numel, rank * (unit.row / ranks)));
+            ends.push_back(std::min(numel, rank * (unit.flat_numel / ranks)));
           }
         }
       },

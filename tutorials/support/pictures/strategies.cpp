@@ -24,10 +24,11 @@ StrategyFormula formula_of(int stage, const Communicator& world,
                            const std::vector<hero::dist::UnitInfo>& units) {
   int64_t whole = 0, part = 0, sent = 0;
   for (const auto& unit : units) {
-    whole += 4 * unit.row;
-    part += 4 * unit.row / world.size();
+    whole += 4 * unit.flat_numel;
+    part += 4 * unit.flat_numel / world.size();
     const int64_t gathers = stage == 3 ? 2 : 1;
-    sent += gathers * all_gather_bytes(world, unit.row) + reduce_scatter_bytes(world, unit.row);
+    sent += gathers * all_gather_bytes(world, unit.flat_numel) +
+            reduce_scatter_bytes(world, unit.flat_numel);
   }
   return {{stage < 3 ? whole : part, stage < 2 ? whole : part, 2 * (stage < 1 ? whole : part)},
           sent};
