@@ -6,8 +6,11 @@
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_place.h>
+#include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/elementwise/clamp.h>
+#include <hero/autograd/ops/index/written.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
 #include <hero/core/promotion.h>
@@ -15,7 +18,8 @@
 namespace hero {
 
 namespace k = core::kernels;
-using detail::become, detail::wants, detail::write_in_place;
+using core::ScatterMode;
+using detail::become, detail::Into, detail::wants, detail::write_in_place, detail::write_into;
 
 namespace {
 
@@ -291,29 +295,47 @@ const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) c
   return become("addcdiv_", *this, wants("addcdiv_", a) || wants("addcdiv_", b),
                 [&] { return hero::addcdiv(*this, a, b, value); });
 }
+namespace {
+
+// Whether x can be filled where a mask says so while the mask is read.
+bool mask_lies_apart(const Array& x, const Tensor& mask) {
+  return mask.defined() && mask.dtype() == kBool && mask.device() == x.device() &&
+         broadcast_shapes("masked_fill_", x.shape(), mask.shape()) == x.shape() &&
+         &mask.array().storage() != &x.storage();
+}
+
+template <class Value>
+void fill_where(const Array& x, const Tensor& mask, const Value& value) {
+  core::check_no_overlap("masked_fill_", x);
+  core::map_into<core::kernels::Where>(x, mask.array(), value, x);
+  x.storage().bump_version();
+}
+
+}  // namespace
+
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   return detail::write_in_place(
       "masked_fill_", *this, wants("masked_fill_", mask),
       [&] { return hero::masked_fill(*this, mask, value); },
       [&](const Array& array) {
-        const bool fits_there =
-            mask.defined() && mask.dtype() == kBool && mask.device() == array.device() &&
-            fits(value, array.dtype()) &&
-            broadcast_shapes("masked_fill_", array.shape(), mask.shape()) == array.shape();
-        if (!fits_there || &mask.array().storage() == &array.storage()) {
-          const NoGrad no_grad;
-          return detail::overwrite("masked_fill_", array,
-                                   hero::masked_fill(*this, mask, value).array());
-        }
-        core::check_no_overlap("masked_fill_", array);
-        const Scalar number = cut_to(value, array.dtype());
-        core::map_into<core::kernels::Where>(array, mask.array(), number, array);
-        array.storage().bump_version();
+        const bool direct = mask_lies_apart(array, mask) && fits(value, array.dtype());
+        if (direct) return fill_where(array, mask, cut_to(value, array.dtype()));
+        const NoGrad no_grad;
+        detail::overwrite("masked_fill_", array, hero::masked_fill(*this, mask, value).array());
       });
 }
 const Tensor& Tensor::masked_fill_(const Tensor& mask, const Tensor& value) const {
-  return become("masked_fill_", *this, wants("masked_fill_", mask) || wants("masked_fill_", value),
-                [&] { return hero::masked_fill(*this, mask, value); });
+  return detail::write_in_place(
+      "masked_fill_", *this, wants("masked_fill_", mask) || wants("masked_fill_", value),
+      [&] { return hero::masked_fill(*this, mask, value); },
+      [&](const Array& array) {
+        const bool direct = mask_lies_apart(array, mask) && value.defined() && value.ndim() == 0 &&
+                            value.device() == array.device() &&
+                            &value.array().storage() != &array.storage();
+        const NoGrad no_grad;
+        if (direct) return fill_where(array, mask, value.to(array.dtype()).array());
+        detail::overwrite("masked_fill_", array, hero::masked_fill(*this, mask, value).array());
+      });
 }
 const Tensor& Tensor::logical_and_(const Tensor& other) const {
   return become("logical_and_", *this, wants("logical_and_", other),
@@ -376,61 +398,83 @@ const Tensor& Tensor::fill_diagonal_(Scalar value) const {
   return *this;
 }
 
-// Writing to places and adding products in place: computed, then copied over.
+// Writing to places, and products that are added in place: computed, then copied over.
+
+namespace {
+
+// A number, as often as an index of `shape` wants it for x.
+Tensor filling(const Shape& shape, Scalar value, const Tensor& x) {
+  return full(shape, cut_to(value, x.dtype()), {.dtype = x.dtype(), .device = x.device()});
+}
+
+}  // namespace
 
 const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, const Tensor& src) const {
-  return become("scatter_", *this, wants("scatter_", index) || wants("scatter_", src),
-                [&] { return hero::scatter(*this, dim, index, src); });
+  return write_into("scatter_", *this, wants("scatter_", index) || wants("scatter_", src),
+                    [&](Into into) {
+                      detail::check_defined("scatter", {{"index", index}, {"src", src}});
+                      return detail::written(into, ScatterMode::assign, *this, dim, index, src);
+                    });
 }
 const Tensor& Tensor::scatter_add_(int64_t dim, const Tensor& index, const Tensor& src) const {
-  return become("scatter_add_", *this, wants("scatter_add_", index) || wants("scatter_add_", src),
-                [&] { return hero::scatter_add(*this, dim, index, src); });
+  return write_into(
+      "scatter_add_", *this, wants("scatter_add_", index) || wants("scatter_add_", src),
+      [&](Into into) {
+        const detail::Named named("scatter_add", {"x", *this}, {"index", index}, {"src", src});
+        detail::check_defined("scatter_add", {{"index", index}, {"src", src}});
+        return detail::written(into, ScatterMode::add, *this, dim, index, src);
+      });
 }
 const Tensor& Tensor::index_add_(int64_t dim, const Tensor& index, const Tensor& src,
                                  double alpha) const {
-  return become("index_add_", *this, wants("index_add_", index) || wants("index_add_", src),
-                [&] { return hero::index_add(*this, dim, index, src, alpha); });
+  return write_into(
+      "index_add_", *this, wants("index_add_", index) || wants("index_add_", src),
+      [&](Into into) { return detail::index_add(into, *this, dim, index, src, alpha); });
 }
 const Tensor& Tensor::index_put_(const std::vector<Tensor>& indices, const Tensor& values,
                                  bool accumulate) const {
-  return become("index_put_", *this, wants("index_put_", values),
-                [&] { return hero::index_put(*this, indices, values, accumulate); });
+  return write_into("index_put_", *this, wants("index_put_", values), [&](Into into) {
+    return detail::index_put(into, *this, indices, values, accumulate);
+  });
 }
 
 const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, Scalar value) const {
-  return become("scatter_", *this, false, [&] { return hero::scatter(*this, dim, index, value); });
+  detail::check_defined("scatter", {{"index", index}});
+  check(fits(value, dtype()), "scatter: ", value, " does not fit ", dtype());
+  return scatter_(dim, index, filling(index.shape(), value, *this));
 }
 const Tensor& Tensor::scatter_(int64_t dim, const Tensor& index, Scalar value,
                                ScatterReduce reduce) const {
-  return become("scatter_", *this, wants("scatter_", index),
-                [&] { return hero::scatter(*this, dim, index, value, reduce); });
+  detail::check_defined("scatter", {{"index", index}});
+  check(fits(value, dtype()), "scatter: ", value, " does not fit ", dtype());
+  return scatter_reduce_(dim, index, filling(index.shape(), value, *this), reduce);
 }
 const Tensor& Tensor::scatter_reduce_(int64_t dim, const Tensor& index, const Tensor& src,
                                       ScatterReduce reduce, bool include_self) const {
-  return become("scatter_reduce_", *this, wants("scatter_reduce_", src), [&] {
-    const Tensor before = grad_enabled() ? clone() : *this;  // several operations save it
-    return hero::scatter_reduce(before, dim, index, src, reduce, include_self);
+  return write_into("scatter_reduce_", *this, wants("scatter_reduce_", src), [&](Into into) {
+    // Several operations save what was there.
+    const Tensor before = into == Into::copy ? clone() : *this;
+    return detail::scatter_reduce(into, before, dim, index, src, reduce, include_self);
   });
 }
-const Tensor& Tensor::masked_scatter_(const Tensor& mask, const Tensor& src) const {
-  return become("masked_scatter_", *this, wants("masked_scatter_", src),
-                [&] { return hero::masked_scatter(*this, mask, src); });
-}
 const Tensor& Tensor::put_(const Tensor& index, const Tensor& src, bool accumulate) const {
-  return become("put_", *this, wants("put_", src),
-                [&] { return hero::put(*this, index, src, accumulate); });
+  return write_into("put_", *this, wants("put_", src),
+                    [&](Into into) { return detail::put(into, *this, index, src, accumulate); });
 }
 const Tensor& Tensor::index_fill_(int64_t dim, const Tensor& index, Scalar value) const {
-  return become("index_fill_", *this, false,
-                [&] { return hero::index_fill(*this, dim, index, value); });
+  return write_into("index_fill_", *this, false, [&](Into into) {
+    if (into == Into::copy) return hero::index_fill(*this, dim, index, value);
+    check(fits(value, dtype()), "index_fill: ", value, " does not fit ", dtype());
+    return detail::index_fill(into, *this, dim, index, filling({}, value, *this));
+  });
 }
 const Tensor& Tensor::index_fill_(int64_t dim, const Tensor& index, const Tensor& value) const {
-  return become("index_fill_", *this, wants("index_fill_", value),
-                [&] { return hero::index_fill(*this, dim, index, value); });
+  return write_into("index_fill_", *this, wants("index_fill_", value),
+                    [&](Into into) { return detail::index_fill(into, *this, dim, index, value); });
 }
 const Tensor& Tensor::index_copy_(int64_t dim, const Tensor& index, const Tensor& src) const {
-  return become("index_copy_", *this, wants("index_copy_", src),
-                [&] { return hero::index_copy(*this, dim, index, src); });
+  return write_into("index_copy_", *this, wants("index_copy_", src),
+                    [&](Into into) { return detail::index_copy(into, *this, dim, index, src); });
 }
 const Tensor& Tensor::addmm_(const Tensor& a, const Tensor& b) const { return addmm_(a, b, {}); }
 const Tensor& Tensor::addmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const {

@@ -5,6 +5,7 @@
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/promotion.h>
@@ -126,7 +127,7 @@ Tensor read(const Pending& pending) {
   return movedim(found, from, to);
 }
 
-Tensor indexed(const Tensor& x, std::span<const Index> indices) {
+Pending pending_of(const Tensor& x, std::span<const Index> indices) {
   detail::check_defined("index", {{"x", x}});
   int taken = 0, ellipses = 0;
   for (const Index& one : indices) {
@@ -140,7 +141,26 @@ Tensor indexed(const Tensor& x, std::span<const Index> indices) {
   Pending pending{x, {}, {}};
   int dim = 0;
   for (const Index& one : indices) dim += apply(pending, one, dim, x.ndim() - taken);
-  return read(pending);
+  return pending;
+}
+
+Tensor indexed(const Tensor& x, std::span<const Index> indices) {
+  return read(pending_of(x, indices));
+}
+
+// Writes to the memory of x without a list of all its places, where tensors index the first
+// dimensions of a part that is contiguous; false where it does not, and has written nothing.
+bool put_there(const Tensor& x, std::span<const Index> indices, const Tensor& values,
+               bool accumulate) {
+  if (!x.defined() || !values.defined() || values.dtype() != x.dtype()) return false;
+  const Pending pending = pending_of(x, indices);
+  bool leads = !pending.tensors.empty() && pending.x.is_contiguous() &&
+               pending.x.array().storage_ref() == x.array().storage_ref();
+  for (int i = 0; leads && i < pending.dims.size(); ++i) leads = pending.dims[i] == i;
+  if (leads) {
+    detail::index_put(detail::Into::memory, pending.x, pending.tensors, values, accumulate);
+  }
+  return leads;
 }
 
 Tensor filling(const Tensor& x, const Scalar& value) {
@@ -177,8 +197,12 @@ Tensor Tensor::index_put(std::initializer_list<Index> indices, Scalar value,
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values,
                                  bool accumulate) const {
-  return detail::become("index_put_", *this, detail::wants("index_put_", values),
-                        [&] { return index_put(indices, values, accumulate); });
+  return detail::write_into(
+      "index_put_", *this, detail::wants("index_put_", values), [&](detail::Into into) {
+        const bool put = into == detail::Into::memory &&
+                         put_there(*this, {indices.begin(), indices.size()}, values, accumulate);
+        return put ? *this : index_put(indices, values, accumulate);
+      });
 }
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, Scalar value,

@@ -1,12 +1,14 @@
 // Reading and writing through indices. Every reader has an adder as its derivative and the reverse,
 // so all of them can be differentiated any number of times.
 #include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/factor.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
@@ -202,23 +204,64 @@ bool keeps_source(const Tensor& x, int axis, const Tensor& index, const Tensor& 
   return keeps;
 }
 
-// Numbers stand beside lines, and an index without elements beside anything, as in PyTorch.
-Tensor scattered(ScatterMode mode, const Tensor& x, int64_t dim, const Tensor& index,
-                 const Tensor& src) {
-  const char* op = mode == ScatterMode::add ? "scatter_add" : "scatter";
-  const int axis = normalize_dim(op, dim, x.ndim());
-  if (index.numel() == 0 && !keeps_source(x, axis, index, src)) return clone(x);
-  if (x.ndim() > 0 && index.ndim() > 0 && src.ndim() > 0) {
-    return record(Scatter(mode, axis), x, index, src);
-  }
-  return reshape(
-      record(Scatter(mode, axis), at_least_line(x), at_least_line(index), at_least_line(src)),
-      x.shape());
-}
-
 }  // namespace
 
 namespace detail {
+
+// Numbers stand beside lines, and an index without elements beside anything, as in PyTorch.
+Tensor written(Into into, ScatterMode mode, const Tensor& x, int64_t dim, const Tensor& index,
+               const Tensor& src) {
+  const char* op = mode == ScatterMode::add ? "scatter_add" : "scatter";
+  const int axis = normalize_dim(op, dim, x.ndim());
+  if (index.numel() == 0 && !keeps_source(x, axis, index, src)) {
+    return into == Into::copy ? clone(x) : x;
+  }
+  const bool lines = x.ndim() > 0 && index.ndim() > 0 && src.ndim() > 0;
+  if (!lines) {
+    const Tensor line = at_least_line(x), places = at_least_line(index), from = at_least_line(src);
+    return reshape(written(into, mode, line, axis, places, from), x.shape());
+  }
+  if (into == Into::copy) return record(Scatter(mode, axis), x, index, src);
+  const Tensor* inputs[] = {&x, &index, &src};
+  const Watcher watcher(op, inputs);
+  core::scatter_into(mode, inputs[0]->array(), axis, inputs[1]->array(), inputs[2]->array());
+  return watcher.look(*inputs[0]);
+}
+
+Tensor index_add(Into into, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                 double alpha) {
+  check_defined("index_add", {{"x", x}, {"index", index}, {"src", src}});
+  check_factor("index_add", "alpha", alpha, x.dtype());
+  const int axis = normalize_dim("index_add", dim, x.ndim());
+  const Scalar factor = cut_to(alpha, x.dtype());
+  if (into == Into::copy) return record(IndexAdd(axis, factor), x, index, src);
+  const Tensor* inputs[] = {&x, &index, &src};
+  const Watcher watcher("index_add", inputs);
+  core::index_add_into(inputs[0]->array(), axis, inputs[1]->array(), inputs[2]->array(), factor);
+  return watcher.look(*inputs[0]);
+}
+
+Tensor index_put(Into into, const Tensor& x, const std::vector<Tensor>& indices,
+                 const Tensor& values, bool accumulate) {
+  check_defined("index_put", {{"x", x}, {"values", values}});
+  if (const AutocastInputs in("index_put", x, values); in.changed()) {
+    return index_put(into, in[0], indices, in[1], accumulate);
+  }
+  const Places places = places_of("index_put", x, indices);
+  Shape shape = places.shape;
+  for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
+  check(values.dtype() == x.dtype(), "index_put: values are ", values.dtype(), ", array is ",
+        x.dtype(), "; convert with to()");
+  check(broadcast_shapes("index_put", values.shape(), shape) == shape,
+        "index_put: values of shape ", values.shape(), " do not broadcast to the indexed ", shape);
+  const Tensor rows = as_rows(x, places);
+  const Shape source = {places.index.numel(), rows.size(1)};
+  const Tensor src = reshape(expand(values, shape), source);
+  const Tensor result = accumulate ? index_add(into, rows, 0, places.index, src, 1)
+                                   : written(into, ScatterMode::assign, rows, 0,
+                                             expand(unsqueeze(places.index, 1), source), src);
+  return reshape(result, x.shape());
+}
 
 Tensor scatter_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
   return record(ScatterZeros(shape, dim), g, index);
@@ -260,13 +303,13 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   detail::check_defined("scatter", {{"x", x}, {"index", index}, {"src", src}});
-  return scattered(ScatterMode::assign, x, dim, index, src);
+  return detail::written(detail::Into::copy, ScatterMode::assign, x, dim, index, src);
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   const detail::Named named("scatter_add", {"x", x}, {"index", index}, {"src", src});
   detail::check_defined("scatter_add", {{"x", x}, {"index", index}, {"src", src}});
-  return scattered(ScatterMode::add, x, dim, index, src);
+  return detail::written(detail::Into::copy, ScatterMode::add, x, dim, index, src);
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
@@ -276,10 +319,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                  double alpha) {
-  detail::check_defined("index_add", {{"x", x}, {"index", index}, {"src", src}});
-  detail::check_factor("index_add", "alpha", alpha, x.dtype());
-  return record(IndexAdd(normalize_dim("index_add", dim, x.ndim()), cut_to(alpha, x.dtype())), x,
-                index, src);
+  return detail::index_add(detail::Into::copy, x, dim, index, src, alpha);
 }
 
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
@@ -292,24 +332,7 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
 
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                  bool accumulate) {
-  detail::check_defined("index_put", {{"x", x}, {"values", values}});
-  if (const AutocastInputs in("index_put", x, values); in.changed()) {
-    return index_put(in[0], indices, in[1], accumulate);
-  }
-  const Places places = places_of("index_put", x, indices);
-  Shape shape = places.shape;
-  for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
-  check(values.dtype() == x.dtype(), "index_put: values are ", values.dtype(), ", array is ",
-        x.dtype(), "; convert with to()");
-  check(broadcast_shapes("index_put", values.shape(), shape) == shape,
-        "index_put: values of shape ", values.shape(), " do not broadcast to the indexed ", shape);
-  const Tensor rows = as_rows(x, places);
-  const Shape source = {places.index.numel(), rows.size(1)};
-  const Tensor src = reshape(expand(values, shape), source);
-  const Tensor result = accumulate
-                            ? index_add(rows, 0, places.index, src)
-                            : scatter(rows, 0, expand(unsqueeze(places.index, 1), source), src);
-  return reshape(result, x.shape());
+  return detail::index_put(detail::Into::copy, x, indices, values, accumulate);
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {

@@ -6,6 +6,7 @@
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/backend.h>
@@ -44,6 +45,11 @@ Written of_one_dtype(const char* op, const Tensor& x, const Tensor& src) {
   return {x, src};
 }
 
+void check_enough(const Tensor& src, int64_t places) {
+  check(src.numel() >= places, "masked_scatter: src has ", src.numel(), " elements for ", places,
+        " places");
+}
+
 // x with `src` where a view of it lies; `view` gives that view.
 template <class View>
 Tensor replaced(const char* op, const Tensor& given_x, const Tensor& given_src, View&& view) {
@@ -64,16 +70,22 @@ Tensor take(const Tensor& x, const Tensor& index) {
   return reshape(index_select(ravel(x), 0, flat), index.shape());
 }
 
-Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
+Tensor detail::put(Into into, const Tensor& x, const Tensor& index, const Tensor& src,
+                   bool accumulate) {
   const detail::Named named("put", {"x", x}, {"index", index}, {"src", src});
   detail::check_defined("put", {{"x", x}, {"index", index}, {"src", src}});
   check(index.numel() == src.numel(), "put: ", src.numel(), " elements for ", index.numel(),
         " places");
   const auto [to, from] = of_one_dtype("put", x, src);
   const Tensor flat = ravel(counted("put", index, x.numel())), line = ravel(to);
-  return reshape(
-      accumulate ? index_add(line, 0, flat, ravel(from)) : scatter(line, 0, flat, ravel(from)),
-      x.shape());
+  const Tensor result = accumulate
+                            ? index_add(into, line, 0, flat, ravel(from), 1)
+                            : written(into, core::ScatterMode::assign, line, 0, flat, ravel(from));
+  return reshape(result, x.shape());
+}
+
+Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
+  return detail::put(detail::Into::copy, x, index, src, accumulate);
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {
@@ -107,7 +119,8 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar valu
   return masked_fill(x, reshape(hit, along), value);
 }
 
-Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& value) {
+Tensor detail::index_fill(Into into, const Tensor& x, int64_t dim, const Tensor& index,
+                          const Tensor& value) {
   detail::check_defined("index_fill", {{"x", x}, {"index", index}, {"value", value}});
   check(value.ndim() == 0, "index_fill: the value has shape ", value.shape(),
         "; it must be a single number without dimensions");
@@ -117,11 +130,12 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   Shape slices = x.ndim() == 0 ? Shape{1} : x.shape();
   slices[axis] = places.numel();
   const Tensor filled =
-      index_copy(atleast_1d(x), axis, places, expand(value.to(x.dtype()), slices));
+      index_copy(into, atleast_1d(x), axis, places, expand(value.to(x.dtype()), slices));
   return reshape(filled, x.shape());
 }
 
-Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor detail::index_copy(Into into, const Tensor& x, int64_t dim, const Tensor& index,
+                          const Tensor& src) {
   detail::check_defined("index_copy", {{"x", x}, {"index", index}, {"src", src}});
   const auto [to, from] = of_one_dtype("index_copy", x, src);
   check_vector("index_copy", index);
@@ -132,7 +146,16 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   const Tensor rows = atleast_1d(from);
   check(rows.shape() == shape, "index_copy: src of shape ", src.shape(), " does not fill ",
         places.numel(), " slices of dim ", dim, " of shape ", x.shape());
-  return reshape(scatter(lines, axis, expand(reshape(places, along), shape), rows), x.shape());
+  const Tensor spread = expand(reshape(places, along), shape);
+  return reshape(written(into, core::ScatterMode::assign, lines, axis, spread, rows), x.shape());
+}
+
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& value) {
+  return detail::index_fill(detail::Into::copy, x, dim, index, value);
+}
+
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  return detail::index_copy(detail::Into::copy, x, dim, index, src);
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
@@ -155,8 +178,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   const int64_t wanted = place.numel() == 0       ? 0
                          : mask.device() == kMeta ? src.numel()
                                                   : place[-1].item<int64_t>() + 1;
-  check(src.numel() >= wanted, "masked_scatter: src has ", src.numel(), " elements for ", wanted,
-        " places");
+  check_enough(src, wanted);
   if (wanted == 0) {  // src keeps its place in the graph, with a gradient of zeros
     const Tensor none = zeros({0}, {.dtype = kInt64, .device = x.device()});
     const Tensor kept = index_add(ravel(expand(to, shape)), 0, none, slice(ravel(from), 0, 0, 0));
@@ -164,6 +186,27 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   }
   const Tensor taken = index_select(ravel(from), 0, clamp(place, 0, {}));
   return where(wide, reshape(taken, shape), expand(to, shape));
+}
+
+const Tensor& Tensor::masked_scatter_(const Tensor& mask, const Tensor& src) const {
+  const Tensor& x = *this;
+  return detail::write_into(
+      "masked_scatter_", x, detail::wants("masked_scatter_", src), [&](detail::Into into) {
+        // Where nothing is recorded, the list of the places is enough.
+        const bool listed =
+            into == detail::Into::memory && mask.defined() && src.defined() &&
+            mask.dtype() == kBool && mask.device() == x.device() &&
+            mask.device().type != DeviceType::meta && src.dtype() == x.dtype() &&
+            broadcast_shapes("masked_scatter", x.shape(), mask.shape()) == x.shape();
+        if (!listed) return hero::masked_scatter(x, mask, src);
+        const Tensor places =
+            hero::ravel(hero::nonzero(hero::ravel(hero::expand(mask, x.shape()))));
+        check_enough(src, places.numel());
+        const Tensor line = hero::ravel(x),
+                     from = hero::slice(hero::ravel(src), 0, 0, places.numel());
+        return hero::reshape(
+            detail::written(into, core::ScatterMode::assign, line, 0, places, from), x.shape());
+      });
 }
 
 Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t index) {

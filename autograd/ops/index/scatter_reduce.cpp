@@ -10,6 +10,7 @@
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
@@ -125,12 +126,12 @@ Tensor with_a_dimension(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, 
 
 }  // namespace
 
-Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
-                      ScatterReduce reduce, bool include_self) {
-  const detail::Named named("scatter_reduce", {"x", x}, {"index", index}, {"src", src});
-  detail::check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
+Tensor detail::scatter_reduce(Into into, const Tensor& x, int64_t dim, const Tensor& index,
+                              const Tensor& src, ScatterReduce reduce, bool include_self) {
+  const Named named("scatter_reduce", {"x", x}, {"index", index}, {"src", src});
+  check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
   if (const AutocastInputs in("scatter_reduce", x, src); in.changed()) {
-    return scatter_reduce(in[0], dim, index, in[1], reduce, include_self);
+    return scatter_reduce(into, in[0], dim, index, in[1], reduce, include_self);
   }
   constexpr auto kName = "scatter_reduce";
   const int axis = normalize_dim(kName, dim, x.ndim());
@@ -138,11 +139,11 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
         "; convert with to()");
   check(index.dtype() == kInt64 || index.dtype() == kInt32, kName, ": the index is ", index.dtype(),
         "; it must be int64 or int32");
-  if (index.numel() == 0) return scatter_add(x, dim, index, src);
+  if (index.numel() == 0) return written(into, ScatterMode::add, x, dim, index, src);
   const bool rounds = reduce == ScatterReduce::mean || reduce == ScatterReduce::prod;
-  if (rounds && detail::any_half(x)) {
-    return detail::in_float32(kName, {x, index, src}, [=](const auto& in) {
-      return scatter_reduce(in[0], dim, in[1], in[2], reduce, include_self);
+  if (rounds && any_half(x)) {
+    return in_float32(kName, {x, index, src}, [=](const auto& in) {
+      return scatter_reduce(Into::copy, in[0], dim, in[1], in[2], reduce, include_self);
     });
   }
   const Tensor line = with_a_dimension(x), place = with_a_dimension(index).detach().to(kInt64),
@@ -150,13 +151,15 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
   const TensorOptions integers{.dtype = kInt64, .device = x.device()};
   Tensor base = line;
   if (!include_self) {
-    const Tensor touched =
-        scatter(zeros(line.shape(), integers), axis, place, ones(place.shape(), integers)) > 0;
-    base = masked_fill(line, touched, neutral(reduce, x.dtype()));
+    // Of the source's shape: what does not fit together is told before anything is written.
+    const Scalar nothing = neutral(reduce, x.dtype());
+    const Tensor filling =
+        expand(full({}, nothing, {.dtype = x.dtype(), .device = src.device()}), source.shape());
+    base = written(into, ScatterMode::assign, line, axis, place, filling);
   }
   Tensor result;
   if (reduce == ScatterReduce::sum || reduce == ScatterReduce::mean) {
-    result = scatter_add(base, axis, place, source);
+    result = written(into, ScatterMode::add, base, axis, place, source);
     if (reduce == ScatterReduce::mean) {
       const Tensor own = full(line.shape(), include_self ? 1 : 0, integers);
       const Tensor found = scatter_add(own, axis, place, ones(place.shape(), integers));
@@ -167,9 +170,16 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
     const ScatterMode mode = reduce == ScatterReduce::prod   ? ScatterMode::multiply
                              : reduce == ScatterReduce::amax ? ScatterMode::maximum
                                                              : ScatterMode::minimum;
-    result = record(ScatterExtreme(mode, axis, include_self), base, place, source);
+    result = into == Into::copy
+                 ? record(ScatterExtreme(mode, axis, include_self), base, place, source)
+                 : written(into, mode, base, axis, place, source);
   }
   return reshape(result, x.shape());
+}
+
+Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                      ScatterReduce reduce, bool include_self) {
+  return detail::scatter_reduce(detail::Into::copy, x, dim, index, src, reduce, include_self);
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value,

@@ -65,7 +65,10 @@ void scatter_as(ScatterMode mode, const Array& src, int dim, const Array& index,
   const auto* const to = as_indices(index.bytes());
   auto* const data = reinterpret_cast<T*>(out.bytes());
   const int64_t jump = stride_of(out, dim), n = values.length;
-  const bool by_line = values.along <= values.across || values.count == 1;
+  // A number that is read from one place is written along the target's memory.
+  const bool repeats = values.along == values.across;
+  const bool by_line =
+      values.count == 1 || (repeats ? jump <= lines.across : values.along <= values.across);
   const int64_t together =
       std::clamp(values.count / kPieces, std::min(values.count, kLeast), kMost);
   const int64_t pieces = (values.count + together - 1) / together;
@@ -149,6 +152,11 @@ void scatter_slabs(const Array& src, int dim, const Array& index, Scalar alpha, 
                });
 }
 
+// A source may be larger than its index: what lies beyond is not used.
+Array part(const Array& src, const Shape& shape) {
+  return Array(src.storage_ref(), shape, src.strides(), src.offset(), src.dtype());
+}
+
 // Whether sums of several terms would be rounded after each: those of halves are made in float32.
 bool sums_are_rounded(const Array& out, const Array& index) {
   return is_half(out.dtype()) && index.numel() > 1;
@@ -197,18 +205,64 @@ void add_rows_of_halves(const Array& src, int dim, const int64_t* index, float f
   });
 }
 
+// Adds to elements of halves that an index names, line by line: all that goes to an element is
+// added up in float32, in the order of the index, and rounded once.
+void add_elements_of_halves(const Array& src, int dim, const Array& index, float factor,
+                            const Array& out) {
+  const SideBySide values(src, dim), places(index, dim), lines(pin(out, dim, index.shape()), dim);
+  const int64_t jump = stride_of(out, dim), n = values.length, count = values.count;
+  const ConvertFn widen = converter(src.dtype(), kFloat32),
+                  widen_there = converter(out.dtype(), kFloat32),
+                  narrow = converter(kFloat32, out.dtype());
+  const auto element = [](const Array& x, int64_t at) {
+    return x.bytes() + at * item_size(x.dtype());
+  };
+  parallel_for(
+      values.groups * count, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+        std::vector<std::pair<int64_t, int64_t>> moves(static_cast<size_t>(n));  // to and from
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t group = task / count, at = task % count;
+          const int64_t place = places.start(group) + at * places.across;
+          const int64_t from = values.start(group) + at * values.across;
+          const int64_t line = lines.start(group) + at * lines.across;
+          for (int64_t i = 0; i < n; ++i) {
+            moves[i] = {as_indices(index.bytes())[place + i * places.along], i};
+          }
+          std::sort(moves.begin(), moves.end());
+          for (size_t i = 0; i < moves.size();) {
+            const int64_t to = moves[i].first;
+            std::byte* const target = element(out, line + to * jump);
+            float sum = 0, term = 0;
+            widen_there(1, target, 1, reinterpret_cast<std::byte*>(&sum), 1);
+            for (; i < moves.size() && moves[i].first == to; ++i) {
+              widen(1, element(src, from + moves[i].second * values.along), 1,
+                    reinterpret_cast<std::byte*>(&term), 1);
+              sum = kernels::scattered(ScatterMode::add, sum, wrapping_mul(term, factor));
+            }
+            narrow(1, reinterpret_cast<std::byte*>(&sum), 1, target, 1);
+          }
+        }
+      });
+}
+
+// Whether float32 for all of `out` would be much beside the index and its sorted places.
+bool is_much_beside(const Array& out, const Array& index) {
+  return out.numel() / 4 > index.numel();
+}
+
 }  // namespace
 
 void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
                          const Array& out) {
   if (index.numel() == 0) return;
   if (mode == ScatterMode::add && sums_are_rounded(out, index)) {
+    if (is_much_beside(out, index))
+      return add_elements_of_halves(part(src, index.shape()), dim, index, 1, out);
     const Array wide = out.to(kFloat32);
     scatter(mode, src, dim, index, wide);
     return copy(wide, out);
   }
-  // src may be larger than index: what lies beyond is not used.
-  const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
+  const Array used = part(src, index.shape());
   const Array list = slices_of(index, dim, out, used);
   if (list.defined() && mode == ScatterMode::assign) return put_slabs(used, dim, list, out);
   dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
@@ -237,6 +291,10 @@ void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar
   if (sums_are_rounded(out, index)) {
     if (dense) {
       return add_rows_of_halves(src, dim, index.data<int64_t>(), alpha.to<float>(), out);
+    }
+    const Array places = spread(index, dim, src.shape());
+    if (is_much_beside(out, places)) {
+      return add_elements_of_halves(src, dim, places, alpha.to<float>(), out);
     }
     const Array wide = out.to(kFloat32);
     index_add(src.to(kFloat32), dim, index, alpha, wide);
