@@ -16,10 +16,8 @@ set_target_properties(hero_cpu PROPERTIES EXPORT_NAME cpu)
 set(hero_components "" CACHE INTERNAL "The components of the library")
 
 # Folders whose headers only the library and its tests include: they are not installed, and no public
-# header and no tutorial includes them; and such headers that lie beside public ones. tests/layers/check reads the
-# two lines below.
-set(hero_private_folders "core/(cpu|json|meta)|nn/(data/bpe|models|training/report)|autograd/ops/detail|dist/(checkpoint|parallel|plan|trainer|backends/(local|mpi|nccl|simulated))")
-set(hero_private_headers "autograd/(graph/(accumulate|engine)|offload/(host_copy|offload_blocks)|ops/(elementwise/(blend|clamp|rare)|linalg/power_of_two|losses/loss|nn/(attention|norm|recurrent)|windows/(conv_maps|grid_sample|pool_windows|volumes)))[.]h")
+# header and no tutorial includes them. tests/layers/check reads the line below.
+set(hero_private_folders "core/(cpu|json|meta)|nn/(data/bpe|models|training/report)|autograd/profile|dist/(checkpoint|parallel|plan|trainer|backends/(local|mpi|nccl|simulated))")
 
 # What nearly every source reads of the standard library, compiled once: half of the compile time of
 # most files. Headers of Hero are not among them, so that a change to one compiles no more than its
@@ -40,17 +38,47 @@ function(hero_standard_headers target)
 endfunction()
 
 # What a file of the library reads of Hero takes longer to compile than the file itself: several are compiled
-# at a time, in half the time. Not kernels, of which each takes its time, and of which somebody who changes one
-# wants to compile no other.
-set(HERO_BATCH 8 CACHE STRING "How many files of the library are compiled at a time, but kernels; 1: each alone")
+# at a time, in half the time. Kernels by fewer, since somebody who changes one waits for those beside it, and
+# those that take long alone.
+set(HERO_BATCH 8 CACHE STRING "How many files of the library are compiled at a time, of kernels half as many; 1: each alone")
+set(hero_kernels_alone
+    "/(kernels|level|convolve|convolve_bf16|convolve_groups|exact_sum|gemm|gemm_bf16_kernel|group_weights|im2col|map_double|map_float|normalize_channels|pool|pool_average|recurrent|reduce|scan|scatter|softmax|sort|wide_svd)\\.cpp$")
+
+# hero_batch(files size prefix): the sources `files`, so many at a time
+function(hero_batch files size prefix)
+  set(index 0)
+  foreach(file IN LISTS files)
+    math(EXPR number "${index} / ${size}")
+    math(EXPR index "${index} + 1")
+    set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${prefix}_${number})
+  endforeach()
+endfunction()
+
 file(GLOB_RECURSE hero_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cpu/*.cpp)
 list(APPEND hero_kernels ${PROJECT_SOURCE_DIR}/core/functions/exact_sum.cpp)
+set(hero_kernels_joined ${hero_kernels})
+list(FILTER hero_kernels_joined EXCLUDE REGEX "${hero_kernels_alone}")
 
 # hero_batches_of(target): compiles its files so. The sanitizers and clang-tidy have larger batches, of all.
 function(hero_batches_of target)
   if(HERO_BATCH GREATER 1 AND NOT CMAKE_UNITY_BUILD)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HERO_BATCH})
-    set_source_files_properties(${hero_kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    math(EXPR half "${HERO_BATCH} / 2")
+    hero_batch("${hero_kernels_joined}" ${half} kernels)
+    get_target_property(others ${target} SOURCES)
+    list(FILTER others INCLUDE REGEX "\\.cpp$")
+    list(REMOVE_ITEM others ${hero_kernels})
+    # nlohmann-json takes longer to compile than what calls it: its readers are beside each other
+    set(json "")
+    foreach(file IN LISTS others)
+      file(STRINGS ${file} reads REGEX "#include .*(json|keys|read_sections|pretrained_config)")
+      if(reads)
+        list(APPEND json ${file})
+      endif()
+    endforeach()
+    list(REMOVE_ITEM others ${json} "")
+    hero_batch("${others}" ${HERO_BATCH} ${target})
+    hero_batch("${json}" ${HERO_BATCH} ${target}_json)
     # g++ takes a batch's files for headers, in which types without linkage are worth a warning
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()

@@ -31,6 +31,7 @@ target_compile_features(hero_cpu_v4_objects PRIVATE cxx_std_20)
 target_include_directories(hero_cpu_v4_objects PRIVATE ${hero_include_dir})
 set_target_properties(hero_cpu_v4_objects PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
 hero_standard_headers(hero_cpu_v4_objects)
+hero_batches_of(hero_cpu_v4_objects)
 
 # LLVM's linker has the option that dissolves groups of sections only since 19, and its objdump prints a table that
 # check_objects does not read: GNU's programs do this for clang, too.
