@@ -24,9 +24,19 @@ Array wide_room(int64_t count, const Array& beside) {
   return Array::empty({count}, kFloat32, beside.device());
 }
 
+// The blocks of a product, with room for another one of the sums where it `ends` so.
+void hold_blocks(const Array& a, const Array& b, bool ends, const Array& beside) {
+  const cpu::WideBlocks cut(a, b);
+  const Array sums = wide_room(cut.rows * cut.columns, beside);
+  const Array left = wide_room(cut.rows * cut.steps, beside);
+  const Array right = wide_room(cut.steps * cut.columns, beside);
+  if (ends) wide_room(cut.rows * cut.columns, beside);
+}
+
 void hold_widened(const Array& a, const Array& b, const Array& out) {
   if (!is_widened(out)) return;
   const int64_t count = cpu::widened_at_once(a, b, out);
+  if (count == 1) return hold_blocks(a.select(0, 0), b.select(0, 0), false, out);
   const auto part = [&](const Array& x) {
     return wide_room((x.strides()[0] != 0 ? count : 1) * x.size(1) * x.size(2), out);
   };
@@ -37,10 +47,8 @@ void hold_widened(const Array& a, const Array& b, const Array& out) {
 void hold_widened_linear(const Array& x, const Array& w, const Array* bias, const Array& out,
                          const Array* z) {
   if (!is_widened(out)) return;
-  const Array sums = wide_room(out.numel(), out);
-  const Array wide = z != nullptr ? wide_room(out.numel(), out) : Array();
-  { const Array left = wide_room(x.numel(), out), right = wide_room(w.numel(), out); }
   const Array shift = bias != nullptr ? wide_room(bias->numel(), out) : Array();
+  hold_blocks(x, w.t(), z != nullptr, out);
 }
 
 class MetaBackend final : public AskingBackend {

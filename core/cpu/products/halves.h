@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <hero/core/backend.h>
+#include <hero/core/cpu/products/gemm_blocks.h>
 #include <hero/core/half_products.h>
 
 namespace hero::core::cpu {
@@ -18,6 +19,36 @@ inline int64_t widened_at_once(const Array& a, const Array& b, const Array& out)
   const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
   return std::min(out.size(0), std::max<int64_t>(1, kElements / std::max<int64_t>(1, each)));
 }
+
+/// Elements of a large operand that are float32 at a time: 16 MiB.
+inline constexpr int64_t kWideElements = 1 << 22;
+
+/// How a product of matrices a [m, k] and b [k, n] that are large beside that is converted: in
+/// blocks of so many rows of a, columns of b, and steps of k, of at most kWideElements each, of
+/// which the larger operand's are long pieces of memory. k is cut where the product adds partial
+/// results, see [note: the bits of a product] in gemm.h.
+struct WideBlocks {
+  int64_t rows, columns, steps;
+
+  WideBlocks(const Array& a, const Array& b) {
+    constexpr int64_t kSide = 256;  // rows or columns whose work is much beside the conversion
+    const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
+    const bool of_b = b.numel() >= a.numel();
+    const bool cuts_steps =
+        of_b ? b.strides()[0] > b.strides()[1] : a.strides()[0] < a.strides()[1];
+    const int64_t side = cuts_steps ? (of_b ? n : m) : std::min(kSide, std::max(m, n));
+    const int64_t most = kWideElements / std::max<int64_t>(1, side);
+    const int64_t length = block_length(std::max<int64_t>(1, k));
+    steps = k <= most ? k : std::max(length, most - most % length);
+    const int64_t across = kWideElements / std::max<int64_t>(1, steps);
+    const auto some_of = [](int64_t all, int64_t count) {
+      if (all <= count) return all;
+      return count > 64 ? count - count % 64 : count;  // whole tiles of the kernel
+    };
+    columns = some_of(n, across);
+    rows = some_of(m, std::min(across, std::max<int64_t>(1, kWideElements / columns)));
+  }
+};
 
 /// Backend::matmul, out not empty; out is bfloat16 or float32.
 void bf16_products(const Array& a, const Array& b, const Array& out);

@@ -37,9 +37,90 @@ void float_products(const Array& a, const Array& b, const Array& out) {
                   b.strides()[2], out.data<T>(), out.strides()[0], out.strides()[1]);
 }
 
-// Halves go through float32, some matrices at a time, where the machine has no products of them.
+// A matrix as float32, whose rows or columns, whichever are contiguous, stay so.
+Array widened(const Array& x) {
+  const bool by_columns = x.strides()[0] < x.strides()[1];
+  return by_columns ? x.t().to(kFloat32).t() : x.to(kFloat32);
+}
+
+// sums (+)= a b of float32, of some steps of a product whose partial results have `length` steps.
+void add_steps(const Array& a, const Array& b, const Array& sums, bool first, int64_t length) {
+  const int64_t m = sums.size(0), n = sums.size(1), k = a.size(1);
+  for (int64_t p = 0; p == 0 || p < k; p += length) {
+    const int64_t steps = std::min(length, k - p);
+    const float* const left = a.data<float>() + p * a.strides()[1];
+    const float* const right = b.data<float>() + p * b.strides()[0];
+    const auto run = [&](auto&& product) {
+      product(m, n, steps, left, a.strides()[0], a.strides()[1], right, b.strides()[0],
+              b.strides()[1], sums.data<float>(), n);
+    };
+    if (first && p == 0) {
+      run(gemm<float>);
+    } else {
+      run([](auto... all) { gemm_add<float>(all...); });
+    }
+  }
+}
+
+// A block of one operand of a product, converted unless it was the last one.
+class WidenedBlock {
+ public:
+  explicit WidenedBlock(const Array& all) : all_(all) {}
+  const Array& at(int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    if (block_.defined() && row == row_ && column == column_) return block_;
+    block_ = Array();  // its memory goes before there is other
+    block_ = widened(all_.slice(0, row, row + rows).slice(1, column, column + columns));
+    row_ = row, column_ = column;
+    return block_;
+  }
+
+ private:
+  Array all_, block_;
+  int64_t row_ = 0, column_ = 0;
+};
+
+// The product of two matrices of halves in blocks: take(row, column, sums) is called with the sums
+// of each, float32 and contiguous.
+template <class Take>
+void widened_blocks(const Array& a, const Array& b, const Take& take) {
+  const int64_t m = a.size(0), n = b.size(1), k = a.size(1);
+  const WideBlocks cut(a, b);
+  const Array room = Array::empty({cut.rows * cut.columns});
+  const int64_t length = cut.steps < k ? block_length(k) : std::max<int64_t>(1, k);
+  WidenedBlock left(a), right(b);
+  for (int64_t i = 0; i < m; i += cut.rows) {
+    const int64_t rows = std::min(cut.rows, m - i);
+    for (int64_t j = 0; j < n; j += cut.columns) {
+      const int64_t columns = std::min(cut.columns, n - j);
+      const Array sums = room.slice(0, 0, rows * columns).reshape({rows, columns});
+      for (int64_t p = 0; p == 0 || p < k; p += std::max<int64_t>(1, cut.steps)) {
+        const int64_t steps = std::min(cut.steps, k - p);
+        add_steps(left.at(i, rows, p, steps), right.at(p, steps, j, columns), sums, p == 0, length);
+      }
+      take(i, j, sums);
+    }
+  }
+}
+
+// What lies in an array [m, n] where a block of its size begins at this place.
+Array place_of(const Array& block, const Array& all, int64_t row, int64_t column) {
+  return all.slice(0, row, row + block.size(0)).slice(1, column, column + block.size(1));
+}
+
+// Halves go through float32, some matrices at a time, or parts of one, where the machine has no
+// products of them.
 void widened_products(const Array& a, const Array& b, const Array& out) {
   const int64_t step = widened_at_once(a, b, out);
+  if (step == 1) {
+    for (int64_t p = 0; p < out.size(0); ++p) {
+      const Array to = out.select(0, p);
+      widened_blocks(a.select(0, p), b.select(0, p),
+                     [&](int64_t row, int64_t column, const Array& sums) {
+                       cpu_backend().copy(sums, place_of(sums, to, row, column));
+                     });
+    }
+    return;
+  }
   // A repeated matrix is converted once.
   const auto part = [](const Array& x, int64_t at, int64_t count) {
     if (x.strides()[0] != 0) return x.slice(0, at, at + count).to(kFloat32);
@@ -80,9 +161,16 @@ void CpuBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Arra
   if (a.dtype() == kFloat64) return packed_product<double>(a, b, out);
   if (a.dtype() == kFloat32) return packed_product<float>(a, b, out);
   if (b.panels.dtype() == kBFloat16) return bf16_packed_product(a, b, out);
-  const Array sums = out.dtype() == kFloat32 ? out : Array::empty(out.shape());
-  packed_product<float>(a.to(kFloat32), b, sums);
-  if (out.dtype() != kFloat32) copy(sums, out);
+  constexpr int64_t kRows = 256;  // that pay for reading the packed matrix
+  const int64_t widest = std::max<int64_t>({a.size(1), out.size(1), 1});
+  const int64_t rows = std::max(kRows, kWideElements / widest);
+  for (int64_t row = 0; row < a.size(0); row += rows) {
+    const int64_t end = std::min(row + rows, a.size(0));
+    const Array to = out.slice(0, row, end);
+    const Array sums = out.dtype() == kFloat32 ? to : Array::empty(to.shape());
+    packed_product<float>(a.slice(0, row, end).to(kFloat32), b, sums);
+    if (out.dtype() != kFloat32) copy(sums, to);
+  }
 }
 
 void CpuBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
@@ -99,13 +187,14 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
   }
   if (!are_widened(out.dtype())) return bf16_linear(activation, x, w, bias, out, z);
   // Halves: what follows the product is done on its float32 sums, and the result is rounded.
-  const Array sums = Array::empty(out.shape()), wide = z ? sums.empty_like() : sums;
-  float_products<float>(x.to(kFloat32).unsqueeze(0), w.t().to(kFloat32).unsqueeze(0),
-                        sums.unsqueeze(0));
   const Array shift = bias ? bias->to(kFloat32) : Array();
-  bias_activation(activation, bias ? &shift : nullptr, sums, wide);
-  copy(wide, out);
-  if (z) copy(sums, *z);
+  widened_blocks(x, w.t(), [&](int64_t row, int64_t column, const Array& sums) {
+    const Array wide = z ? sums.empty_like() : sums;
+    const Array own = bias ? shift.slice(0, column, column + sums.size(1)) : Array();
+    bias_activation(activation, bias ? &own : nullptr, sums, wide);
+    copy(wide, place_of(wide, out, row, column));
+    if (z) copy(sums, place_of(sums, *z, row, column));
+  });
 }
 
 void CpuBackend::linear_backward(const LinearBack& back) {

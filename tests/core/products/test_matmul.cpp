@@ -2,6 +2,8 @@
 #include "support/catch.h"
 
 #include <hero/core/functions/matmul.h>
+#include <hero/core/half_products.h>
+#include <hero/core/ledger.h>
 
 namespace {
 
@@ -114,6 +116,55 @@ TEST_CASE("products of halves convert a bounded part at a time", "[core]") {
   const Array out = matmul(a.transpose(1, 2), b);
   // The result, and about 4 MiB of float32 beside the matrix that is repeated.
   REQUIRE(current_ledger().peak() - before <= out.nbytes() + (5 << 20));
+}
+
+TEST_CASE("large products of halves convert blocks, with the bits of a conversion of all",
+          "[core]") {
+  struct Sizes {
+    int64_t m, k, n;
+  };
+  // Large alone: the right operand; the left one; both; k, which is cut; one row; the result.
+  const std::vector<Sizes> all = {{5, 3001, 4099},  {9001, 2003, 3},    {1100, 4100, 1090},
+                                  {3, 70'001, 290}, {1, 4096, 8200},    {1, 9'000'001, 1},
+                                  {5003, 1, 4001},  {260, 40'000, 130}, {4'200'005, 1, 2}};
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    if (dtype == kBFloat16 && native_half_products()) continue;  // nothing is converted
+    for (const Sizes& size : all) {
+      for (const bool turned : {false, true}) {
+        CAPTURE(dtype, size.m, size.k, size.n, turned);
+        const auto matrix = [&](int64_t rows, int64_t columns, uint64_t seed) {
+          return turned ? noise({columns, rows}, dtype, seed).t()
+                        : noise({rows, columns}, dtype, seed);
+        };
+        const Array a = matrix(size.m, size.k, 1), b = matrix(size.k, size.n, 2);
+        const Array expected = matmul(a.to(kFloat32), b.to(kFloat32)).to(dtype);
+        current_ledger().reset_peak();
+        const int64_t before = current_ledger().live();
+        const Array out = matmul(a, b);
+        // Three blocks of at most 16 MiB; all of an operand would be up to 45 MB.
+        CHECK(current_ledger().peak() - before <= out.nbytes() + (3 * 16 << 20));
+        CHECK(same(out, expected));
+      }
+    }
+  }
+}
+
+TEST_CASE("a layer of halves converts blocks of its weight", "[core]") {
+  const int64_t rows = 70, inputs = 4096, outputs = 8192;  // a weight of 64 MiB
+  const Array x = noise({rows, inputs}, kFloat16, 1), w = noise({outputs, inputs}, kFloat16, 2);
+  const Array bias = noise({outputs}, kFloat16, 3), wide = Array::empty({rows, outputs});
+  const Array sums = matmul(x.to(kFloat32), w.t().to(kFloat32)), shift = bias.to(kFloat32);
+  for (const Activation activation : {Activation::none, Activation::gelu}) {
+    Array out = Array::empty({rows, outputs}, kFloat16), z = out.empty_like();
+    current_ledger().reset_peak();
+    const int64_t before = current_ledger().live();
+    backend(kCpu).linear(activation, x, w, &bias, out, &z);
+    CHECK(current_ledger().peak() - before <= 24 << 20);  // a block, 1 MiB of x, sums and a bias
+    const Array both = sums.clone();
+    backend(kCpu).bias_activation(activation, &shift, both, wide);
+    CHECK(same(out, wide.to(kFloat16)));
+    CHECK(same(z, both.to(kFloat16)));
+  }
 }
 
 TEST_CASE("matmul's errors show both shapes", "[core]") {
