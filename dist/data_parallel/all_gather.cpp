@@ -96,14 +96,16 @@ class HostGather : public Gather {
 
 }  // namespace
 
-std::unique_ptr<Gather> make_gather(const Communicator& group, const Quantize& quantize,
-                                    const Communicator& host, OffloadTarget& target) {
+std::unique_ptr<Gather> make_gather(const UnitOptions& options, OffloadTarget& target) {
+  const Communicator& group = options.groups.shard;
+  const Quantize& quantize = options.quantize;
   auto gather = std::make_unique<Gather>(group, target);
-  if (quantize.weights && group.size() > 1) {
+  if (group.size() == 1) return gather;
+  if (quantize.weights) {
     gather = std::make_unique<QuantizedGather>(group, *quantize.weights, target);
   }
-  if (!quantize.secondary || group.size() == 1) return gather;
-  return std::make_unique<HostGather>(std::move(gather), host, target);
+  if (!quantize.secondary) return gather;
+  return std::make_unique<HostGather>(std::move(gather), options.route.inner, target);
 }
 
 }  // namespace hero::dist

@@ -5,7 +5,6 @@
 #include <string>
 
 #include <hero/dist/data_parallel/offload_target.h>
-#include <hero/dist/quantize.h>
 
 namespace hero::dist {
 
@@ -35,8 +34,6 @@ class Gather {
   Work work_;
 };
 
-/// `host`: the ranks of this one's host, where `quantize` needs them.
-std::unique_ptr<Gather> make_gather(const Communicator& group, const Quantize& quantize,
-                                    const Communicator& host, OffloadTarget& target);
+std::unique_ptr<Gather> make_gather(const UnitOptions& options, OffloadTarget& target);
 
 }  // namespace hero::dist

@@ -2,7 +2,6 @@
 // FlatParameter: the parameters of one unit, one behind the other in one array, and the part of it
 // that this rank keeps.
 #include <utility>
-#include <vector>
 
 #include <hero/core/array.h>
 #include <hero/core/backend.h>
@@ -22,17 +21,6 @@ inline void copy_values(const Array& from, const Array& to) {
 inline Array elements(const Array& array, const Part& place) {
   return array.slice(0, place.begin, place.begin + place.count);
 }
-
-/// The ranks among which a unit is cut and, in a hybrid, those that hold the same shard.
-struct Groups {
-  Communicator shard;
-  Communicator replicas;  ///< undefined: none
-  Communicator all = {};  ///< where there are replicas: all ranks, one replica behind the other
-
-  /// Of the ranks that hold shard `i`, their numbers in the whole world.
-  std::vector<int> holders(int i) const;
-  int ranks() const { return shard.size() * (replicas.defined() ? replicas.size() : 1); }
-};
 
 /// [note: versions of gathered parameters] A gathering writes the flat parameter anew. Where no
 /// shard changed, these are the values that it had, and what autograd saved of them is good; where

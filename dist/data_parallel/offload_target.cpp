@@ -154,12 +154,12 @@ void HostTarget::wait_gradients() {
 // `host`: what there is without a file.
 class DiskTarget : public OffloadTarget {
  public:
-  DiskTarget(core::SwapFile& file, std::unique_ptr<OffloadTarget> host, const Communicator& group,
-             std::shared_ptr<DiskOrder> order, std::function<bool()> is_stepped)
-      : file_(file),
+  DiskTarget(const UnitOptions& options, std::unique_ptr<OffloadTarget> host,
+             std::function<bool()> is_stepped)
+      : file_(*options.offload.disk),
         host_(std::move(host)),
-        group_(group),
-        order_(std::move(order)),
+        group_(options.groups.shard),
+        order_(options.disk_order),
         is_stepped_(std::move(is_stepped)) {}
 
   bool is_apart() const override { return true; }
@@ -220,16 +220,15 @@ class DiskTarget : public OffloadTarget {
 
 }  // namespace
 
-std::unique_ptr<OffloadTarget> make_offload_target(const Offload& offload, Device device,
-                                                   const Communicator& group,
-                                                   const std::shared_ptr<DiskOrder>& order,
+std::unique_ptr<OffloadTarget> make_offload_target(const UnitOptions& options, Device device,
                                                    std::function<bool()> is_stepped) {
-  const bool crosses = offload.any() && core::kernels_of(device) == DeviceType::cuda;
-  auto host = std::make_unique<OffloadTarget>();
-  if (crosses) host = std::make_unique<HostTarget>(device, group);
-  if (offload.disk == nullptr) return host;
-  return std::make_unique<DiskTarget>(*offload.disk, std::move(host), group, order,
-                                      std::move(is_stepped));
+  const Offload& offload = options.offload;
+  auto target = std::make_unique<OffloadTarget>();
+  if (offload.any() && core::kernels_of(device) == DeviceType::cuda) {
+    target = std::make_unique<HostTarget>(device, options.groups.shard);
+  }
+  if (offload.disk == nullptr) return target;
+  return std::make_unique<DiskTarget>(options, std::move(target), std::move(is_stepped));
 }
 
 }  // namespace hero::dist

@@ -9,7 +9,7 @@
 #include <hero/core/functions/codec.h>
 #include <hero/dist/data_parallel/disk_shard.h>
 #include <hero/dist/data_parallel/flat_parameter.h>
-#include <hero/dist/offload.h>
+#include <hero/dist/data_parallel/unit_options.h>
 
 namespace hero::dist {
 
@@ -72,11 +72,8 @@ class OffloadTarget {
   /// \}
 };
 
-/// For a unit of these ranks that computes on `device`. `is_stepped` says whether the shard gets a
-/// step next.
-std::unique_ptr<OffloadTarget> make_offload_target(const Offload& offload, Device device,
-                                                   const Communicator& group,
-                                                   const std::shared_ptr<DiskOrder>& order,
+/// For a unit that computes on `device`. `is_stepped` says whether the shard gets a step next.
+std::unique_ptr<OffloadTarget> make_offload_target(const UnitOptions& options, Device device,
                                                    std::function<bool()> is_stepped);
 
 }  // namespace hero::dist

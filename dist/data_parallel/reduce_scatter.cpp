@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <hero/core/backend.h>
+#include <hero/dist/data_parallel/flat_parameter.h>
 #include <hero/dist/data_parallel/reduce_scatter.h>
 
 namespace hero::dist {
@@ -13,11 +14,11 @@ void GradientReduction::wait() {
   bucket = {};
 }
 
-double divisor(const ReduceOptions& options) {
+double divisor(const UnitOptions& options) {
   return options.divide_by > 0.0 ? options.divide_by : options.groups.ranks();
 }
 
-CallOptions mean_of(const ReduceOptions& options, const std::string& name) {
+CallOptions mean_of(const UnitOptions& options, const std::string& name) {
   return {.op = ReduceOp::mean,
           .order = options.order,
           .divide_by = options.divide_by,
@@ -25,7 +26,7 @@ CallOptions mean_of(const ReduceOptions& options, const std::string& name) {
           .unit = name};
 }
 
-void begin_over_replicas(const ReduceOptions& options, GradientReduction& r, const Work& after) {
+void begin_over_replicas(const UnitOptions& options, GradientReduction& r, const Work& after) {
   CallOptions mean = mean_of(options, r.name);
   mean.divide_by = divisor(options);
   mean.after = after;
@@ -44,7 +45,7 @@ Reduce reduce_by_hook(std::shared_ptr<const CommHook> hook,
 namespace {
 
 // DDP's.
-Reduce all_reduce(const ReduceOptions& options) {
+Reduce all_reduce(const UnitOptions& options) {
   return [options](GradientReduction& r) {
     r.own = r.bucket;
     r.work = options.groups.shard.all_reduce(r.bucket, mean_of(options, r.name));
@@ -52,28 +53,29 @@ Reduce all_reduce(const ReduceOptions& options) {
 }
 
 // Memory for this rank's part; halves of which more than one sum is made are added up in float32.
-Array own_part(const ReduceOptions& options, const GradientReduction& r, bool exact) {
+Array own_part(const UnitOptions& options, const GradientReduction& r, bool exact) {
   const Part own = r.counts.part(options.groups.shard.rank());
-  if (options.in_place) return elements(r.bucket, own);
+  if (options.stage == Stage::optimizer) return elements(r.bucket, own);
   const MemoryScope tag(MemoryTag::gradient);
   return Array::empty({own.count}, exact && is_half(r.dtype) ? kFloat32 : r.dtype,
                       r.bucket.device());
 }
 
-void begin_reduce_scatter(const ReduceOptions& options, GradientReduction& r, CallOptions call) {
+void begin_reduce_scatter(const UnitOptions& options, GradientReduction& r, CallOptions call) {
   call.counts = r.counts;
   r.work = options.groups.shard.reduce_scatter(r.own, r.bucket, call);
 }
 
 // Gradients in a codec's format, by calls with steps in between. Where some parameters have no
 // gradient the parts are not equal: they are then padded to the longest.
-void begin_quantized(const ReduceOptions& options, GradientReduction& r, double divide_by) {
+void begin_quantized(const UnitOptions& options, GradientReduction& r, double divide_by) {
   const UnitScope named(r.name);
   const int ranks = options.groups.shard.size();
   int64_t longest = 0;
   for (int i = 0; i < ranks; ++i) longest = std::max(longest, r.counts.count(i));
   if (longest * ranks == r.bucket.numel()) {
-    r.steps = quantized_reduce_scatter(options.route, *options.codec, r.own, r.bucket, divide_by);
+    r.steps = quantized_reduce_scatter(options.route, *options.quantize.gradients, r.own, r.bucket,
+                                       divide_by);
     return;
   }
   const MemoryScope tag(MemoryTag::communication);
@@ -85,11 +87,12 @@ void begin_quantized(const ReduceOptions& options, GradientReduction& r, double 
     core::backend(parts.device())
         .copy(elements(r.bucket, from), elements(parts, {i * longest, from.count}));
   }
-  r.steps = quantized_reduce_scatter(options.route, *options.codec, padded, parts, divide_by)
-                .then([padded, own = r.own] {
-                  if (own.numel() == 0) return;
-                  core::backend(own.device()).copy(padded.slice(0, 0, own.numel()), own);
-                });
+  r.steps =
+      quantized_reduce_scatter(options.route, *options.quantize.gradients, padded, parts, divide_by)
+          .then([padded, own = r.own] {
+            if (own.numel() == 0) return;
+            core::backend(own.device()).copy(padded.slice(0, 0, own.numel()), own);
+          });
 }
 
 // [note: the sum of a hybrid] Each group of shards adds up its own gradients, each rank its part of
@@ -98,28 +101,28 @@ void begin_quantized(const ReduceOptions& options, GradientReduction& r, double 
 // rounded in between, and the division comes last. Both are under way while backward goes on. The
 // groups' sums of passes before that wait for the replicas are added in between. Sums in a codec's
 // bytes are made in steps, behind which the replicas' begin.
-Reduce hybrid(const ReduceOptions& options) {
+Reduce hybrid(const UnitOptions& options) {
   return [options](GradientReduction& r) {
     const MemoryScope tag(MemoryTag::gradient);
-    r.own = own_part(options, r, options.codec || options.order != Order::native);
-    if (options.codec) {
+    r.own = own_part(options, r, options.quantize.gradients || options.order != Order::native);
+    if (options.quantize.gradients) {
       begin_quantized(options, r, 1.0);
     } else {
       begin_reduce_scatter(options, r, {.order = options.order, .async = true, .unit = r.name});
     }
-    r.is_of_group = options.codec || r.when == AllReduce::later || r.has_unreduced;
+    r.is_of_group = options.quantize.gradients || r.when == AllReduce::later || r.has_unreduced;
     if (!r.is_of_group) begin_over_replicas(options, r, r.work);
   };
 }
 
-Reduce reduce_scatter(const ReduceOptions& options) {
+Reduce reduce_scatter(const UnitOptions& options) {
   return [options](GradientReduction& r) {
     r.own = own_part(options, r, false);
     begin_reduce_scatter(options, r, mean_of(options, r.name));
   };
 }
 
-Reduce quantized(const ReduceOptions& options) {
+Reduce quantized(const UnitOptions& options) {
   return [options](GradientReduction& r) {
     r.own = own_part(options, r, false);
     begin_quantized(options, r, divisor(options));
@@ -128,12 +131,13 @@ Reduce quantized(const ReduceOptions& options) {
 
 }  // namespace
 
-Reduce make_reduce(const ReduceOptions& options) {
+Reduce make_reduce(const UnitOptions& options) {
   const Groups& groups = options.groups;
-  if (groups.ranks() == 1 && !(options.all && options.divide_by > 0.0)) return nullptr;
-  if (options.all) return all_reduce(options);
+  if (groups.ranks() == 1 && !(options.stage == Stage::none && options.divide_by > 0.0))
+    return nullptr;
+  if (options.stage == Stage::none) return all_reduce(options);
   if (groups.replicas.defined()) return hybrid(options);
-  return options.codec ? quantized(options) : reduce_scatter(options);
+  return options.quantize.gradients ? quantized(options) : reduce_scatter(options);
 }
 
 }  // namespace hero::dist

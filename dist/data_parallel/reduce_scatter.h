@@ -4,19 +4,13 @@
 // chosen once.
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <hero/dist/comm_hook.h>
-#include <hero/dist/compress/quantized_sum.h>
-#include <hero/dist/data_parallel/flat_parameter.h>
+#include <hero/dist/data_parallel/unit_options.h>
 
 namespace hero::dist {
-
-/// When the sums of a hybrid's groups go on over the replicas. `later`: each rank keeps its part of
-/// them, in float32 where they are halves, and adds them up until a reduction that is `now`.
-enum class AllReduce : uint8_t { now, later };
 
 /// Gradients of one unit on their way to the mean.
 struct GradientReduction {
@@ -40,27 +34,17 @@ struct GradientReduction {
 /// Begins what makes `own` of the bucket.
 using Reduce = std::function<void(GradientReduction&)>;
 
-struct ReduceOptions {
-  Groups groups;
-  bool all = false;       ///< every rank gets all of the mean: DDP
-  bool in_place = false;  ///< this rank's part of the mean lies in the bucket: ZeRO-1
-  Order order = Order::tree;
-  double divide_by = 0.0;           ///< what the sum is divided by; 0: the number of ranks
-  std::optional<Codec> codec = {};  ///< in whose format gradients are sent,
-  QuantizedRoute route = {};        ///< and which way they go then
-};
-
 /// Null where there is nobody to reduce with and nothing to divide by: this rank's gradients are
 /// the mean.
-Reduce make_reduce(const ReduceOptions& options);
+Reduce make_reduce(const UnitOptions& options);
 /// The second call of a hybrid, over the replicas, with an `own` that was a group's sum.
-void begin_over_replicas(const ReduceOptions& options, GradientReduction& r, const Work& after);
+void begin_over_replicas(const UnitOptions& options, GradientReduction& r, const Work& after);
 /// DDP's by a hook, which gets the bucket that `bucket_of` makes.
 Reduce reduce_by_hook(std::shared_ptr<const CommHook> hook,
                       std::function<GradBucket(const GradientReduction&)> bucket_of);
 /// What the sum of all ranks is divided by.
-double divisor(const ReduceOptions& options);
+double divisor(const UnitOptions& options);
 /// The call that makes the mean, of this name.
-CallOptions mean_of(const ReduceOptions& options, const std::string& name);
+CallOptions mean_of(const UnitOptions& options, const std::string& name);
 
 }  // namespace hero::dist

@@ -38,10 +38,10 @@ ShardedModule::ShardedModule(std::unique_ptr<ModuleGroup> group,
                              const ShardedModuleOptions& options)
     : group_(std::move(group)),
       module_(group_ ? group_.get() : modules.front()),
-      groups_(std::move(groups)),
       options_(options),
-      owners_(GroupOwners::of(groups_.shard, groups_.replicas)),
+      owners_(GroupOwners::of(groups.shard, groups.replicas)),
       schedule_(std::make_shared<UnitSchedule>(*this)) {
+  options_.units.groups = std::move(groups);
   options_.units.disk_order = schedule_->disk_order();
   module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, modules}));
   module_states_.front()->policy.reshard_after_forward = options.reshard_after_forward;
@@ -59,8 +59,8 @@ void ShardedModule::add_unit(nn::Module& module, std::string name,
         std::make_unique<ModuleState>(ModuleState{this, std::vector<nn::Module*>{&module}}));
   }
   ModuleState& state = here ? **known : *module_states_.back();
-  units_.push_back(std::make_unique<Unit>(std::move(name), std::move(parameters), groups_,
-                                          options_.units, owners_));
+  units_.push_back(
+      std::make_unique<Unit>(std::move(name), std::move(parameters), options_.units, owners_));
   state.units.push_back(units_.back().get());
   state.policy.reshard_after_forward = options_.reshard_after_forward;
 }
@@ -93,7 +93,7 @@ void ShardedModule::register_hooks(ModuleState& hooked, size_t i) {
         return self->after_forward(*state, i, out);
       },
       {.always_call = true, .for_parameters = true});
-  set_batch_part_within(module, groups_);
+  set_batch_part_within(module, groups());
   // Also where there is nothing to gather: what a checkpoint within the module computes again in
   // backward needs whole parameters, and they are shown from here on.
   if (!shards()) return;
@@ -205,7 +205,7 @@ void ShardedModule::start_forward() {
   schedule_->begin_forward();
   if (joining_) tell_before_forward();
   for (ShardedModule* sharded : all()) {  // ranks without data run no forward that could agree
-    const bool asks = !joining_ && sharded->groups_.ranks() > 1 && !sharded->shares_groups_;
+    const bool asks = !joining_ && sharded->groups().ranks() > 1 && !sharded->shares_groups_;
     if (asks) AveragerScope::enter(sharded->shared_from_this());
   }
   // A rank that has no data knows no order, and one may evaluate alone.
@@ -386,7 +386,7 @@ void ShardedModule::end_pass() {
 
 bool ShardedModule::has_unreduced(const ParameterEntry& entry) const {
   const UnitParameter& parameter = *entry.parameter;
-  if (!shards()) return unsent_ && groups_.ranks() > 1 && parameter.leaf.grad().defined();
+  if (!shards()) return unsent_ && groups().ranks() > 1 && parameter.leaf.grad().defined();
   if (!entry.state->policy.sync) return false;
   return parameter.full.grad().defined() ||
          (parameter.unreduced.defined() && all_reduce_ && entry.state->policy.all_reduce);

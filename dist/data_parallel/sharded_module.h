@@ -75,7 +75,7 @@ class ShardedModule : public Keeper,
   nn::Module& module() const;
   /// The module, or those of a group.
   const std::vector<nn::Module*>& modules() const { return module_states_.front()->modules; }
-  const Groups& groups() const { return groups_; }
+  const Groups& groups() const { return options_.units.groups; }
   const ShardedModuleOptions& options() const { return options_; }
   UnitSchedule& schedule() const { return *schedule_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
@@ -92,7 +92,7 @@ class ShardedModule : public Keeper,
   Tensor leaf_of(const nn::Slot& slot) const;
   /// What the sum of the ranks' gradients is divided by.
   double divide_by() const {
-    return options_.units.divide_by > 0.0 ? options_.units.divide_by : groups_.ranks();
+    return options_.units.divide_by > 0.0 ? options_.units.divide_by : groups().ranks();
   }
   bool sync() const { return sync_ && no_syncs_ == 0; }
   void set_sync(bool on) { sync_ = on; }
@@ -248,7 +248,6 @@ class ShardedModule : public Keeper,
 
   std::unique_ptr<ModuleGroup> group_;  // of several modules; or null
   nn::Module* module_;                  // or the group
-  Groups groups_;
   ShardedModuleOptions options_;
   std::shared_ptr<GroupOwners> owners_;
   std::vector<std::unique_ptr<Unit>> units_;

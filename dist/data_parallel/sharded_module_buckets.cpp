@@ -26,7 +26,7 @@ void ShardedModule::agree_on_unused() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     used.data<bool>()[i] = parameters_[i].parameter->full.grad().defined();
   }
-  groups_.shard.all_reduce(used, {.op = ReduceOp::max, .unit = "used parameters"});
+  groups().shard.all_reduce(used, {.op = ReduceOp::max, .unit = "used parameters"});
   const MemoryScope tag(MemoryTag::gradient);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& full = parameters_[i].parameter->full;
@@ -57,14 +57,14 @@ void ShardedModule::rebuild_buckets() {
   for (const size_t id : ready_order_) append(id);
   for (size_t id = 0; id < parameters_.size(); ++id) append(id);  // those that were not used
   const Array shared = Array::from(order, {static_cast<int64_t>(order.size())});
-  groups_.shard.broadcast(shared, 0, {.unit = "order of buckets"});
+  groups().shard.broadcast(shared, 0, {.unit = "order of buckets"});
   make_buckets(shared.to_vector<int64_t>());
 }
 
 // A hook's steps, and what they carry on, are of the same buckets in each step and each run.
 void ShardedModule::set_hook(CommHook hook) {
-  same_lines(groups_.shard, "ddp: ranks registered different communication hooks", hook.name + "\n",
-             "register the same hook on every rank", "communication hook");
+  same_lines(groups().shard, "ddp: ranks registered different communication hooks",
+             hook.name + "\n", "register the same hook on every rank", "communication hook");
   check(!hook.name.empty() && hook.run, "ddp: a communication hook needs a name and a function");
   check(!schedule_->in_backward() && !schedule_->in_forward(),
         "ddp: register_comm_hook() within forward or backward");

@@ -52,9 +52,9 @@ void ShardedModule::broadcast_pending_buffers() {
 // One message for each dtype and device. What arrives gets memory of its own, since a graph whose
 // backward is still to come may have saved what was there.
 void ShardedModule::broadcast_buffers() {
-  if (!options_.broadcast_buffers || shares_groups_ || groups_.ranks() == 1) return;
+  if (!options_.broadcast_buffers || shares_groups_ || groups().ranks() == 1) return;
   const NoGrad no_grad;
-  const Communicator& ranks = groups_.all.defined() ? groups_.all : groups_.shard;
+  const Communicator& ranks = groups().all.defined() ? groups().all : groups().shard;
   std::vector<nn::Slot*> left = own_buffers();
   while (!left.empty()) {
     const DType dtype = left.front()->tensor.dtype();

@@ -15,8 +15,8 @@ constexpr int64_t kHasData = 1, kReduces = 2, kTrains = 4;
 // Returns what the ranks that still have data say; 0 when none has. Buffers then come from the
 // first of these.
 int64_t ShardedModule::tell_others(int64_t word) {
-  const Array all = Array::empty({groups_.shard.size()}, kInt64);
-  groups_.shard.all_gather(all, Array::full({1}, word, kInt64), {.unit = "join"});
+  const Array all = Array::empty({groups().shard.size()}, kInt64);
+  groups().shard.all_gather(all, Array::full({1}, word, kInt64), {.unit = "join"});
   const std::vector<int64_t> words = all.to_vector<int64_t>();
   const auto first = std::find_if(words.begin(), words.end(), [](int64_t w) { return w != 0; });
   if (first == words.end()) return 0;

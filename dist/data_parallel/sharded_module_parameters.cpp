@@ -106,7 +106,7 @@ void ShardedModule::check_entered(size_t id) const {
 // A parameter that came into the module later, or was frozen when DDP or ZeRO took it, would be
 // stepped by each rank's own gradients.
 void ShardedModule::check_all_known() const {
-  if (is_nested_ || groups_.ranks() == 1) return;
+  if (is_nested_ || groups().ranks() == 1) return;
   for (const auto& [name, slot] : module().slots()) {
     const Tensor& tensor = slot->tensor;
     if (slot->kind != nn::Slot::Kind::parameter || !tensor.requires_grad()) continue;
@@ -124,7 +124,7 @@ void ShardedModule::check_all_known() const {
 // only some ranks have read a file since, they would train apart: a hash of the values goes with
 // the first sum of gradients, once. Values on a GPU are not fetched for it.
 void ShardedModule::declare_first_values() {
-  const Communicator& same = shards() ? groups_.replicas : groups_.shard;
+  const Communicator& same = shards() ? groups().replicas : groups().shard;
   if (std::exchange(compared_values_, true) || !same.defined() || same.size() == 1) return;
   if (same.backend_kind() == BackendKind::simulated || options_.units.offload.disk) return;
   uint32_t hash = 0;
@@ -146,7 +146,7 @@ void ShardedModule::note_versions(const ModuleState& state) {
 }
 
 void ShardedModule::note_writes(const ModuleState& state) {
-  if (groups_.ranks() == 1) return;
+  if (groups().ranks() == 1) return;
   for (Unit* unit : state.units) wrote_ = unit->note_writes() || wrote_;
   if (&state != module_states_.front().get()) return;
   ForwardWrites writes;
@@ -195,7 +195,7 @@ void ShardedModule::fetch_again(ModuleState& state) {
 // shards do it, and not averaged once more; so all strategies have the same bits. Gradients that
 // were added up under no_sync() are no mean and stay.
 void ShardedModule::save_previous_grads() {
-  const bool alone = groups_.ranks() == 1 && options_.units.divide_by == 0.0;
+  const bool alone = groups().ranks() == 1 && options_.units.divide_by == 0.0;
   if (alone || (unsent_ && !shards())) return;
   const bool adds = std::any_of(parameters_.begin(), parameters_.end(), [](const auto& entry) {
     return entry.parameter->leaf.grad().defined();
@@ -256,7 +256,7 @@ void ShardedModule::check_averaged(const Tensor& leaf, const char* op) const {
 }
 
 void ShardedModule::declare_gradients(const char* op) const {
-  if (!averages() || groups_.ranks() == 1) return;
+  if (!averages() || groups().ranks() == 1) return;
   const auto count = std::count_if(
       parameters_.begin(), parameters_.end(),
       [](const ParameterEntry& entry) { return entry.parameter->leaf.grad().defined(); });
@@ -302,23 +302,23 @@ std::string ShardedModule::describe_averager() const {
 
 std::vector<int> ShardedModule::averaging_ranks() const {
   const std::span<const int> ranks =
-      groups_.all.defined() ? groups_.all.world_ranks() : groups_.shard.world_ranks();
+      groups().all.defined() ? groups().all.world_ranks() : groups().shard.world_ranks();
   return {ranks.begin(), ranks.end()};
 }
 
 double ShardedModule::average_loss(double loss, const char* op) {
-  check(averages() || groups_.ranks() == 1, op, ": the gradients of ", describe_averager(),
+  check(averages() || groups().ranks() == 1, op, ": the gradients of ", describe_averager(),
         " are not averaged now, as within no_sync(), so that ranks would step apart; step outside "
         "of it");
   const Array mean = Array::full({1}, loss, kFloat64);
-  groups_.shard.all_reduce(
+  groups().shard.all_reduce(
       mean, {.op = ReduceOp::mean, .divide_by = options_.units.divide_by, .unit = op});
   return mean.item<double>();
 }
 
 int64_t ShardedModule::largest(int64_t number, const char* op) {
   const Array x = Array::full({1}, number, kInt64);
-  const Communicator& ranks = groups_.all.defined() ? groups_.all : groups_.shard;
+  const Communicator& ranks = groups().all.defined() ? groups().all : groups().shard;
   ranks.all_reduce(x, {.op = ReduceOp::max, .unit = op});
   return x.item<int64_t>();
 }
@@ -327,7 +327,7 @@ std::string ShardedModule::describe(const Tensor& leaf) const {
   const UnitParameter* parameter = parameter_of(leaf);
   if (parameter == nullptr || module_ == nullptr) return "a shard";
   return parameter->name + " of " + module().type_name() + " is sharded over " +
-         std::to_string(groups_.shard.size()) + " ranks (here: " + describe_part(parameter->leaf) +
+         std::to_string(groups().shard.size()) + " ranks (here: " + describe_part(parameter->leaf) +
          ")";
 }
 

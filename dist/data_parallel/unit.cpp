@@ -42,12 +42,9 @@ const char* strategy_name(Stage stage) {
   return names[static_cast<int>(stage)];
 }
 
-Unit::Unit(std::string name, std::vector<UnitParameter> parameters, Groups groups,
-           const UnitOptions& options, const std::shared_ptr<GroupOwners>& owners)
-    : name_(std::move(name)),
-      parameters_(std::move(parameters)),
-      groups_(std::move(groups)),
-      options_(options) {
+Unit::Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOptions& options,
+           const std::shared_ptr<GroupOwners>& owners)
+    : name_(std::move(name)), parameters_(std::move(parameters)), options_(options) {
   for (UnitParameter& parameter : parameters_) {
     const DType dtype = parameters_.front().leaf.dtype();
     check(parameter.leaf.dtype() == dtype, "fully_shard: unit '", name_, "' has parameters of ",
@@ -59,25 +56,15 @@ Unit::Unit(std::string name, std::vector<UnitParameter> parameters, Groups group
     }
     parameter.owners = owners->together_with(parameter.former ? parameter.former->owners : nullptr);
   }
-  flat_.counts = PartCounts::balanced(place_parameters(), groups_.shard.size());
-  flat_.own = flat_.counts.part(groups_.shard.rank());
-  reduce_ = make_reduce(reduce_options());
+  flat_.counts = PartCounts::balanced(place_parameters(), options_.groups.shard.size());
+  flat_.own = flat_.counts.part(options_.groups.shard.rank());
+  reduce_ = make_reduce(options_);
   if (options_.stage == Stage::none) {
     target_ = std::make_unique<OffloadTarget>();
     for (UnitParameter& parameter : parameters_) parameter.full = parameter.leaf;
   } else {
     cut();
   }
-}
-
-ReduceOptions Unit::reduce_options() const {
-  return {.groups = groups_,
-          .all = options_.stage == Stage::none,
-          .in_place = options_.stage == Stage::optimizer,
-          .order = options_.order,
-          .divide_by = options_.divide_by,
-          .codec = options_.quantize.gradients,
-          .route = options_.route};
 }
 
 // [note: places in a flat parameter] Kernels read 16 bytes at a time where an array begins at a
@@ -100,7 +87,7 @@ int64_t Unit::place_parameters() {
     parameter.place = {total, parameter.leaf.numel()};
     total += parameter.place.count;
   }
-  return cuts ? up_to_multiple(total, kAlign * groups_.ranks()) : total;
+  return cuts ? up_to_multiple(total, kAlign * options_.groups.ranks()) : total;
 }
 
 int64_t Unit::numel() const {
@@ -127,7 +114,7 @@ std::vector<HeldPart> Unit::parts_of(const UnitParameter& parameter) const {
     const int rank = flat_.counts.part_of(at);
     const Part whole = flat_.counts.part(rank);
     const int64_t next = std::min(end, whole.begin + whole.count);
-    parts.push_back({{at - parameter.place.begin, next - at}, groups_.holders(rank)});
+    parts.push_back({{at - parameter.place.begin, next - at}, options_.groups.holders(rank)});
     at = next;
   }
   return parts;
@@ -160,22 +147,21 @@ void Unit::fill(const UnitParameter& parameter, const Array& target, int64_t fir
 bool Unit::has_own_storage(DType dtype) const {
   const bool converts = options_.gathered && *options_.gathered != dtype;
   return options_.stage == Stage::parameters &&
-         (groups_.shard.size() > 1 || converts || target_->is_apart());
+         (options_.groups.shard.size() > 1 || converts || target_->is_apart());
 }
 
 void Unit::cut() {
   const DType dtype = parameters_.front().leaf.dtype();
-  const bool simulated = groups_.shard.backend_kind() == BackendKind::simulated;
+  const bool simulated = options_.groups.shard.backend_kind() == BackendKind::simulated;
   const Device device = simulated ? kMeta : device_of(parameters_, options_);
-  target_ =
-      make_offload_target(options_.offload, device, groups_.shard, options_.disk_order, [this] {
-        return std::any_of(
-            parameters_.begin(), parameters_.end(),
-            [](const UnitParameter& parameter) { return parameter.leaf.grad().defined(); });
-      });
+  target_ = make_offload_target(options_, device, [this] {
+    return std::any_of(parameters_.begin(), parameters_.end(), [](const UnitParameter& parameter) {
+      return parameter.leaf.grad().defined();
+    });
+  });
   const bool apart = target_->is_apart();
   flat_.owns_storage = has_own_storage(dtype);
-  gather_ = make_gather(groups_.shard, options_.quantize, options_.route.inner, *target_);
+  gather_ = make_gather(options_, *target_);
   const MemoryScope tag(MemoryTag::parameter);
   if (!flat_.owns_storage) flat_.whole = Array::zeros({flat_numel()}, dtype, device);
   flat_.shard = apart || flat_.owns_storage ? target_->zeros(flat_.own.count, dtype, device)
@@ -237,7 +223,7 @@ void Unit::convert(DType dtype, Device device) {
     flat_.shard = apart ? mine : flat_.own_of_whole();
   }
   flat_.set_true(was_true);
-  gather_ = make_gather(groups_.shard, options_.quantize, options_.route.inner, *target_);
+  gather_ = make_gather(options_, *target_);
   former.storage().bump_version();
   for (UnitParameter& parameter : parameters_) {
     const Tensor leaf_grad = parameter.leaf.grad(), full_grad = parameter.full.grad();
@@ -274,7 +260,7 @@ void Unit::check_slots() const {
 bool Unit::needs_gather() const {
   if (state_ != State::sharded || options_.stage == Stage::none) return false;
   if (flat_.owns_storage) return true;
-  return (target_->is_apart() || groups_.shard.size() > 1) && flat_.is_changed();
+  return (target_->is_apart() || options_.groups.shard.size() > 1) && flat_.is_changed();
 }
 
 void Unit::unshard() {
@@ -408,7 +394,7 @@ void Unit::show(const Array& flat) {
 
 Array Unit::gather_whole() const {
   const Array whole = Array::empty({flat_numel()}, flat_.shard.dtype(), flat_.shard.device());
-  groups_.shard.all_gather(whole, flat_.shard, {.unit = name_, .counts = flat_.counts});
+  options_.groups.shard.all_gather(whole, flat_.shard, {.unit = name_, .counts = flat_.counts});
   target_->leave();
   return whole;
 }

@@ -24,29 +24,11 @@
 
 namespace hero::dist {
 
-/// What is cut into shards; each stage cuts what the one before it cuts, and one thing more.
-enum class Stage : uint8_t { none, optimizer, gradients, parameters };
-/// What users call it.
-const char* strategy_name(Stage stage);
-
 /// The name of the unit of the sharded module itself.
 inline constexpr std::string_view kRoot = "root";
 /// What the name of a unit ends with whose parameters are frozen, beside a unit of the same module
 /// whose parameters are trained.
 inline constexpr std::string_view kFrozen = " (frozen)";
-
-struct UnitOptions {
-  Stage stage = Stage::none;
-  std::optional<DType> gathered = {};  ///< dtype of whole parameters; absent: that of the shards
-  std::optional<DType> reduce = {};    ///< dtype in which gradients travel; absent: theirs
-  Order order = Order::tree;           ///< in which gradients are added up
-  double divide_by = 0.0;              ///< what their sum is divided by; 0: the number of ranks
-  Device device = kCpu;                ///< where parameters made on meta get their bytes
-  Offload offload = {};                ///< where shards lie while they are not needed
-  Quantize quantize = {};              ///< Stage::parameters: what travels in a codec's bytes
-  QuantizedRoute route = {};           ///< of its gradients
-  std::shared_ptr<DiskOrder> disk_order = {};  ///< of the module's units, where that is a file
-};
 
 /// One parameter of a unit.
 struct UnitParameter {
@@ -80,8 +62,8 @@ class Unit {
   /// Cuts the parameters' values; every parameter's leaf holds its shard from now on. A leaf may
   /// hold boxes of a larger parameter: its shard is then an interval of these boxes' elements, and
   /// what is gathered are the boxes.
-  Unit(std::string name, std::vector<UnitParameter> parameters, Groups groups,
-       const UnitOptions& options, const std::shared_ptr<GroupOwners>& owners);
+  Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOptions& options,
+       const std::shared_ptr<GroupOwners>& owners);
 
   const std::string& name() const { return name_; }
   /// The module that was sharded with it has become a part of another one, at this path; or the
@@ -197,7 +179,6 @@ class Unit {
   };
   ShardPart shard_of(const UnitParameter& parameter) const;
   bool needs_gather() const;
-  ReduceOptions reduce_options() const;
   bool goes_whole(int64_t elements, size_t parameters) const;
   const PartCounts& counts_of(const std::vector<size_t>& parameters);
   void pack(GradientReduction& reduction);
@@ -210,7 +191,6 @@ class Unit {
 
   std::string name_;
   std::vector<UnitParameter> parameters_;
-  Groups groups_;
   UnitOptions options_;
   FlatParameter flat_;
   State state_ = State::sharded;

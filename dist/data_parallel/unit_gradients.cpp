@@ -136,9 +136,8 @@ void Unit::begin_reduce(AllReduce when) {
 void Unit::use_hook(std::shared_ptr<const CommHook> hook, int index, bool is_last) {
   if (!reduce_) return;  // one rank alone
   reduce_ = reduce_by_hook(std::move(hook), [this, index, is_last](const GradientReduction& r) {
-    const ReduceOptions options = reduce_options();
-    GradBucket bucket{groups_.shard,           index, is_last, r.bucket, {}, divisor(options),
-                      mean_of(options, r.name)};
+    GradBucket bucket{options_.groups.shard,    index, is_last, r.bucket, {}, divisor(options_),
+                      mean_of(options_, r.name)};
     int64_t begin = 0;
     for (const size_t i : r.parameters) {
       bucket.parameters.push_back({parameters_[i].name, begin, parameters_[i].shape});
@@ -157,7 +156,7 @@ void Unit::advance_hook() {
 bool Unit::begin_all_reduce() {
   if (!reduction_ || !reduction_->is_of_group || reduction_->when == AllReduce::later) return false;
   end_within(*reduction_);
-  begin_over_replicas(reduce_options(), *reduction_, {});
+  begin_over_replicas(options_, *reduction_, {});
   return true;
 }
 

@@ -207,7 +207,8 @@ void check_flat(const dist::Communicator& world, const FlatCase& c) {
   std::vector<Array> values;
   for (const auto& entry : whole) values.push_back(entry.array.clone());
   const dist::Groups groups = groups_of(world, c.replicas);
-  dist::Unit unit("flat", dist::unit_parameters(model, {}, true), groups, {.stage = c.stage},
+  dist::Unit unit("flat", dist::unit_parameters(model, {}, true),
+                  {.groups = groups, .stage = c.stage},
                   std::make_shared<dist::GroupOwners>(groups.shard));
   check_flat_parts(unit, groups.shard, world.size());
   world.traffic().reset();
