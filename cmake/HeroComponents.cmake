@@ -16,8 +16,10 @@ set_target_properties(hero_cpu PROPERTIES EXPORT_NAME cpu)
 set(hero_components "" CACHE INTERNAL "The components of the library")
 
 # Folders whose headers only the library and its tests include: they are not installed, and no public
-# header and no tutorial includes them. tests/layers/check reads the line below.
-set(hero_private_folders "core/(cpu|json|meta)|nn/(data/bpe|models|training/report)|autograd/profile|dist/(checkpoint|parallel|plan|trainer|backends/(local|mpi|nccl|simulated))")
+# header and no tutorial includes them; and such headers that lie beside public ones. tests/layers/check reads the
+# two lines below.
+set(hero_private_folders "core/(cpu|json|meta)|nn/(data/bpe|models|training/report)|autograd/ops/detail|dist/(checkpoint|parallel|plan|trainer|backends/(local|mpi|nccl|simulated))")
+set(hero_private_headers "autograd/(graph/(accumulate|engine)|offload/(host_copy|offload_blocks)|ops/(elementwise/(blend|clamp|rare)|index/written|linalg/power_of_two|losses/loss|nn/(attention|norm|recurrent)|windows/(conv_maps|grid_sample|pool_windows|volumes)))[.]h")
 
 # What nearly every source reads of the standard library, compiled once: half of the compile time of
 # most files. Headers of Hero are not among them, so that a change to one compiles no more than its
