@@ -14,6 +14,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
+#include <hero/core/functions/scaled_products.h>
 
 namespace hero {
 
@@ -133,16 +134,35 @@ Tensor lost_zeros(const Tensor& others, const Tensor& factors) {
   return logical_and(logical_and(isnan(others), has_zero), all(isfinite(factors), {-1}, true));
 }
 
-// The product over dimensions. Where a product of float32 or one on the way to it left the range,
-// that in float64 may not have; the host can look.
-Array product(const Array& x, const Dims& dims, KeepDims keep_dims) {
-  const Array y = core::reduce(ReduceKind::prod, x, dims, keep_dims);
-  if (x.dtype() != kFloat32 || x.device() != kCpu) return y;
-  const auto* value = y.numel() > 0 ? y.data<float>() : nullptr;
-  const auto holds = [](float each) { return std::isnormal(each); };
-  if (std::all_of(value, value + y.numel(), holds)) return y;
-  const Array wide = core::reduce(ReduceKind::prod, x.to(kFloat64), dims, keep_dims).to(kFloat32);
-  return wide;
+// Whether products of x are looked at on the host, which may compute them anew.
+bool is_looked_at(const Array& x) {
+  return x.device() == kCpu && (x.dtype() == kFloat32 || x.dtype() == kFloat64);
+}
+
+// The product over dimensions. Where a product of some factors may leave the range of the dtype,
+// the result is that of exponents apart from mantissas. The host looks at factors that do not lie
+// side by side in copies of some results' at a time.
+Array product(const Array& x, const Dims& given, KeepDims keep_dims) {
+  const Array y = core::reduce(ReduceKind::prod, x, given, keep_dims);
+  if (!is_looked_at(x) || x.numel() == 0) return y;
+  const NoGrad no_grad;
+  const Dims dims = normalize_dims("prod", given, x.ndim());
+  const Array results = y.reshape({-1});
+  int kept = 0;  // the first dimension that is left
+  while (kept < x.ndim() && dims.contains(kept)) ++kept;
+  if (kept == x.ndim()) {
+    core::correct_products(gathered(Tensor(x), dims).array().contiguous(), results);
+    return y;
+  }
+  constexpr int64_t kElements = 1 << 20;
+  const int64_t size = x.size(kept), each = results.numel() / size;
+  const int64_t step = std::max<int64_t>(1, kElements / (x.numel() / size));
+  for (int64_t at = 0; at < size; at += step) {
+    const int64_t end = std::min(at + step, size);
+    core::correct_products(gathered(Tensor(x.slice(kept, at, end)), dims).array().contiguous(),
+                           results.slice(0, at * each, end * each));
+  }
+  return y;
 }
 
 // The product along the last dimension. The derivative by one factor is the product of the others,
@@ -152,7 +172,7 @@ struct Prod : Op {
   const char* name() const override { return "prod"; }
   Array forward(const Array& x) { return product(x, {-1}, KeepDims::no); }
   Grads backward(const Tensor& g) override {
-    // float64 holds products of float32 that float32 does not.
+    // float64 holds products of float32 that float32 does not, also where they are recorded.
     if (input(0).dtype() == kFloat32) {
       return {slopes(input(0).to(kFloat64), g.to(kFloat64)).to(kFloat32)};
     }
@@ -185,6 +205,7 @@ struct Prod : Op {
     const Tensor lost = lost_zeros(Tensor(after), Tensor(x));
     core::map_into<core::kernels::Where>(after, lost.array(), Scalar(0.0), after);
     core::map_into<core::kernels::Mul>(after, g.unsqueeze(-1), after);
+    if (is_looked_at(x)) core::correct_slopes(x.contiguous(), g.contiguous(), after);
     return after;
   }
 };

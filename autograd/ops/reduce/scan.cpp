@@ -1,4 +1,5 @@
 // Running sums and products.
+#include <algorithm>
 #include <limits>
 
 #include <hero/autograd/ops/detail/defined.h>
@@ -12,6 +13,7 @@
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/recurrence.h>
 #include <hero/core/functions/reductions.h>
+#include <hero/core/functions/scaled_products.h>
 
 namespace hero {
 
@@ -61,6 +63,36 @@ struct Recurrence : Op {
   }
 };
 
+// The running products along `dim`. Where a product of some factors may leave the range of the
+// dtype, those of its line are of exponents apart from mantissas, if the host can look at it; at
+// lines that do not lie in memory one behind the other, in copies of some at a time.
+Array running_products(const Array& x, int dim) {
+  const Array y = core::cumulative(core::ScanOp::prod, Direction::forward, x, dim);
+  const bool looks = x.device() == kCpu && (x.dtype() == kFloat32 || x.dtype() == kFloat64);
+  if (!looks || x.numel() == 0 || x.ndim() == 0) return y;
+  if (dim == x.ndim() - 1 && x.is_contiguous()) {
+    core::correct_running_products(x, y);
+    return y;
+  }
+  Dims order;
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (i != dim) order.push_back(i);
+  }
+  order.push_back(dim);
+  const Array from = x.permute(order), to = y.permute(order);
+  constexpr int64_t kElements = 1 << 20;
+  const int64_t step = std::max<int64_t>(1, kElements / (x.numel() / from.size(0)));
+  for (int64_t at = 0; at < from.size(0); at += x.ndim() == 1 ? from.size(0) : step) {
+    const int64_t end = x.ndim() == 1 ? from.size(0) : std::min(at + step, from.size(0));
+    const Array lines = from.slice(0, at, end).contiguous(), part = to.slice(0, at, end);
+    if (!core::may_leave_range(lines)) continue;
+    const Array products = part.clone();
+    core::correct_running_products(lines, products);
+    core::backend(kCpu).copy(products, part);
+  }
+  return y;
+}
+
 // y[j] = x[0] ... x[j]. dL/dx[i] = (x[0] ... x[i-1]) * r[i], where r[i], the sum over j >= i of
 // g[j] * x[i+1] ... x[j], is a recurrence: no division, so zeros are no exception.
 struct Cumprod : Op {
@@ -69,9 +101,7 @@ struct Cumprod : Op {
   int dim;
   explicit Cumprod(int d) : dim(d) {}
   const char* name() const override { return "cumprod"; }
-  Array forward(const Array& x) {
-    return core::cumulative(core::ScanOp::prod, Direction::forward, x, dim);
-  }
+  Array forward(const Array& x) { return running_products(x, dim); }
   Grads backward(const Tensor& g) override {
     if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
     if (input(0).dtype() != kFloat32) return {gradient(input(0), output(), g)};

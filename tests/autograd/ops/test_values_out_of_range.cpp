@@ -2,6 +2,7 @@
 // operations say of numbers that they cannot take.
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "support/catch.h"
@@ -37,6 +38,7 @@ void check_at(const std::function<Tensor(const Tensor&)>& f, const Numbers& x, c
   near(at.grad(), slope);
 }
 
+Tensor doubles(const Numbers& x) { return tensor(x, {.dtype = kFloat64}); }
 Tensor running(const Tensor& x) { return cumprod(x, 0); }
 Tensor whole(const Tensor& x) { return prod(x); }
 
@@ -48,6 +50,53 @@ TEST_CASE("products of float32 whose parts are out of range") {
   check_at(whole, {1e30, 1e30, 0, 1e-30, 1e-30}, {0}, {0, 0, 1, 0, 0});
   check_at(running, {1e-30, 1e-30, 1e30, 1e30}, {1e-30, 0, 1e-30, 1},
            {1e30 + 2, 1e30 + 1, 1e-30, 1e-30});
+}
+
+TEST_CASE("products whose parts are out of range of float64") {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  check_at(whole, {1e200, 1e200, 1e-200, 1e-200}, {1}, {1e-200, 1e-200, 1e200, 1e200}, kFloat64);
+  check_at(whole, {1e-200, 1e-200, 1e200, 1e200}, {1}, {1e200, 1e200, 1e-200, 1e-200}, kFloat64);
+  check_at(whole, {1e200, -1e200, 0, 1e-300}, {0}, {0, 0, -1e100, 0}, kFloat64);
+  check_at(whole, {1e200, 1e200, 1e-300, 0, 0}, {0}, {0, 0, 0, 0, 0}, kFloat64);
+  check_at(whole, {1e200, 1e200, 2}, {kInfinite}, {2e200, 2e200, kInfinite}, kFloat64);
+  check_at(whole, {1e-200, 1e-200, 2}, {0}, {2e-200, 2e-200, 0}, kFloat64);
+  // On the way through denormals digits would be lost.
+  check_at(whole, {1e-160, 1e-160, 3e160, 1e160}, {3}, {3e160, 3e160, 1e-160, 3e-160}, kFloat64);
+  near(whole(tensor(Numbers{1e-30, 1e-14, 3e30}).to(kFloat32)), {3e-14});
+  near(running(doubles({1e200, 1e200, 1e-200, 1e-200})), {1e200, kInfinite, 1e200, 1});
+  near(running(doubles({1e-160, 1e-160, 3e160, 1e160})), {1e-160, 1e-320, 3e-160, 3});
+  // An infinite factor is one, also beside a product that is too small; beside a zero it is NaN.
+  near(whole(doubles({1e-200, 1e-200, kInfinite})), {kInfinite});
+  CHECK(std::isnan(whole(doubles({0, 1e300, kInfinite})).item()));
+  CHECK(std::isnan(whole(doubles({1e300, NAN, 1e300, 0})).item()));
+}
+
+TEST_CASE("products of very many factors, of lines that lie anywhere") {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    constexpr int64_t kHalf = 3000;
+    const double large = dtype == kFloat32 ? 1e30 : 1e300;
+    // Rows that overflow on the way, that underflow, and that do neither.
+    const Tensor up = full({kHalf}, large, {.dtype = dtype}), down = 1.0 / up;
+    const Tensor one = ones({kHalf}, dtype);
+    const Tensor x = stack({cat({up, down}, 0), cat({down, up}, 0), cat({one, one * 1.001}, 0)});
+    const double third = std::pow(dtype == kFloat32 ? double{1.001F} : 1.001, kHalf);
+    const auto close = [&](const Tensor& found) {
+      const Numbers values = found.to(kFloat64).to_vector<double>();
+      REQUIRE(values.size() == 3);
+      for (const int row : {0, 1}) CHECK(std::fabs(values[row] - 1) < 1e-3);
+      CHECK(std::fabs(values[2] - third) < 1e-3 * third);
+    };
+    const Tensor turned = x.t().contiguous(), apart = stack({x, x}, 2).select(2, 1);
+    close(prod(x, 1));
+    close(prod(turned, 0));
+    close(prod(turned.t(), 1));
+    close(prod(apart, 1));
+    close(prod(x.reshape({3, 2, kHalf}), {1, 2}));
+    close(select(cumprod(x, 1), 1, -1));
+    close(select(cumprod(turned, 0), 0, -1));
+    close(select(cumprod(apart, 1), 1, -1));
+    CHECK(prod(stack({x.slice(0, 0, 1), 1.0 / x.slice(0, 0, 1)})).item() == Approx(1).margin(1e-3));
+  }
 }
 
 TEST_CASE("the gradient of cumprod ends at the first zero behind a factor") {
