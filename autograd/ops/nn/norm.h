@@ -1,6 +1,5 @@
 #pragma once
 // What the normalisations share.
-
 #include <hero/autograd/tensor.h>
 
 namespace hero::detail {
