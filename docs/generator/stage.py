@@ -282,9 +282,10 @@ class Stage:
         """figures.md: each figure of docs/figures, small, with a link to the page that shows it."""
         text = ["# Figures\n\nEvery figure of the pages. Choose one to go to where it is explained.\n"]
         image = re.compile(r"^!\[([^\]]*)\]\(((?:\.\./)?figures/[^)]*)\)$", re.M)
+        pages = {place: page for page, place in self.pages.items()}
         for _, _, places in self.tocs():
             for place in places:
-                page = next(p for p, to in self.pages.items() if to == place)
+                page = pages[place]
                 shown = (self.tree / page).read_text()
                 found = [(alt, os.path.normpath(os.path.join(os.path.dirname(page), path)))
                          for alt, path in image.findall(shown)]
@@ -302,7 +303,9 @@ class Stage:
         """exercises.md: the chapters' exercises without their answers."""
         text = ["# Exercises\n\nThe exercises of all chapters. Their answers are folded below them, in "
                 "the chapters.\n"]
-        for page, place in self.pages.items():
+        pages = {place: page for page, place in self.pages.items()}
+        for place in [place for _, _, places in self.tocs() for place in places]:  # in reading order
+            page = pages[place]
             if not page.startswith("docs/tutorials/"):
                 continue
             whole = (self.tree / page).read_text()
