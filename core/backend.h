@@ -1,6 +1,6 @@
 #pragma once
-// Backend: the kernels that a device has to provide. All functions are pure virtual, so a device
-// that lacks one does not compile.
+// Backend: the kernels that a device has to provide. They are pure virtual functions, so a device
+// that lacks one does not compile; chain, chain_sum and log_likelihood_in_place have a default.
 //
 // Callers (core/functions, autograd/ops) have checked devices, shapes and dtypes, and backends do
 // not check them again. So a kernel throws only for what its comment says, and for memory or a

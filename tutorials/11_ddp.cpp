@@ -1,7 +1,7 @@
 // Data parallelism: average the gradients, by hand and by the library
 #include "support/lessons/data_parallel.h"
 #include "support/lessons/overlap.h"
-#include "support/pictures/rows.h"
+#include "support/pictures/flat_parameters.h"
 #include "support/pictures/sharing.h"
 
 #include <hero/nn/nn.h>

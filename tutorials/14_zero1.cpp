@@ -1,6 +1,6 @@
 // ZeRO-1: every rank keeps the optimizer's states of its own part, by hand and by the library
 #include "support/lessons/data_parallel.h"
-#include "support/pictures/rows.h"
+#include "support/pictures/flat_parameters.h"
 #include "support/pictures/strategies.h"
 
 using hero::Array, hero::Tensor;
@@ -14,7 +14,7 @@ namespace {
 // [snippet: by_hand]
 uint64_t by_hand(const Communicator& world, Report& report) {
   Network net = tutorial::make_network();
-  const Array parameters = parameters_in_a_row(net), gradients = gradients_in_a_row(net);
+  const Array parameters = flat_parameter_of(net), gradients = flat_gradient_of(net);
   const Cut cut(world, parameters.numel());
   const Tensor shard(cut.mine(parameters), true);  // this rank's part, as one parameter
   optim::Adam adam({shard}, kAdam);                // states for this part only
@@ -37,16 +37,16 @@ uint64_t by_hand(const Communicator& world, Report& report) {
 }
 // [end]
 
-void draw_row_of(const Communicator& world, const Cut& cut, const std::string& folder) {
+void draw_flat_parameter_of(const Communicator& world, const Cut& cut, const std::string& folder) {
   if (world.rank() > 0) return;
-  std::vector<tutorial::InRow> places;
+  std::vector<tutorial::InFlatParameter> places;
   int64_t at = 0;
   for (const auto& [name, p] : tutorial::make_network().named_parameters()) {
     places.push_back({name, at, p.numel()});
     at += p.numel();
   }
-  tutorial::draw_row("All parameters in a row, and the part of each rank", places, cut.counts,
-                     folder, "14_zero1_row");
+  tutorial::draw_flat_parameter("The flat parameter of the network, and the shard of each rank",
+                                places, cut.counts, folder, "14_zero1_flat_parameter");
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     const auto [library_bits, units] = tutorial::train(strategy, world, library);
     const auto formula = tutorial::formula_of(1, world, units);
     library.print(formula.held, formula.sent, library_bits, alone);
-    draw_row_of(world, cut, options.out);
+    draw_flat_parameter_of(world, cut, options.out);
     tutorial::draw_strategies(1, world, options.out, "14_zero1_memory");
   });
 }

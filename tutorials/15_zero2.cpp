@@ -1,6 +1,6 @@
 // ZeRO-2: gradients in parts too, reduced and freed while backward goes on
 #include "support/lessons/data_parallel.h"
-#include "support/pictures/rows.h"
+#include "support/pictures/flat_parameters.h"
 #include "support/pictures/strategies.h"
 
 using hero::Array, hero::Tensor;
@@ -12,7 +12,7 @@ namespace optim = hero::optim;
 namespace {
 
 // [snippet: owned]
-// Of the elements first ... first + count - 1 of the row, those in each rank's part.
+// Of the elements first ... first + count - 1 of the flat parameter, those in each rank's part.
 std::vector<int64_t> owned(const Cut& cut, int64_t first, int64_t count) {
   std::vector<int64_t> counts;
   int64_t begin = 0;
@@ -28,7 +28,7 @@ std::vector<int64_t> owned(const Cut& cut, int64_t first, int64_t count) {
 // [snippet: by_hand]
 uint64_t by_hand(const Communicator& world, Report& report) {
   Network net = tutorial::make_network();
-  const Array parameters = parameters_in_a_row(net);
+  const Array parameters = flat_parameter_of(net);
   const Cut cut(world, parameters.numel());
   const Tensor shard(cut.mine(parameters), true);
   std::optional<hero::MemoryScope> scope(hero::MemoryTag::gradient);
@@ -85,8 +85,8 @@ int main(int argc, char** argv) {
     const auto formula = tutorial::formula_of(2, world, units);
     library.print(formula.held, formula.sent, library_bits, alone);
     if (world.rank() == 0) {
-      tutorial::draw_units("The library's units, each in a row, and the part of each rank", units,
-                           world.size(), options.out, "15_zero2_units");
+      tutorial::draw_units("The flat parameters of the library's units, and the shard of each rank",
+                           units, world.size(), options.out, "15_zero2_units");
     }
     tutorial::draw_strategies(2, world, options.out, "15_zero2_memory");
   });

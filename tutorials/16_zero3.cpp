@@ -6,7 +6,7 @@
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;
-using tutorial::all_gather_bytes, tutorial::parameters_in_a_row, tutorial::bits_of, tutorial::Cut,
+using tutorial::all_gather_bytes, tutorial::flat_parameter_of, tutorial::bits_of, tutorial::Cut,
     tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network,
     tutorial::reduce_scatter_bytes, tutorial::Report;
 namespace nn = hero::nn;
@@ -20,21 +20,21 @@ struct Unit {
   Unit(const Communicator& communicator, nn::Module& layer)
       : world(communicator),
         parameters(layer.parameters()),
-        row(parameters_in_a_row(layer)),
-        cut(world, row.numel()) {
-    row.storage().retag(hero::MemoryTag::communication);
+        flat(flat_parameter_of(layer)),
+        cut(world, flat.numel()) {
+    flat.storage().retag(hero::MemoryTag::communication);
     const hero::MemoryScope scope(hero::MemoryTag::parameter);
-    shard = Tensor(cut.mine(row).clone(), true);
+    shard = Tensor(cut.mine(flat).clone(), true);
     free();
   }
   void gather() {
-    if (!row.storage().released()) return;
-    const uint32_t version = row.storage().version();
-    row.storage().refill();
-    world.all_gather(row, shard.array(), {.counts = cut.counts});
-    row.storage().restore_version(version);  // backward finds the values that forward saw
+    if (!flat.storage().released()) return;
+    const uint32_t version = flat.storage().version();
+    flat.storage().refill();
+    world.all_gather(flat, shard.array(), {.counts = cut.counts});
+    flat.storage().restore_version(version);  // backward finds the values that forward saw
   }
-  void free() { row.storage().release(); }
+  void free() { flat.storage().release(); }
   void reduce() {
     std::vector<Tensor> gradients;
     for (const Tensor& p : parameters) gradients.push_back(p.grad().flatten());
@@ -48,7 +48,7 @@ struct Unit {
   }
   const Communicator& world;
   std::vector<Tensor> parameters;
-  Array row;  // of which the parameters are windows; its bytes come and go
+  Array flat;  // of which the parameters are windows; its bytes come and go
   Cut cut;
   Tensor shard;
   size_t ready = 0;  // gradients that are complete
@@ -179,8 +179,8 @@ int main(int argc, char** argv) {
       return hero::dist::ZeRO(net, communicator, {.stage = 3});
     };
     // [end]
-    const auto [library_bits, rows] = tutorial::train(strategy, world, library);
-    const auto formula = tutorial::formula_of(3, world, rows);
+    const auto [library_bits, sizes] = tutorial::train(strategy, world, library);
+    const auto formula = tutorial::formula_of(3, world, sizes);
     library.print(formula.held, formula.sent, library_bits, alone);
     tutorial::draw_strategies(3, world, options.out, "16_zero3_memory");
     draw_moments(world, options.out);

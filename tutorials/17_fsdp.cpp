@@ -6,8 +6,8 @@
 #include "support/lessons/overlap.h"
 #include "support/lessons/timeline.h"
 #include "support/options/device.h"
+#include "support/pictures/flat_parameters.h"
 #include "support/pictures/mesh.h"
-#include "support/pictures/rows.h"
 
 #include <hero/nn/nn.h>
 
@@ -42,7 +42,7 @@ void show_units(const Communicator& world, const DataParallel& sharded) {
     all += unit.flat_numel;
     mine += unit.own.count;
   }
-  table.row("all, " + std::to_string(all), mine).print("unit, its row");
+  table.row("all, " + std::to_string(all), mine).print("unit, its flat parameter");
 }
 // [end]
 
@@ -66,9 +66,9 @@ int64_t whole_numel(const Tensor& shard) {
   return numel;
 }
 
-void draw_row_of(const Communicator& world, nn::Module& block, const dist::UnitInfo& unit,
-                 const std::string& folder) {
-  std::vector<tutorial::InRow> places;
+void draw_flat_parameter_of(const Communicator& world, nn::Module& block,
+                            const dist::UnitInfo& unit, const std::string& folder) {
+  std::vector<tutorial::InFlatParameter> places;
   int64_t at = 0;
   for (const auto& [name, p] : block.named_parameters()) {
     const int64_t count = whole_numel(p);
@@ -77,8 +77,8 @@ void draw_row_of(const Communicator& world, nn::Module& block, const dist::UnitI
   }
   const std::vector<int64_t> counts(static_cast<size_t>(world.size()), unit.own.count);
   if (world.rank() > 0) return;
-  tutorial::draw_row("The row of h.0, and the shard of each rank", places, counts, folder,
-                     "17_fsdp_row");
+  tutorial::draw_flat_parameter("The flat parameter of h.0, and the shard of each rank", places,
+                                counts, folder, "17_fsdp_flat_parameter");
 }
 
 // [snippet: timeline]
@@ -117,7 +117,8 @@ void walk_through(const Communicator& world, const std::string& folder) {
   show_units(world, sharded);
   say(world, "\n");
   show_shards(world, model);
-  draw_row_of(world, model.get_submodule("transformer.h.0"), sharded.units().at(1), folder);
+  draw_flat_parameter_of(world, model.get_submodule("transformer.h.0"), sharded.units().at(1),
+                         folder);
   loss_of(model, world.rank()).backward();  // from the first step on the order is known
   say(world, "\n");
   show_step(world, sharded, model, folder);
@@ -148,14 +149,14 @@ StepModel time_of(const Communicator& world, const char* name, const dist::FSDPO
   nn::GPT model(kConfig);
   const auto sharded = dist::fully_shard(model, world, options);
   loss_of(model, world.rank()).backward();  // from the second step on the order is known
-  std::map<std::string, int64_t> rows;
-  for (const dist::UnitInfo& unit : sharded.units()) rows[unit.name] = unit.flat_numel;
+  std::map<std::string, int64_t> sizes;
+  for (const dist::UnitInfo& unit : sharded.units()) sizes[unit.name] = unit.flat_numel;
   StepModel step(name, kMachine);
   sharded.on_event([&](const dist::Event& event) {
     const std::string unit = event.unit.substr(event.unit.find('.') + 1);  // "h.0"
-    const int64_t row = rows.at(event.unit);
-    const auto gather = static_cast<double>(tutorial::all_gather_bytes(world, row));
-    const auto reduce = static_cast<double>(tutorial::reduce_scatter_bytes(world, row));
+    const int64_t size = sizes.at(event.unit);
+    const auto gather = static_cast<double>(tutorial::all_gather_bytes(world, size));
+    const auto reduce = static_cast<double>(tutorial::reduce_scatter_bytes(world, size));
     if (event.kind == Kind::gather) step.send(Message::gather, unit, gather);
     if (event.kind == Kind::use) step.wait(Message::gather, unit);
     if (event.kind == Kind::reduce) step.send(Message::reduce, "∇ " + unit, reduce);

@@ -16,16 +16,17 @@ std::shared_ptr<ShardedModule> replicate(nn::Module& module, const Communicator&
   check_same_module(module, groups, alone, options_text("ddp", {}));
   materialize_rest(module, groups);  // all of it
   if (options.broadcast_parameters) broadcast_state(module, groups, alone);
-  auto sharded = std::make_shared<ShardedModule>(
-      module, groups,
-      ShardedModuleOptions{
-          .units = {.stage = Stage::none, .order = options.order, .divide_by = options.divide_by},
-          .unused = unused_policy(options.find_unused_parameters),
-          .broadcast_buffers = options.broadcast_buffers,
-          .rebuild_bytes = options.bucket_bytes,
-          .rebuild_first_bytes = options.first_bucket_bytes,
-          .alone = alone,
-          .alone_modules = options.ignored_modules});
+  ShardedModuleOptions kept;
+  kept.units.stage = Stage::none;
+  kept.units.order = options.order;
+  kept.units.divide_by = options.divide_by;
+  kept.unused = unused_policy(options.find_unused_parameters);
+  kept.broadcast_buffers = options.broadcast_buffers;
+  kept.rebuild_bytes = options.bucket_bytes;
+  kept.rebuild_first_bytes = options.first_bucket_bytes;
+  kept.alone = alone;
+  kept.alone_modules = options.ignored_modules;
+  auto sharded = std::make_shared<ShardedModule>(module, groups, kept);
   add_buckets(*sharded, reversed(unit_parameters(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);
   sharded->install();

@@ -141,29 +141,30 @@ nlohmann::ordered_json cluster_json(const Cluster& cluster) {
     return nlohmann::ordered_json{{"latency", spec.latency},
                                   {"bytes_per_second", spec.bytes_per_second}};
   };
-  nlohmann::ordered_json json = {{"per_host", cluster.per_host},
-                                 {"memory", cluster.memory},
-                                 {"float32_flops", cluster.float32_flops},
-                                 {"bf16_flops", cluster.half_flops},
-                                 {"efficiency", efficiency},
-                                 {"hbm", cluster.memory_bytes_per_second},
-                                 {"launch", cluster.launch_seconds},
-                                 {"wake", cluster.wake_seconds},
-                                 {"inside", link(cluster.inside)},
-                                 {"outside", link(cluster.outside)},
-                                 {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};
+  nlohmann::ordered_json written = {
+      {"per_host", cluster.per_host},
+      {"memory", cluster.memory},
+      {"float32_flops", cluster.float32_flops},
+      {"bf16_flops", cluster.half_flops},
+      {"efficiency", efficiency},
+      {"hbm", cluster.memory_bytes_per_second},
+      {"launch", cluster.launch_seconds},
+      {"wake", cluster.wake_seconds},
+      {"inside", link(cluster.inside)},
+      {"outside", link(cluster.outside)},
+      {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};
   if (cluster.host_memory > 0) {
-    json["host"] = {{"memory", cluster.host_memory},
-                    {"bytes_per_second", cluster.host_bytes_per_second},
-                    {"latency", cluster.host_link.latency},
-                    {"link", cluster.host_link.bytes_per_second}};
+    written["host"] = {{"memory", cluster.host_memory},
+                       {"bytes_per_second", cluster.host_bytes_per_second},
+                       {"latency", cluster.host_link.latency},
+                       {"link", cluster.host_link.bytes_per_second}};
   }
   if (cluster.disk > 0) {
-    json["disk"] = {{"bytes", cluster.disk},
-                    {"bytes_per_second", cluster.disk_bytes_per_second},
-                    {"folder", cluster.disk_folder}};
+    written["disk"] = {{"bytes", cluster.disk},
+                       {"bytes_per_second", cluster.disk_bytes_per_second},
+                       {"folder", cluster.disk_folder}};
   }
-  return json;
+  return written;
 }
 
 Cluster parse_cluster(const std::string& text, const std::string& label) {

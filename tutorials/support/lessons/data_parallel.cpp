@@ -67,34 +67,34 @@ uint64_t bits_of(const std::vector<Tensor>& tensors) {
 
 namespace {
 
-// Calls visit(tensor, window) for every parameter and its place in the row.
+// Calls visit(tensor, window) for every parameter and its place in the flat parameter.
 template <class Visit>
-void each_window(const hero::nn::Module& net, const hero::Array& row, const Visit& visit) {
+void each_window(const hero::nn::Module& net, const hero::Array& flat, const Visit& visit) {
   int64_t at = 0;
   for (const Tensor& p : net.parameters()) {
-    visit(p, Tensor(row.slice(0, at, at + p.numel()).reshape(p.shape())));
+    visit(p, Tensor(flat.slice(0, at, at + p.numel()).reshape(p.shape())));
     at += p.numel();
   }
 }
 
 }  // namespace
 
-// [snippet: rows]
-hero::Array parameters_in_a_row(const hero::nn::Module& net) {
+// [snippet: flat]
+hero::Array flat_parameter_of(const hero::nn::Module& net) {
   const hero::MemoryScope scope(MemoryTag::parameter);
-  const auto row = hero::Array::empty({net.parameter_count()}, hero::kFloat32, device());
-  each_window(net, row, [](const Tensor& p, const Tensor& window) {
+  const auto flat = hero::Array::empty({net.parameter_count()}, hero::kFloat32, device());
+  each_window(net, flat, [](const Tensor& p, const Tensor& window) {
     window.copy_(p.detach());
-    p.set_data(window.array());  // the same parameter, its values now lie in the row
+    p.set_data(window.array());  // the same parameter, its values now lie in it
   });
-  return row;
+  return flat;
 }
 
-hero::Array gradients_in_a_row(const hero::nn::Module& net) {
+hero::Array flat_gradient_of(const hero::nn::Module& net) {
   const hero::MemoryScope scope(MemoryTag::gradient);
-  const auto row = hero::Array::zeros({net.parameter_count()}, hero::kFloat32, device());
-  each_window(net, row, [](const Tensor& p, const Tensor& window) { p.set_grad(window); });
-  return row;
+  const auto flat = hero::Array::zeros({net.parameter_count()}, hero::kFloat32, device());
+  each_window(net, flat, [](const Tensor& p, const Tensor& window) { p.set_grad(window); });
+  return flat;
 }
 // [end]
 
@@ -105,7 +105,7 @@ Cut::Cut(const Communicator& world, int64_t numel) {
   end = begin + cut.count(world.rank());
 }
 
-hero::Array Cut::mine(const hero::Array& row) const { return row.slice(0, begin, end); }
+hero::Array Cut::mine(const hero::Array& flat) const { return flat.slice(0, begin, end); }
 
 int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel) {
   return 4 * (numel - PartCounts::balanced(numel, world.size()).count(world.rank()));

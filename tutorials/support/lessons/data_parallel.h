@@ -34,14 +34,14 @@ uint64_t bits_of(const std::vector<hero::Tensor>& tensors);
 /// \name All parameters, or zeros for all gradients, one behind the other in new memory, of which
 /// each tensor of the module becomes a window.
 /// \{
-hero::Array parameters_in_a_row(const hero::nn::Module& net);
-hero::Array gradients_in_a_row(const hero::nn::Module& net);
+hero::Array flat_parameter_of(const hero::nn::Module& net);
+hero::Array flat_gradient_of(const hero::nn::Module& net);
 /// \}
 
-/// A row cut in one part a rank.
+/// A flat parameter cut in one shard a rank.
 struct Cut {
   Cut(const Communicator& world, int64_t numel);
-  hero::Array mine(const hero::Array& row) const;
+  hero::Array mine(const hero::Array& flat) const;
 
   std::vector<int64_t> counts;  ///< elements of each rank
   int64_t begin, end;           ///< of this rank's part

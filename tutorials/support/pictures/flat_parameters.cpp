@@ -1,4 +1,4 @@
-#include "support/pictures/rows.h"
+#include "support/pictures/flat_parameters.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -28,22 +28,23 @@ const char* rank_colour(size_t rank) {
 
 }  // namespace
 
-void draw_row(const std::string& title, const std::vector<InRow>& parameters,
-              const std::vector<int64_t>& counts, const std::string& folder,
-              const std::string& name) {
-  Figure figure(title, "element of the row", "");
+void draw_flat_parameter(const std::string& title, const std::vector<InFlatParameter>& parameters,
+                         const std::vector<int64_t>& counts, const std::string& folder,
+                         const std::string& name) {
+  Figure figure(title, "element of the flat parameter", "");
   int64_t length = 0;
   for (const int64_t count : counts) length += count;
   const double all = static_cast<double>(length);
-  std::vector<const InRow*> narrow, last;  // those whose names do not fit, and which are at the end
-  for (const InRow& p : parameters) {
+  std::vector<const InFlatParameter*> narrow,
+      last;  // those whose names do not fit, and which are at the end
+  for (const InFlatParameter& p : parameters) {
     const double begin = static_cast<double>(p.begin), numel = static_cast<double>(p.numel);
     const bool fits = static_cast<double>(p.name.size()) < 125.0 * numel / all;
     figure.box(begin, 0.0, numel, 0.45, "#d0d8e0", fits ? without_index(p.name) : "");
     if (!fits) (begin > 0.8 * all ? last : narrow).push_back(&p);
   }
   // Their names stand above, each beside a line to its place and clear of the other lines.
-  const auto name_above = [&](const InRow& p, double y, double side) {
+  const auto name_above = [&](const InFlatParameter& p, double y, double side) {
     const double x = static_cast<double>(p.begin) + static_cast<double>(p.numel) / 2;
     const double half = (0.0034 * static_cast<double>(p.name.size()) + 0.007) * all;
     figure.box(x - 0.0016 * all, 0.47, 0.0032 * all, y - 0.42, "#aaaaaa");
@@ -70,7 +71,7 @@ void draw_row(const std::string& title, const std::vector<InRow>& parameters,
 
 void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo>& units, int ranks,
                 const std::string& folder, const std::string& name) {
-  Figure figure(title, "element of the unit's row", "");
+  Figure figure(title, "element of the flat parameter", "");
   std::vector<Tick> lanes;
   double y = 0.0, longest = 0.0;
   for (const auto& unit : units) longest = std::max(longest, static_cast<double>(unit.flat_numel));

@@ -1,5 +1,5 @@
 #pragma once
-// Chapters 11 to 17: parameters in a row, in buckets and in shards, as pictures.
+// Chapters 11 to 17: parameters in a flat parameter, in buckets and in shards, as pictures.
 #include <string>
 #include <vector>
 
@@ -8,20 +8,20 @@
 
 namespace tutorial {
 
-/// A parameter's place in a row.
-struct InRow {
+/// A parameter's place in a flat parameter.
+struct InFlatParameter {
   std::string name;
   int64_t begin, numel;
 };
 
-/// Draws a row of `length` elements: the parameters in it to scale, below it the parts of the
-/// ranks, the r-th of counts[r] elements. Into folder/name.
-void draw_row(const std::string& title, const std::vector<InRow>& parameters,
-              const std::vector<int64_t>& counts, const std::string& folder,
-              const std::string& name);
+/// Draws a flat parameter: the parameters in it to scale, below it the shards of the ranks, the
+/// r-th of counts[r] elements. Into folder/name.
+void draw_flat_parameter(const std::string& title, const std::vector<InFlatParameter>& parameters,
+                         const std::vector<int64_t>& counts, const std::string& folder,
+                         const std::string& name);
 
-/// Draws a row for each unit of the library, to scale, cut in the parts of `ranks` ranks. Into
-/// folder/name.
+/// Draws the flat parameter of each unit of the library, to scale, cut in the shards of `ranks`
+/// ranks. Into folder/name.
 void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo>& units, int ranks,
                 const std::string& folder, const std::string& name);
 
