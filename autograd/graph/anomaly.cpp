@@ -50,13 +50,20 @@ void look_at_output(const char* op, std::span<const Tensor* const> inputs, const
     shapes += (shapes.empty() ? "" : ", ") + to_string(input->shape());
   }
   line += ": the result of shape " + to_string(output.shape()) + " holds " + odd;
+  bool in_place = false;  // then what that input held before is gone
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (is_same(*inputs[i], output)) {
+      in_place = true;
+      continue;
+    }
     const char* came = oddity(*inputs[i]);
     if (!came) continue;
     fail(line + " because input " + std::to_string(i) + " of inputs " + shapes + " holds " + came +
          ", which no operation made; look at the data and the parameters");
   }
-  fail(line + ", made from inputs of shapes " + shapes + " that hold none");
+  fail(line + (in_place ? ", written in place, with inputs of shapes " + shapes +
+                              " of which the others hold none"
+                        : ", made from inputs of shapes " + shapes + " that hold none"));
 }
 
 void look_at_gradients(const detail::Node& node, const std::string& place, const Grads& before,

@@ -26,6 +26,8 @@ size_t end_of_bucket(const std::vector<Tensor>& parameters, size_t begin, int64_
 
 std::vector<double> target_weights(const std::vector<double>& targets, const Communicator& group) {
   check(group.defined(), "target_weights: the group of ranks is undefined");
+  if (group.size() == 1 && group.backend_kind() != BackendKind::simulated)
+    return optim::target_weights(targets);
   // Of each rank its targets, NaN for a number that is none, and its micro-batches.
   double own = 0.0;
   for (const double each : targets) own += each >= 0.0 ? each : std::nan("");

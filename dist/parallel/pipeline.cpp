@@ -145,12 +145,10 @@ std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBat
   return run.results();
 }
 
-// Those of each micro-batch, on the last rank; none where all micro-batches weigh the same.
+// Those of each micro-batch; none where all micro-batches weigh the same.
 std::vector<double> Pipeline::State::targets_of(const MicroBatches& batches) const {
   std::vector<double> targets;
-  const bool alone =
-      options.micro_batches == 1 && (!options.data.defined() || options.data.size() == 1);
-  if (!options.weigh_by_targets || alone) return targets;
+  if (!options.weigh_by_targets) return targets;
   for (const Tensor& target : batches.target) {
     targets.push_back(parts.chain->target_count(target));
   }

@@ -364,7 +364,7 @@ double Trainer::train_batch(const Tensor& x, const Tensor& y) {
   };
   if (s.report) s.report->begin();
   std::vector<double> losses, targets, weights;
-  if (s.weighs && (parts > 1 || s.data.size() > 1)) {  // one alone has the factor 1
+  if (s.weighs) {
     for (int64_t i = 0; i < parts; ++i) targets.push_back(chain.target_count(part(y, i)));
     weights = target_weights(targets, s.data);
   }

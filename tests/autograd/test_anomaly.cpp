@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "support/catch.h"
@@ -23,6 +24,16 @@ struct BadRoot : Op {
 };
 
 }  // namespace
+
+TEST_CASE("of what is written in place, the input that holds a nan is named") {
+  const DetectAnomaly on({.infinities = true});
+  const Tensor x = ones({3}), bad = tensor({std::nanf("")}), large = full({1}, 3e38f);
+  CHECK_THROWS_WITH(x.scatter_add_(0, tensor({1}), bad), ContainsSubstring("because input 2"));
+  const Tensor y = full({3}, 3e38f);
+  CHECK_THROWS_WITH(y.index_add_(0, tensor({1}), large),
+                    ContainsSubstring("written in place, with inputs of shapes [3], [1], [1] of "
+                                      "which the others hold none"));
+}
 
 TEST_CASE("the first operation that makes a nan is an error with its name, shapes and place") {
   const Tensor x = leaf({1.0, -1.0});

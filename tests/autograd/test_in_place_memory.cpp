@@ -109,6 +109,22 @@ TEST_CASE("tensors of any layout are written to by indices in place") {
   y = x.clone();
   y.masked_scatter_(tensor({true, false, true, true}), y.slice(0, 1));
   CHECK(equal(y, tensor({2, 2, 3, 0})));
+  for (const auto reduce : {ScatterReduce::sum, ScatterReduce::mean, ScatterReduce::prod,
+                            ScatterReduce::amax, ScatterReduce::amin}) {
+    for (const bool self : {true, false}) {
+      const Tensor index = tensor({1, 2, 3, 0}), part = tensor({2, 0, 3});
+      CAPTURE(static_cast<int>(reduce), self);
+      y = x.clone();
+      CHECK(equal(y.scatter_reduce_(0, index, y, reduce, self),
+                  scatter_reduce(x, 0, index, x, reduce, self)));
+      y = x.clone();
+      CHECK(equal(y.scatter_reduce_(0, part, y.slice(0, 1), reduce, self),
+                  scatter_reduce(x, 0, part, x.slice(0, 1), reduce, self)));
+      y = x.clone();
+      CHECK(equal(y.scatter_reduce_(0, y, index, reduce, self),
+                  scatter_reduce(x, 0, x, index, reduce, self)));
+    }
+  }
   // Numbers.
   const Tensor number = tensor(5.0);
   number.index_fill_(0, tensor({0}), 2);

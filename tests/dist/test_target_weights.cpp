@@ -327,10 +327,10 @@ Counts counts_of(int ranks, int micro, bool pipes) {
 
 }  // namespace
 
-TEST_CASE("one micro-batch of one data rank counts no targets and asks no rank") {
-  CHECK(counts_of(1, 1, false) == Counts{0, 0});
-  CHECK(counts_of(1, 2, false) == Counts{2, 1});
+TEST_CASE("one data rank asks nobody for the number of targets") {
+  CHECK(counts_of(1, 1, false) == Counts{1, 0});
+  CHECK(counts_of(1, 2, false) == Counts{2, 0});
   CHECK(counts_of(2, 1, false) == Counts{1, 1});
-  CHECK(counts_of(2, 1, true) == Counts{0, 0});
+  CHECK(counts_of(2, 1, true) == Counts{2, 0});
   CHECK(counts_of(2, 2, true) == Counts{4, 0});
 }

@@ -46,7 +46,7 @@ Step library_step(int ranks, int blocks, const dist::FSDPOptions& options) {
       return;
     }
     const auto last = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
-    for (const dist::UnitInfo& unit : sharded.units()) step.rows[last(unit.name)] = unit.row;
+    for (const dist::UnitInfo& unit : sharded.units()) step.rows[last(unit.name)] = unit.flat_numel;
     sharded.on_event([&](const dist::Event& event) {
       step.events.emplace_back(dist::name(event.kind), last(event.unit));
     });

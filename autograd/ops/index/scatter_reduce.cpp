@@ -146,8 +146,13 @@ Tensor detail::scatter_reduce(Into into, const Tensor& x, int64_t dim, const Ten
       return scatter_reduce(Into::copy, in[0], dim, in[1], in[2], reduce, include_self);
     });
   }
-  const Tensor line = with_a_dimension(x), place = with_a_dimension(index).detach().to(kInt64),
-               source = with_a_dimension(src);
+  const Tensor line = with_a_dimension(x);
+  Tensor place = with_a_dimension(index).detach().to(kInt64), source = with_a_dimension(src);
+  if (into == Into::memory) {  // there are several writes: what lies in x is read before the first
+    const auto& memory = x.array().storage_ref();
+    if (place.array().storage_ref() == memory) place = place.clone();
+    if (source.array().storage_ref() == memory) source = source.clone();
+  }
   const TensorOptions integers{.dtype = kInt64, .device = x.device()};
   Tensor base = line;
   if (!include_self) {

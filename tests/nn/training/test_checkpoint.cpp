@@ -273,7 +273,7 @@ TEST_CASE("one error lists all that does not fit, and nothing has changed") {
                                              ContainsSubstring("generator order is not tracked"));
   CHECK(epoch == 3.0);
   std::vector<double> many(20);
-  for (size_t i = 0; i < many.size(); ++i) checkpoint.track("of " + std::to_string(i), many[i]);
+  for (size_t i = 0; i < many.size(); ++i) checkpoint.track("of_" + std::to_string(i), many[i]);
   // 21 numbers that are missing, one integer, one number and one generator that are not tracked
   CHECK_THROWS_WITH(checkpoint.resume(), ContainsSubstring(" .. and 16 more"));
 
