@@ -2,6 +2,7 @@
 // Power-average pooling, and max pooling at random places.
 #include <optional>
 
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/nn/module.h>
 #include <hero/nn/sizes.h>
 

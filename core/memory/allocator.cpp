@@ -7,6 +7,9 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <hero/core/allocator.h>
 #include <hero/core/error.h>
@@ -144,6 +147,14 @@ constinit thread_local SmallCache small_cache;
   }
 });
 
+// What has been freed leaves the process. glibc takes blocks of up to 32 MiB from its heap, once
+// larger ones have been freed, and would keep them there.
+void give_back() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
 void* system_block(int64_t bytes) {
   const int64_t alignment = bytes >= kHugeBytes ? kHugePage : kAlignment;
   const auto ask = [=] {
@@ -153,8 +164,9 @@ void* system_block(int64_t bytes) {
   void* block = ask();
   if (block == nullptr) [[unlikely]] {
     // Free blocks of other sizes may be all that is in the way.
-    empty_cache();
+    shared_cache.clear();
     small_cache.clear();
+    give_back();
     block = ask();
   }
   if (block == nullptr) [[unlikely]] {
@@ -235,6 +247,9 @@ int64_t cached_bytes() {
   return shared_cache.bytes;
 }
 
-void empty_cache() { shared_cache.clear(); }
+void empty_cache() {
+  shared_cache.clear();
+  give_back();
+}
 
 }  // namespace hero::core
