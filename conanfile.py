@@ -18,7 +18,7 @@ class Hero(ConanFile):
     options = {"cuda": [True, False], "mpi": [True, False]}
     default_options = {"cuda": False, "mpi": False}
     exports_sources = (
-        "CMakeLists.txt", "LICENSE", "cmake/*", "core/*", "autograd/*", "nn/*", "optim/*", "dist/*", "cuda/*", "tools/*")
+        "CMakeLists.txt", "LICENSE", "cmake/*", "core/*", "autograd/*", "nn/*", "optim/*", "dist/*", "cuda/*")
     test_package_folder = "tests/install/conan"
 
     def set_version(self):

@@ -93,7 +93,8 @@ function(hero_component name)
   cmake_parse_arguments(arg "" "" "USES;PARTS" ${ARGN})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/dist/backends/nccl/") # a library of its own: cmake/HeroNccl.cmake
+  # a library and a program of their own: cmake/HeroNccl.cmake, cmake/HeroTools.cmake
+  list(FILTER sources EXCLUDE REGEX "/dist/(backends/nccl/|plan/hero_plan\\.cpp)")
   while(arg_PARTS)
     list(POP_FRONT arg_PARTS part regex)
     set(files ${sources})
