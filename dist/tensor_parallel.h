@@ -31,10 +31,10 @@ enum class Cut : uint8_t {
   /// the same one, and their projections, or the weight that packs them with the queries, stay
   /// whole.
   heads,
-  /// An Embedding, or a Linear without bias that computes the scores of classes, by words: rows of
+  /// An Embedding, or a Linear without bias that computes the logits of classes, by words: rows of
   /// the weight, divided as evenly as possible. If it is called, it returns the whole result on all
   /// ranks. If nn::GPT::loss() or nn::Llama::loss() (linear_cross_entropy()) reads the weight, the
-  /// scores stay divided.
+  /// logits stay divided.
   vocabulary,
 };
 const char* name(Cut cut);

@@ -10,7 +10,7 @@ namespace hero::nn {
 /// Options of AdaptiveLogSoftmaxWithLoss.
 struct AdaptiveLogSoftmaxOptions {
   double div_value = 4.0;  ///< each cluster's inner size is the one before divided by this
-  bool head_bias = false;  ///< true: the head's scores have a bias
+  bool head_bias = false;  ///< true: the head's logits have a bias
 };
 
 /// What AdaptiveLogSoftmaxWithLoss returns.
@@ -19,9 +19,9 @@ struct AdaptiveLogSoftmaxOutput {
   Tensor loss;    ///< []: the mean of -output
 };
 
-/// The log-probabilities of n_classes classes, sorted from frequent to rare: the head has scores of
+/// The log-probabilities of n_classes classes, sorted from frequent to rare: the head has logits of
 /// the first cutoffs[0] classes and of each cluster of others, which begin at the cutoffs. A
-/// cluster's scores are computed for rows whose target it contains, and pass through an inner layer
+/// cluster's logits are computed for rows whose target it contains, and pass through an inner layer
 /// of in_features / div_value^i elements. Parameters: head.weight [cutoffs[0] + clusters,
 /// in_features], tail.I.0.weight [inner, in_features], tail.I.1.weight [classes of the cluster,
 /// inner]. Grave et al., arXiv 1609.04309.
@@ -41,12 +41,12 @@ class AdaptiveLogSoftmaxWithLoss : public Module {
   /// The log-probabilities of all classes, [N, n_classes], for x [N, in_features].
   Tensor log_prob(const Tensor& x);
   /// The likeliest class of each row of x [N, in_features], int64 [N]; clusters are computed only
-  /// for rows whose best score in the head is that of a cluster.
+  /// for rows whose best logit in the head is that of a cluster.
   Tensor predict(const Tensor& x);
 
  private:
   Tensor of_targets(const Tensor& x, const Tensor& target);
-  Tensor whole_log_prob(const Tensor& head_scores, const Tensor& x);
+  Tensor whole_log_prob(const Tensor& head_logits, const Tensor& x);
 
   int64_t in_features_, n_classes_;
   std::vector<int64_t> bounds_;  // the cutoffs and n_classes

@@ -15,14 +15,14 @@ namespace hero::nn {
 /// Options of Decoder::generate().
 struct GenerateOptions {
   int64_t max_new_tokens = 100;  ///< tokens that are generated at most, in each row
-  double temperature = 1.0;      ///< scores are divided by it; 0: always take the likeliest token
-  /// Only the k likeliest tokens (and those of equal score) can be drawn.
+  double temperature = 1.0;      ///< logits are divided by it; 0: always take the likeliest token
+  /// Only the k likeliest tokens (and those of equal logit) can be drawn.
   std::optional<int64_t> top_k = {};
   /// Only the likeliest tokens can be drawn, as few as have probabilities that add up to at least
-  /// this (and those of equal score); applied after top_k; in (0, 1]. Holtzman et al., arXiv
+  /// this (and those of equal logit); applied after top_k; in (0, 1]. Holtzman et al., arXiv
   /// 1904.09751.
   std::optional<double> top_p = {};
-  /// The scores of tokens that are in the row already are divided by it if they are positive and
+  /// The logits of tokens that are in the row already are divided by it if they are positive and
   /// multiplied by it if not; also if temperature is 0. Keskar et al., arXiv 1909.05858.
   double repetition_penalty = 1.0;
   /// A row ends with the first of these tokens that it draws; generation ends when all rows have
@@ -36,7 +36,7 @@ struct GenerateOptions {
   /// and yet have to compute each step together, as dist::any_unfinished() makes it. It is called
   /// before each step and told whether a row of this rank goes on; it returns whether one of any
   /// rank does. As long as that is so, a rank whose rows have all ended, or that has no prompts,
-  /// computes scores of a single token, which go nowhere: its text and the state of its generator
+  /// computes logits of a single token, which go nowhere: its text and the state of its generator
   /// are those that it has without this option. Absent: a rank ends with its own rows.
   std::function<bool(bool unfinished)> any_unfinished = {};
 };
@@ -44,9 +44,9 @@ struct GenerateOptions {
 /// The tokens of each row.
 using TokenRows = std::vector<std::vector<int64_t>>;
 
-/// Draws the next token of each row, given its scores [B, V] and its tokens so far; returns int64
+/// Draws the next token of each row, given its logits [B, V] and its tokens so far; returns int64
 /// [B, 1].
-Tensor next_tokens(const Tensor& scores, const TokenRows& rows, const GenerateOptions& options,
+Tensor next_tokens(const Tensor& logits, const TokenRows& rows, const GenerateOptions& options,
                    Generator& generator);
 
 /// The keys and values of all positions that a model's layers have read, in memory that suffices
@@ -99,17 +99,17 @@ class Decoder {
   virtual ~Decoder() = default;
   /// The length of the longest sequence that the model can read.
   virtual int64_t context_length() const = 0;
-  /// The scores [B, V] of the token that follows the new tokens [B, T] in each row. The cache knows
+  /// The logits [B, V] of the token that follows the new tokens [B, T] in each row. The cache knows
   /// of the new tokens by begin().
-  virtual Tensor next_scores(const Tensor& tokens, KeyValueCache& cache) = 0;
+  virtual Tensor next_logits(const Tensor& tokens, KeyValueCache& cache) = 0;
 
   /// Returns tokens [B, T] or [T], T >= 1, with up to max_new_tokens more at the end, each drawn
-  /// from softmax(scores / temperature) given the context_length() tokens before it. The model runs
+  /// from softmax(logits / temperature) given the context_length() tokens before it. The model runs
   /// in evaluation mode, and nothing is recorded for backward.
   Tensor generate(const Tensor& tokens, const GenerateOptions& options = {});
   /// Does the same for several prompts [T] of different lengths at once; returns each with its new
   /// tokens, including the stop token that ended it. With temperature 0, each prompt gets the
-  /// tokens that it gets by itself, on the CPU with the same bits of scores as long as no row
+  /// tokens that it gets by itself, on the CPU with the same bits of logits as long as no row
   /// outgrows the context. Random draws depend on the row's position in the list.
   std::vector<Tensor> generate(const std::vector<Tensor>& prompts,
                                const GenerateOptions& options = {});
@@ -119,7 +119,7 @@ class Decoder {
 class DecoderChain : public Chain, public Decoder {
  public:
   /// Like run_links(), for new tokens or the output of earlier links for them. The last link
-  /// returns the scores of the next tokens, [B, V].
+  /// returns the logits of the next tokens, [B, V].
   virtual Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end,
                                  const Tensor& x) = 0;
 };

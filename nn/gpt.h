@@ -147,18 +147,18 @@ class GPT : public Module, public DecoderChain {
   /// sizes are positive.
   explicit GPT(const GPTConfig& config);
 
-  /// Maps tokens [B, T] or [T], int64, with T at most block_size, to the scores of the next token
+  /// Maps tokens [B, T] or [T], int64, with T at most block_size, to the logits of the next token
   /// at each position, [B, T, V] or [T, V].
   Tensor forward(const Tensor& tokens) override;
-  /// The mean cross entropy of the scores with `targets`, which have the shape of tokens; positions
-  /// of target -100 are ignored. It is computed by linear_cross_entropy(), so that the scores are
+  /// The mean cross entropy of the logits with `targets`, which have the shape of tokens; positions
+  /// of target -100 are ignored. It is computed by linear_cross_entropy(), so that the logits are
   /// never in memory as a whole, unless lm_head has hooks for values: then it is cross_entropy() of
   /// the output of lm_head, which the hooks see.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
   /// Switches GPTConfig::checkpoint on or off from now on.
   void set_checkpoint(bool on) { config_.checkpoint = on; }
   /// From now on the ranks of a group share each sequence: tokens and targets are whole on all of
-  /// them, but features, and the scores of forward(), are those of this rank's positions. loss() is
+  /// them, but features, and the logits of forward(), are those of this rank's positions. loss() is
   /// the mean over all positions, with gradients that are to be averaged over the ranks. generate()
   /// and dropout in training are then Errors. Null makes sequences whole again.
   /// dist::context_parallel() calls this function.
@@ -186,7 +186,7 @@ class GPT : public Module, public DecoderChain {
   const GPTConfig& config() const { return config_; }
 
   int64_t context_length() const override { return config_.block_size; }
-  Tensor next_scores(const Tensor& tokens, KeyValueCache& cache) override;
+  Tensor next_logits(const Tensor& tokens, KeyValueCache& cache) override;
 
   /// \name As a chain
   /// \{
@@ -211,7 +211,7 @@ class GPT : public Module, public DecoderChain {
     LayerNorm& ln_f;
   };
   Transformer& transformer;
-  Linear& lm_head;  ///< the projection to scores, [V, C]
+  Linear& lm_head;  ///< the projection to logits, [V, C]
 
  private:
   Tensor checked_tokens(const Tensor& tokens) const;

@@ -138,11 +138,11 @@ class Llama : public Module, public DecoderChain {
   /// what they have to.
   explicit Llama(const LlamaConfig& config);
 
-  /// Maps tokens [B, T] or [T], int64, with T at most context_length(), to the scores of the
+  /// Maps tokens [B, T] or [T], int64, with T at most context_length(), to the logits of the
   /// next token at each position, [B, T, V] or [T, V].
   Tensor forward(const Tensor& tokens) override;
-  /// The mean cross entropy of the scores with `targets`, which have the shape of tokens; positions
-  /// of target -100 are ignored. It is computed by linear_cross_entropy(), so that the scores are
+  /// The mean cross entropy of the logits with `targets`, which have the shape of tokens; positions
+  /// of target -100 are ignored. It is computed by linear_cross_entropy(), so that the logits are
   /// never in memory as a whole, unless lm_head has hooks for values.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
 
@@ -165,7 +165,7 @@ class Llama : public Module, public DecoderChain {
 
   /// max_position_embeddings; with dynamic scaling of rotations, `factor` times as many.
   int64_t context_length() const override;
-  Tensor next_scores(const Tensor& tokens, KeyValueCache& cache) override;
+  Tensor next_logits(const Tensor& tokens, KeyValueCache& cache) override;
 
   /// \name As a chain
   /// \{
@@ -190,7 +190,7 @@ class Llama : public Module, public DecoderChain {
     RMSNorm& norm;
   };
   Body& model;
-  Linear& lm_head;  ///< the projection to scores, [V, C]
+  Linear& lm_head;  ///< the projection to logits, [V, C]
 
  private:
   Tensor checked_tokens(const Tensor& tokens) const;

@@ -115,14 +115,14 @@ class GaussianNLLLoss : public Loss3 {
 
 /// \name Classes and probabilities. Weights are buffers, "weight" and "pos_weight".
 /// \{
-/// -log of the softmax of the scores at the target class; see cross_entropy().
+/// -log of the softmax of the logits at the target class; see cross_entropy().
 class CrossEntropyLoss : public Loss {
  public:
   using Options = CrossEntropyOptions;
   /// Makes the loss.
   explicit CrossEntropyLoss(const CrossEntropyOptions& options = {});
   using Loss::forward;
-  /// Takes scores [N, C, ..], and as the target classes int64 [N, ..] or probabilities [N, C, ..].
+  /// Takes logits [N, C, ..], and as the target classes int64 [N, ..] or probabilities [N, C, ..].
   Tensor forward(const Tensor& x, const Tensor& target) override;
 
  private:

@@ -87,8 +87,8 @@ struct MoEOptions {
   /// in their order; it drops later ones, and adds nothing to their results. 0: no token is
   /// dropped. Lepikhin et al., arXiv 2006.16668.
   double capacity_factor = 0.0;
-  /// True: a token's weights are the softmax of its K best scores (Mixtral, arXiv 2401.04088).
-  /// False: the softmax of all E scores, of which the K best are taken (Switch, arXiv 2101.03961).
+  /// True: a token's weights are the softmax of its K best logits (Mixtral, arXiv 2401.04088).
+  /// False: the softmax of all E logits, of which the K best are taken (Switch, arXiv 2101.03961).
   bool normalize_gates = true;
   /// What is between the two layers of an expert.
   ExpertActivation activation = ExpertActivation::swiglu;
@@ -115,16 +115,17 @@ struct MoEStatistics {
 ///   const Tensor loss = cross_entropy(model(tokens), targets);
 ///   (loss + nn::moe_aux_loss(model)).backward();  // after the forward: a statement of its own
 ///
-/// The router scores tokens by router.weight [E, D], in float32 even if the module has half
-/// precision or runs under Autocast. Each token is computed by the K experts of the highest scores
-/// (of equal scores, the lowest expert comes first), and their results are added up, weighted, in
-/// the order of experts. The router learns through these weights alone, so normalize_gates with
-/// top_k = 1, where they would always be 1, is an Error. NaN counts as the highest score: a token
-/// of NaN goes to the first experts and comes back as NaN, while the results of other tokens do not
-/// change. Children: router, experts (GroupedExperts), shared_experts (one of GroupedExperts).
+/// The router computes the logits of tokens by router.weight [E, D], in float32 even if the module
+/// has half precision or runs under Autocast. Each token is computed by the K experts of the
+/// highest logits (of equal logits, the lowest expert comes first), and their results are added up,
+/// weighted, in the order of experts. The router learns through these weights alone, so
+/// normalize_gates with top_k = 1, where they would always be 1, is an Error. NaN counts as the
+/// highest logit: a token of NaN goes to the first experts and comes back as NaN, while the results
+/// of other tokens do not change. Children: router, experts (GroupedExperts), shared_experts (one
+/// of GroupedExperts).
 ///
 /// The host has to know how many tokens each expert gets, so on a GPU the forward pass waits for
-/// the router. On meta, where there are no scores, tokens are spread evenly over the experts.
+/// the router. On meta, where there are no logits, tokens are spread evenly over the experts.
 class MoE : public Module {
  public:
   using Options = MoEOptions;
@@ -138,7 +139,7 @@ class MoE : public Module {
 
   /// \name About the last forward pass, on any thread; an Error before the first
   /// \{
-  /// Returns load_balance_coef E sum_e f_e P_e + router_z_coef mean_t (logsumexp of the scores of
+  /// Returns load_balance_coef E sum_e f_e P_e + router_z_coef mean_t (logsumexp of the logits of
   /// token t)^2, to be added to the loss. Here f_e is the share of the T K choices that fell on
   /// expert e, and P_e is the mean over tokens of the softmax over all experts. E sum_e f_e P_e is
   /// 1 if both are even, and only P has gradients. The graph of that forward pass stays in memory
@@ -166,7 +167,7 @@ class MoE : public Module {
   struct Last;
   Routing route(const Tensor& tokens);
   void group(Routing& routing, const Tensor& chosen) const;
-  Tensor loss_of(const Routing& routing, const Tensor& scores);
+  Tensor loss_of(const Routing& routing, const Tensor& logits);
   Tensor compute(const Tensor& rows, const std::vector<int64_t>& counts);
 
   int64_t width_, experts_;

@@ -58,9 +58,9 @@ tutorial::Score test(nn::Module& model, const Fashion& data) {
   double loss = 0.0;
   int64_t correct = 0;
   for (const auto& [x, y] : loader) {
-    const Tensor scores = model(x);
-    loss += cross_entropy(scores, y).item() / static_cast<double>(loader.size());
-    correct += sum(argmax(scores, 1) == y).item<int64_t>();
+    const Tensor logits = model(x);
+    loss += cross_entropy(logits, y).item() / static_cast<double>(loader.size());
+    correct += sum(argmax(logits, 1) == y).item<int64_t>();
   }
   model.train();
   return {100.0 * static_cast<double>(correct) / static_cast<double>(data.test->size()), loss};

@@ -138,17 +138,17 @@ void forward_mode(double w, double x, double b) {
 // [end]
 
 // [snippet: softmax]
-Values softmax(const Values& scores, double subtracted) {
+Values softmax(const Values& logits, double subtracted) {
   Values p;
   double sum = 0.0;
-  for (const double z : scores) p.push_back(std::exp(z - subtracted)), sum += p.back();
+  for (const double z : logits) p.push_back(std::exp(z - subtracted)), sum += p.back();
   for (double& v : p) v /= sum;
   return p;
 }
-double log_sum_exp(const Values& scores) {
-  const double largest = *std::max_element(scores.begin(), scores.end());
+double log_sum_exp(const Values& logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
-  for (const double z : scores) sum += std::exp(z - largest);
+  for (const double z : logits) sum += std::exp(z - largest);
   return largest + std::log(sum);
 }
 // [end]
@@ -160,21 +160,21 @@ void print_row(const char* name, const Values& values) {
 }
 
 void overflow() {
-  std::printf("\n# softmax of large scores; the right class is the first\n");
-  for (const Values& scores : {Values{1, 2, 3}, Values{1001, 1002, 1003}}) {
-    const Values plain = softmax(scores, 0.0);
-    const double largest = *std::max_element(scores.begin(), scores.end());
-    print_row("scores", scores);
+  std::printf("\n# softmax of large logits; the right class is the first\n");
+  for (const Values& logits : {Values{1, 2, 3}, Values{1001, 1002, 1003}}) {
+    const Values plain = softmax(logits, 0.0);
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    print_row("logits", logits);
     print_row("softmax as it is written", plain);
-    print_row("the largest score subtracted", softmax(scores, largest));
+    print_row("the largest logit subtracted", softmax(logits, largest));
     print_row("loss: -log of the first", {-std::log(plain[0])});
-    print_row("loss: log-sum-exp", {log_sum_exp(scores) - scores[0]});
+    print_row("loss: log-sum-exp", {log_sum_exp(logits) - logits[0]});
   }
 }
 
 // [snippet: pair]
 void apart_and_together() {
-  std::printf("\n# scores 0 and 800, the right class is the first\n");
+  std::printf("\n# logits 0 and 800, the right class is the first\n");
   const Tensor z = hero::tensor({{0.0, 800.0}}, parameter());
   const Tensor apart = -log(softmax(z, 1)).select(1, 0).sum();
   apart.backward();

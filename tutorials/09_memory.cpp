@@ -26,10 +26,10 @@ void measure_step(const char* title, int64_t states, const Options& options) {
   Optimizer optimizer(net.parameters(), options);
   const Batch batch = tutorial::random_batch(64);
   table.line("built");
-  Tensor scores = net(batch.images);
+  Tensor logits = net(batch.images);
   table.line("forward");
-  cross_entropy(scores, batch.labels).backward();
-  scores = {};
+  cross_entropy(logits, batch.labels).backward();
+  logits = {};
   table.line("backward");
   optimizer.step();
   table.line("step");
@@ -46,8 +46,8 @@ std::vector<Tensor> gradients(Network& net, const Batch& batch, int64_t rows) {
   net.zero_grad();
   const int64_t all = batch.images.size(0);
   for (int64_t at = 0; at < all; at += rows) {
-    const Tensor scores = net(batch.images.slice(0, at, at + rows));
-    const Tensor loss = cross_entropy(scores, batch.labels.slice(0, at, at + rows));
+    const Tensor logits = net(batch.images.slice(0, at, at + rows));
+    const Tensor loss = cross_entropy(logits, batch.labels.slice(0, at, at + rows));
     (loss * (static_cast<double>(rows) / static_cast<double>(all))).backward();
   }
   std::vector<Tensor> list;

@@ -93,8 +93,8 @@ double Run::step(int64_t index, int micro_batches) {
   for (int64_t i = ranks.rank(); i < micro_batches; i += ranks.size()) {
     const auto batch =
         job.corpus.train.random_batch(kRows, 1, index * micro_batches + i).to(device());
-    const Tensor scores = model(batch[0]);
-    const Tensor loss = cross_entropy(flatten(scores, 0, 1), flatten(batch[1]));
+    const Tensor logits = model(batch[0]);
+    const Tensor loss = cross_entropy(flatten(logits, 0, 1), flatten(batch[1]));
     loss.backward();  // the mean over the ranks, of which each keeps its shard
     gradients.add();
     Tensor(loss_sum).add_(loss.detach() / micro_batches);

@@ -212,9 +212,9 @@ Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& optio
     const auto run_stage = [&](size_t begin, size_t end, const Tensor& x) {
       return model->run_links_after(cache, begin, end, x);
     };
-    const Tensor scores = run_stages(parts, state_->borders_for(fresh), fresh, run_stage);
-    const Tensor drawn = scores.defined()
-                             ? nn::next_tokens(scores, rows, options, generator).to(tokens.device())
+    const Tensor logits = run_stages(parts, state_->borders_for(fresh), fresh, run_stage);
+    const Tensor drawn = logits.defined()
+                             ? nn::next_tokens(logits, rows, options, generator).to(tokens.device())
                              : Tensor(Array::empty({fresh.size(0), 1}, kInt64, tokens.device()));
     parts.pipe.broadcast(drawn.array(), parts.pipe.size() - 1, {.unit = "tokens"});
     return drawn;

@@ -175,7 +175,7 @@ void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
 
 void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
   entry.check_not_merged();
-  Region region{Region::Kind::scores, entry.path, &entry.module};
+  Region region{Region::Kind::logits, entry.path, &entry.module};
   if (auto* table = dynamic_cast<nn::Embedding*>(&entry.module)) {
     region.kind = Region::Kind::embedding;
     if (table->options().padding_idx || table->options().max_norm) {
@@ -361,7 +361,7 @@ void tell_heads(nn::Module& module, const TensorPlan& plan, int ways) {
 
 std::string text_of(const std::vector<Region>& regions, int ways) {
   constexpr const char* kinds[] = {"column", "row",  "inside", "embedding",
-                                   "scores", "norm", "enter",  "leave"};
+                                   "logits", "norm", "enter",  "leave"};
   std::string text;
   for (const Region& region : regions) {
     const std::string kind = kinds[static_cast<int>(region.kind)];

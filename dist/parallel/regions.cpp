@@ -233,7 +233,7 @@ nn::Tensors run_embedding(const Region& region, const Slices& slices, const nn::
   return {sum_out(where(unsqueeze(here, -1), rows, 0), slices.owners)};
 }
 
-nn::Tensors run_scores(const Region& region, const Slices& slices, const nn::Tensors& in,
+nn::Tensors run_logits(const Region& region, const Slices& slices, const nn::Tensors& in,
                        const nn::Forward& forward) {
   const Tensor mine = join_outputs(
       region, slices, run_slices(region, slices, copies_of(in, region, slices), forward));
@@ -247,8 +247,8 @@ nn::Tensors run_region(const Region& region, const Slices& slices, const nn::Ten
   switch (region.kind) {
     case Region::Kind::embedding:
       return run_embedding(region, slices, in, forward);
-    case Region::Kind::scores:
-      return run_scores(region, slices, in, forward);
+    case Region::Kind::logits:
+      return run_logits(region, slices, in, forward);
     case Region::Kind::norm:
       return run_norm(region, slices, in, forward);
     case Region::Kind::enter:
@@ -282,9 +282,9 @@ void install(const Region& region, const Slices& slices) {
     slices.draws->end_region(region.path, divides(region));
     return out;
   };
-  // A loss that reads the scores' weight joins the ranks itself.
+  // A loss that reads the logits' weight joins the ranks itself.
   region.module->register_forward_wrapper(wrapper,
-                                          {.for_parameters = region.kind == Region::Kind::scores});
+                                          {.for_parameters = region.kind == Region::Kind::logits});
 }
 
 }  // namespace hero::dist

@@ -50,7 +50,7 @@ struct Region {
     row,        ///< the input is a part, the outputs are summands
     inside,     ///< the input is whole, the outputs are summands
     embedding,  ///< row numbers of the whole table, the outputs are summands
-    scores,     ///< as column, but with the whole outputs
+    logits,     ///< as column, but with the whole outputs
     norm,       ///< a rank's positions of the sequence, by parameters that all ranks have
     enter,      ///< takes the whole sequence, computes with the rank's positions
     leave,      ///< takes the rank's positions, computes with the whole sequence

@@ -76,9 +76,9 @@ Tensor AdaptiveLogSoftmaxWithLoss::of_targets(const Tensor& x, const Tensor& tar
       within[i].push_back(classes[n] - bounds_[i]);
     }
   }
-  const auto chosen = [&](const Tensor& scores, const std::vector<int64_t>& places) {
+  const auto chosen = [&](const Tensor& logits, const std::vector<int64_t>& places) {
     const Tensor column = unsqueeze(tensor(places).to(x.device()), 1);
-    return squeeze(gather(log_softmax(scores, 1), 1, column), 1);
+    return squeeze(gather(log_softmax(logits, 1), 1, column), 1);
   };
   Tensor output = chosen(head(x), columns);
   for (size_t i = 0; i < tail.size(); ++i) {
@@ -104,8 +104,8 @@ Tensor AdaptiveLogSoftmaxWithLoss::log_prob(const Tensor& x) {
   return whole_log_prob(head(x), x);
 }
 
-Tensor AdaptiveLogSoftmaxWithLoss::whole_log_prob(const Tensor& head_scores, const Tensor& x) {
-  const Tensor of_head = log_softmax(head_scores, 1);
+Tensor AdaptiveLogSoftmaxWithLoss::whole_log_prob(const Tensor& head_logits, const Tensor& x) {
+  const Tensor of_head = log_softmax(head_logits, 1);
   std::vector<Tensor> parts{narrow(of_head, 1, 0, bounds_[0])};
   for (size_t i = 0; i < tail.size(); ++i) {
     const Tensor of_cluster = narrow(of_head, 1, bounds_[0] + static_cast<int64_t>(i), 1);
@@ -117,11 +117,11 @@ Tensor AdaptiveLogSoftmaxWithLoss::whole_log_prob(const Tensor& head_scores, con
 Tensor AdaptiveLogSoftmaxWithLoss::predict(const Tensor& x) {
   check(x.ndim() == 2 && x.size(1) == in_features_, kAdaptive, ": expected [N, ", in_features_,
         "], got ", x.shape());
-  const Tensor scores = head(x), best = argmax(scores, 1);
+  const Tensor logits = head(x), best = argmax(logits, 1);
   if (x.device() == kMeta) return best;
   const Tensor rare = squeeze(nonzero(best >= bounds_[0]), 1);
   if (rare.numel() == 0) return best;
-  const Tensor all = whole_log_prob(index_select(scores, 0, rare), index_select(x, 0, rare));
+  const Tensor all = whole_log_prob(index_select(logits, 0, rare), index_select(x, 0, rare));
   return index_put(best, {rare}, argmax(all, 1));
 }
 

@@ -41,8 +41,8 @@ Tensor shared_head_loss(const char* model, Linear& lm_head, const SequencePart& 
     return sequence.mean(sums, count);
   };
   if (lm_head.has_hooks_for_values()) {
-    return joined(lm_head(features), [&](size_t i, const Tensor& scores) {
-      return cross_entropy(scores, target[i], {.reduction = Reduction::sum});
+    return joined(lm_head(features), [&](size_t i, const Tensor& logits) {
+      return cross_entropy(logits, target[i], {.reduction = Reduction::sum});
     });
   }
   return lm_head.run_fused(features, [&](const Tensor& x) {

@@ -50,7 +50,7 @@ Tensor run_blocks(ModuleListOf<Block>& blocks, Norm& last, const BlockMemory& me
   return norm == LastNorm::yes ? last(y) : y;
 }
 
-/// The mean cross entropy of lm_head's scores of features [B, T, C] with targets [B, T]. The scores
+/// The mean cross entropy of lm_head's logits of features [B, T, C] with targets [B, T]. The logits
 /// never exist as a whole, unless lm_head has hooks that see them.
 inline Tensor head_loss_of(Linear& lm_head, const Tensor& features, const Tensor& targets) {
   const Tensor x = flatten(features, 0, 1), target = flatten(targets);

@@ -28,8 +28,8 @@ int64_t draw(std::span<const double> weights, double u) {
   return last;  // rounding may leave a rest after the last one
 }
 
-// Scores [B, V] with those of each row's own tokens made less likely.
-Tensor penalised(const Tensor& scores, const TokenRows& rows, double penalty) {
+// Logits [B, V] with those of each row's own tokens made less likely.
+Tensor penalised(const Tensor& logits, const TokenRows& rows, double penalty) {
   size_t longest = 0;
   for (const auto& row : rows) longest = std::max(longest, row.size());
   std::vector<int64_t> seen;
@@ -37,9 +37,9 @@ Tensor penalised(const Tensor& scores, const TokenRows& rows, double penalty) {
     seen.insert(seen.end(), row.begin(), row.end());
     seen.insert(seen.end(), longest - row.size(), row.front());  // twice is as good as once
   }
-  const Tensor index = tensor(seen).reshape({scores.size(0), -1}).to(scores.device());
-  const Tensor found = gather(scores, 1, index);
-  return scatter(scores, 1, index, where(found < 0, found * penalty, found / penalty));
+  const Tensor index = tensor(seen).reshape({logits.size(0), -1}).to(logits.device());
+  const Tensor found = gather(logits, 1, index);
+  return scatter(logits, 1, index, where(found < 0, found * penalty, found / penalty));
 }
 
 // x [B, V] without the tokens behind the likeliest whose probabilities add up to p.
@@ -52,16 +52,16 @@ Tensor nucleus(const Tensor& x, double p) {
 }
 
 // Nothing can be drawn from a row that holds NaN, or of which no token can come.
-void check_scores(const Tensor& scores, bool draws) {
-  const Tensor largest = amax(scores, {-1});  // NaN where a row holds one
+void check_logits(const Tensor& logits, bool draws) {
+  const Tensor largest = amax(logits, {-1});  // NaN where a row holds one
   const std::vector<double> values = to(largest, kFloat64).to_vector<double>();
   for (size_t b = 0; b < values.size(); ++b) {
-    check(!std::isnan(values[b]), "next_tokens: a score of row ", b,
+    check(!std::isnan(values[b]), "next_tokens: a logit of row ", b,
           " is NaN; look for the first value in the model that is not finite");
-    check(values[b] > kNever, "next_tokens: all scores of row ", b,
+    check(values[b] > kNever, "next_tokens: all logits of row ", b,
           " are -inf; leave at least one token possible");
-    check(!draws || std::isfinite(values[b]), "next_tokens: a score of row ", b,
-          " over the temperature is inf; bound the scores, or take the likeliest by temperature 0");
+    check(!draws || std::isfinite(values[b]), "next_tokens: a logit of row ", b,
+          " over the temperature is inf; bound the logits, or take the likeliest by temperature 0");
   }
 }
 
@@ -167,23 +167,23 @@ void check_prompt(const Tensor& tokens) {
 NextTokens drawing_from(Decoder& model, const GenerateOptions& options) {
   return
       [&](const Tensor& fresh, KeyValueCache& cache, const TokenRows& rows, Generator& generator) {
-        return next_tokens(model.next_scores(fresh, cache), rows, options, generator);
+        return next_tokens(model.next_logits(fresh, cache), rows, options, generator);
       };
 }
 
 }  // namespace
 
-Tensor next_tokens(const Tensor& scores, const TokenRows& rows, const GenerateOptions& options,
+Tensor next_tokens(const Tensor& logits, const TokenRows& rows, const GenerateOptions& options,
                    Generator& generator) {
   const NoGrad no_grad;
   const double penalty = options.repetition_penalty;
-  const Tensor weighed = penalty == 1.0 ? scores : penalised(to(scores, kFloat64), rows, penalty);
+  const Tensor weighed = penalty == 1.0 ? logits : penalised(to(logits, kFloat64), rows, penalty);
   if (options.temperature == 0.0) {
-    check_scores(weighed, false);
+    check_logits(weighed, false);
     return argmax(weighed, -1, true);
   }
   Tensor x = to(weighed, kFloat64) / options.temperature;
-  check_scores(x, true);
+  check_logits(x, true);
   if (options.top_k && *options.top_k < x.size(-1)) {
     const Tensor least = topk(x, *options.top_k).values.slice(-1, -1);
     x = where(x < least, kNever, x);
@@ -199,7 +199,7 @@ Tensor next_tokens(const Tensor& scores, const TokenRows& rows, const GenerateOp
     drawn.push_back(draw(all.subspan(static_cast<size_t>(b * V), static_cast<size_t>(V)),
                          u[static_cast<size_t>(b)]));
   }
-  return tensor(drawn).reshape({B, 1}).to(scores.device());
+  return tensor(drawn).reshape({B, 1}).to(logits.device());
 }
 
 Tensor generate(const Tensor& tokens, int64_t context_length, const GenerateOptions& options,

@@ -290,7 +290,7 @@ Tensor GPT::run_links_after(KeyValueCache& cache, size_t begin, size_t end, cons
   return end > head ? lm_head(transformer.ln_f(cache.last(y))) : y;
 }
 
-Tensor GPT::next_scores(const Tensor& tokens, KeyValueCache& cache) {
+Tensor GPT::next_logits(const Tensor& tokens, KeyValueCache& cache) {
   check_generates(sequence_.get());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
     return {run_links_after(cache, 0, links(), in[0])};
@@ -320,8 +320,8 @@ Tensor GPT::checked_tokens(const Tensor& tokens) const {
 }
 
 Tensor GPT::forward(const Tensor& tokens) {
-  const Tensor scores = lm_head(features(tokens));
-  return tokens.ndim() == 1 ? scores.squeeze(0) : scores;
+  const Tensor logits = lm_head(features(tokens));
+  return tokens.ndim() == 1 ? logits.squeeze(0) : logits;
 }
 
 Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {

@@ -198,8 +198,8 @@ Tensor Llama::features_from(size_t begin, const Tensor& x) {
 }
 
 Tensor Llama::forward(const Tensor& tokens) {
-  const Tensor scores = lm_head(features_from(0, tokens));
-  return tokens.ndim() == 1 ? scores.squeeze(0) : scores;
+  const Tensor logits = lm_head(features_from(0, tokens));
+  return tokens.ndim() == 1 ? logits.squeeze(0) : logits;
 }
 
 Tensor Llama::loss(const Tensor& tokens, const Tensor& targets) {
@@ -259,7 +259,7 @@ Tensor Llama::run_links_after(KeyValueCache& cache, size_t begin, size_t end, co
   return end > head ? lm_head(model.norm(cache.last(y))) : y;
 }
 
-Tensor Llama::next_scores(const Tensor& tokens, KeyValueCache& cache) {
+Tensor Llama::next_logits(const Tensor& tokens, KeyValueCache& cache) {
   check_generates(sequence_.get());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
     return {run_links_after(cache, 0, links(), in[0])};

@@ -1,4 +1,4 @@
-// MoE: scores, the choice of experts, and the way of rows to them and back.
+// MoE: logits, the choice of experts, and the way of rows to them and back.
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -106,21 +106,21 @@ Tensor MoE::compute(const Tensor& rows, const std::vector<int64_t>& counts) {
 MoE::Routing MoE::route(const Tensor& tokens) {
   const Autocast wide({.enabled = false});
   const DType dtype = tokens.dtype() == kFloat64 ? kFloat64 : kFloat32;
-  const auto score = [&](const Tensor& in) {
+  const auto logits_of = [&](const Tensor& in) {
     return linear(in.to(dtype), router.weight.to(dtype));
   };
-  const Tensor scores = router.has_hooks_for_values()
+  const Tensor logits = router.has_hooks_for_values()
                             ? router(tokens.to(router.weight.dtype())).to(dtype)
-                            : router.run_fused(tokens, score);
+                            : router.run_fused(tokens, logits_of);
   Routing routing;
-  const auto [best, chosen] = topk(scores, options_.top_k);
+  const auto [best, chosen] = topk(logits, options_.top_k);
   if (!options_.normalize_gates || options_.load_balance_coef > 0.0) {
-    routing.probabilities = softmax(scores, 1);
+    routing.probabilities = softmax(logits, 1);
   }
   routing.gates =
       options_.normalize_gates ? softmax(best, 1) : gather(routing.probabilities, 1, chosen);
   group(routing, chosen);
-  const Tensor loss = loss_of(routing, scores);
+  const Tensor loss = loss_of(routing, logits);
   if (recomputing()) return routing;  // the first run has said it
   const int64_t sent = std::accumulate(routing.kept.begin(), routing.kept.end(), int64_t{0});
   const std::lock_guard lock(last_->mutex);
@@ -166,9 +166,9 @@ void MoE::group(Routing& routing, const Tensor& chosen) const {
   routing.slots = row_index(slots, kept, device);
 }
 
-Tensor MoE::loss_of(const Routing& routing, const Tensor& scores) {
-  const auto tokens = static_cast<double>(std::max<int64_t>(scores.size(0), 1));
-  Tensor loss = zeros({}, {.dtype = scores.dtype(), .device = scores.device()});
+Tensor MoE::loss_of(const Routing& routing, const Tensor& logits) {
+  const auto tokens = static_cast<double>(std::max<int64_t>(logits.size(0), 1));
+  Tensor loss = zeros({}, {.dtype = logits.dtype(), .device = logits.device()});
   if (options_.load_balance_coef > 0.0) {
     const std::vector<int64_t> loads =
         dispatcher_ ? dispatcher_->add_up(routing.chosen) : routing.chosen;
@@ -177,12 +177,12 @@ Tensor MoE::loss_of(const Routing& routing, const Tensor& scores) {
     for (const int64_t n : loads) {
       shares.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(all, 1)));
     }
-    const Tensor f = tensor(shares, {.dtype = scores.dtype(), .device = scores.device()});
+    const Tensor f = tensor(shares, {.dtype = logits.dtype(), .device = logits.device()});
     const Tensor p = sum(routing.probabilities, {0}) / tokens;
     loss = loss + sum(f * p) * (options_.load_balance_coef * static_cast<double>(experts_));
   }
   if (options_.router_z_coef > 0.0) {
-    loss = loss + sum(square(logsumexp(scores, {1}))) * (options_.router_z_coef / tokens);
+    loss = loss + sum(square(logsumexp(logits, {1}))) * (options_.router_z_coef / tokens);
   }
   return loss;
 }

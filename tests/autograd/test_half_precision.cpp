@@ -47,7 +47,7 @@ double worst(const Tensor& half, const Tensor& right, DType dtype) {
   }
   for (size_t i = 0; i < h.size(); ++i) {
     // Where terms cancel, what is left is their rounding in float32. The largest is that of a
-    // probability near 1 less 1, whose logarithm is a score of up to 90 less another: 2^-24 * 90.
+    // probability near 1 less 1, whose logarithm is a logit of up to 90 less another: 2^-24 * 90.
     if (std::abs(h[i] - r[i]) <= std::ldexp(scale, -17)) continue;
     most = std::max(most, error(h[i], r[i], dtype));
   }

@@ -79,7 +79,7 @@ TEST_CASE("recording saves what backward needs and backward gives it back") {
   CHECK(ledger.live() == 0);
 }
 
-TEST_CASE("cross entropy of a product by chunks holds a twentieth of what all scores need") {
+TEST_CASE("cross entropy of a product by chunks holds a twentieth of what all logits need") {
   Ledger ledger;
   const LedgerScope scope(ledger);
   constexpr int64_t kRows = 2048, kClasses = 3000, kInputs = 8;
@@ -92,7 +92,7 @@ TEST_CASE("cross entropy of a product by chunks holds a twentieth of what all sc
   const int64_t whole = peak_of([&] { return cross_entropy(linear(x, w), target); });
   const int64_t chunks =
       peak_of([&] { return linear_cross_entropy(x, w, target, {.batch_chunk_size = 64}); });
-  CHECK(whole >= 2 * kRows * kClasses * 4);  // scores and their gradient
+  CHECK(whole >= 2 * kRows * kClasses * 4);  // logits and their gradient
   CHECK(chunks * 20 <= whole);
 }
 

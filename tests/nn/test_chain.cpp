@@ -49,17 +49,17 @@ TEST_CASE("the links of a GPT have the bits of its forward and loss wherever the
     manual_seed(3);
     nn::GPT gpt(config);
     REQUIRE(gpt.links() == 5);
-    const Array scores = gpt(tokens).array(), loss = gpt.loss(tokens, targets).array();
+    const Array logits = gpt(tokens).array(), loss = gpt.loss(tokens, targets).array();
     for (size_t cut = 1; cut < gpt.links(); ++cut) {
       CAPTURE(config.tie_weights, config.checkpoint, config.rotary, cut);
       const Tensor y = gpt.run_links(0, cut, tokens);
       CHECK(y.shape() == Shape{3, 8, 8});
-      CHECK(test::same(gpt.run_links(cut, gpt.links(), y).array(), scores));
+      CHECK(test::same(gpt.run_links(cut, gpt.links(), y).array(), logits));
       CHECK(test::same(gpt.loss_from(cut, y, targets).array(), loss));
     }
     Tensor y = tokens;
     for (size_t i = 0; i < gpt.links(); ++i) y = gpt.run_links(i, i + 1, y);
-    CHECK(test::same(y.array(), scores));
+    CHECK(test::same(y.array(), logits));
     CHECK(test::same(gpt.loss_from(0, tokens, targets).array(), loss));
   }
 }

@@ -33,12 +33,12 @@ void check_greedy(const Pretrained& golden, Model& model) {
   }
 }
 
-// A model whose scores are those of a table: of the token before alone.
+// A model whose logits are those of a table: of the token before alone.
 class TableModel : public nn::Decoder {
  public:
   explicit TableModel(const Tensor& table) : table_(table) {}
   int64_t context_length() const override { return 8; }
-  Tensor next_scores(const Tensor& tokens, nn::KeyValueCache& cache) override {
+  Tensor next_logits(const Tensor& tokens, nn::KeyValueCache& cache) override {
     ++calls;
     most = std::max(most, tokens.size(1));
     return cache.last(table_.index_select(0, flatten(tokens))
@@ -77,7 +77,7 @@ struct OneLayer : nn::Module, nn::Decoder {
   Tensor forward(const Tensor& tokens) override { return head(features(tokens, nullptr)); }
 
   int64_t context_length() const override { return 32; }
-  Tensor next_scores(const Tensor& tokens, nn::KeyValueCache& cache) override {
+  Tensor next_logits(const Tensor& tokens, nn::KeyValueCache& cache) override {
     return head(cache.last(features(tokens, &cache)));
   }
 };
@@ -93,7 +93,7 @@ TEST_CASE("a model of one's own draws text, each row as if it were alone") {
   const auto texts = model.generate(prompts, options);
   for (size_t b = 0; b < 3; ++b) CHECK(equal(texts[b], model.generate(prompts[b], options)));
   CHECK(texts[1].shape() == Shape{7});
-  const NoGrad no_grad;  // and as forward() scores the whole text, without a cache
+  const NoGrad no_grad;  // and as forward() computes the whole text, without a cache
   const Tensor likeliest = argmax(model(texts[0].unsqueeze(0)), -1)[0];
   CHECK(equal(likeliest.slice(0, 2, -1), texts[0].slice(0, 3)));
 }
@@ -126,22 +126,22 @@ TEST_CASE("a Llama's tokens are those of the whole context run anew each time") 
   CHECK(equal(got, all));
 }
 
-TEST_CASE("a batch of prompts of different lengths gives each its scores to the bit") {
+TEST_CASE("a batch of prompts of different lengths gives each its logits to the bit") {
   const Pretrained golden("llama");
   nn::Llama llama = nn::Llama::from_pretrained(golden.folder);
   const std::vector<Tensor> prompts = golden.prompts();
-  // the scores of each step, of row b
+  // the logits of each step, of row b
   using Steps = std::vector<Array>;
   const auto scores_of = [&](const std::vector<Tensor>& list) {
     std::vector<Steps> rows(list.size());
     nn::generate(
         list, llama.context_length(), {.max_new_tokens = 6},
         [&](const Tensor& tokens, nn::KeyValueCache& cache, const nn::TokenRows&, Generator&) {
-          const Tensor scores = llama.next_scores(tokens, cache);
+          const Tensor logits = llama.next_logits(tokens, cache);
           for (size_t b = 0; b < rows.size(); ++b) {
-            rows[b].push_back(scores[static_cast<int64_t>(b)].array().clone());
+            rows[b].push_back(logits[static_cast<int64_t>(b)].array().clone());
           }
-          return argmax(scores, -1, true);
+          return argmax(logits, -1, true);
         });
     return rows;
   };
@@ -158,14 +158,14 @@ TEST_CASE("several new tokens may follow what a cache holds") {
   const Tensor tokens = golden.at("tokens");
   nn::KeyValueCache cache(20);
   const NoGrad no_grad;
-  Tensor scores;
+  Tensor logits;
   for (const auto& [begin, end] : {std::pair<int64_t, int64_t>(0, 7), {7, 8}, {8, 20}}) {
     cache.begin(end - begin, {end - begin, end - begin});
-    scores = llama.next_scores(tokens.slice(1, begin, end), cache);
+    logits = llama.next_logits(tokens.slice(1, begin, end), cache);
     cache.end();
   }
   // 1e-5: a softmax over fewer keys at once adds in another order
-  CHECK(allclose(scores, llama(tokens).select(1, -1), 1e-5, 1e-5));
+  CHECK(allclose(logits, llama(tokens).select(1, -1), 1e-5, 1e-5));
   CHECK_THROWS_WITH(cache.begin(1, {1, 1}),
                     ContainsSubstring("1 tokens follow 20, and there is room for 20"));
 }
@@ -191,11 +191,11 @@ TEST_CASE("a row ends with its stop token, and the text with the last row") {
 
 TEST_CASE("top_p draws from the fewest tokens that have that probability together") {
   const std::vector<double> odds = {0.1, 0.4, 0.05, 0.3, 0.15};
-  const Tensor scores = log(tensor(odds, {.dtype = kFloat64})).unsqueeze(0).expand({4000, 5});
+  const Tensor logits = log(tensor(odds, {.dtype = kFloat64})).unsqueeze(0).expand({4000, 5});
   const auto drawn = [&](const nn::GenerateOptions& options) {
     std::map<int64_t, int> counts;
     Generator generator(5);
-    const Tensor tokens = nn::next_tokens(scores, nn::TokenRows(4000, {0}), options, generator);
+    const Tensor tokens = nn::next_tokens(logits, nn::TokenRows(4000, {0}), options, generator);
     for (const int64_t token : tokens.to_vector<int64_t>()) ++counts[token];
     return counts;
   };
@@ -233,7 +233,7 @@ TEST_CASE("a seed draws the same text again, and options that make no sense are 
   CHECK_THROWS_WITH(llama.generate(start.to(kFloat32)), ContainsSubstring("whole numbers"));
 }
 
-TEST_CASE("no token is drawn from scores of NaN, from -inf alone or from inf") {
+TEST_CASE("no token is drawn from logits of NaN, from -inf alone or from inf") {
   constexpr float kNan = NAN, kInf = INFINITY;
   Generator generator(1);
   const nn::TokenRows rows{{0}, {1}};
@@ -245,12 +245,12 @@ TEST_CASE("no token is drawn from scores of NaN, from -inf alone or from inf") {
   for (const nn::GenerateOptions& options : std::vector<nn::GenerateOptions>{
            {}, {.temperature = 0.0}, {.top_k = 2}, {.top_p = 0.5}, {.repetition_penalty = 1.5}}) {
     CHECK_THROWS_WITH(next({0.0f, kNan, 1.0f}, options),
-                      ContainsSubstring("next_tokens: a score of row 1 is NaN"));
+                      ContainsSubstring("next_tokens: a logit of row 1 is NaN"));
     CHECK_THROWS_WITH(next({-kInf, -kInf, -kInf}, options),
-                      ContainsSubstring("next_tokens: all scores of row 1 are -inf"));
+                      ContainsSubstring("next_tokens: all logits of row 1 are -inf"));
     if (options.temperature > 0.0) {
       CHECK_THROWS_WITH(next({0.0f, kInf, 1.0f}, options),
-                        ContainsSubstring("next_tokens: a score of row 1 over the temperature"));
+                        ContainsSubstring("next_tokens: a logit of row 1 over the temperature"));
     } else {
       CHECK(next({0.0f, kInf, 1.0f}, options).to_vector<int64_t>() == std::vector<int64_t>{1, 1});
     }

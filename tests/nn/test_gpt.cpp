@@ -30,7 +30,7 @@ double deviation(const Tensor& x) { return std::sqrt(mean(square(x)).item()); }
 
 }  // namespace
 
-TEST_CASE("a GPT has the scores and gradients of one in PyTorch") {
+TEST_CASE("a GPT has the logits and gradients of one in PyTorch") {
   const auto run = [](GPT& gpt) {
     return [&gpt](const GoldenCase::Inputs& in) -> std::vector<Tensor> {
       return {gpt(in.at("tokens"))};
@@ -172,7 +172,7 @@ TEST_CASE("a block or norm with a hook takes no fused form, and changes no bit o
   }
 }
 
-TEST_CASE("a position's scores do not depend on what follows") {
+TEST_CASE("a position's logits do not depend on what follows") {
   manual_seed(1);
   for (bool rotary : {false, true}) {
     GPTConfig config = tiny();
@@ -212,7 +212,7 @@ TEST_CASE(
   CHECK(disk.used() == 0);
 }
 
-TEST_CASE("a GPT's loss is the cross entropy of its scores, tied, untied and with a hook") {
+TEST_CASE("a GPT's loss is the cross entropy of its logits, tied, untied and with a hook") {
   const Tensor text = tokens_of(18), tokens = text.slice(0, 0, 16).reshape({2, 8});
   const Tensor targets = where(text.slice(0, 2) == 3, -100, text.slice(0, 2)).reshape({2, 8});
   for (const bool tied : {true, false}) {

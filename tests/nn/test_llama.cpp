@@ -101,7 +101,7 @@ TEST_CASE("residuals and norms are one operation, and checkpoints change no bit"
   }
 }
 
-TEST_CASE("a Llama's loss is the cross entropy of its scores") {
+TEST_CASE("a Llama's loss is the cross entropy of its logits") {
   manual_seed(7);
   Llama llama(tiny_llama());
   const Tensor tokens = ids(16).reshape({2, 8}), text = ids(18).slice(0, 2);
@@ -124,10 +124,10 @@ TEST_CASE("a Llama's links one after the other are its forward, wherever it is c
   Llama llama(tiny_llama());
   const Tensor tokens = ids(12).reshape({2, 6}), targets = ids(13).slice(0, 1).reshape({2, 6});
   REQUIRE(llama.links() == 4);
-  const Tensor scores = llama(tokens), loss = llama.loss(tokens, targets);
+  const Tensor logits = llama(tokens), loss = llama.loss(tokens, targets);
   for (size_t cut = 1; cut < 4; ++cut) {
     const Tensor middle = llama.run_links(0, cut, tokens);
-    CHECK(equal(llama.run_links(cut, 4, middle), scores));
+    CHECK(equal(llama.run_links(cut, 4, middle), logits));
     CHECK(equal(llama.loss_from(cut, middle, targets), loss));
   }
   std::vector<nn::Module*> modules;

@@ -85,27 +85,27 @@ ExpectedMoE token_by_token(nn::MoE& moe, const Tensor& x) {
   const auto tokens = static_cast<double>(x.size(0));
   for (int64_t t = 0; t < x.size(0); ++t) {
     const Tensor token = select(x, 0, t);
-    const Tensor scores = matmul(moe.router.weight, token);
-    const Tensor p = exp(scores) / sum(exp(scores));
+    const Tensor logits = matmul(moe.router.weight, token);
+    const Tensor p = exp(logits) / sum(exp(logits));
     mean_p = mean_p.defined() ? mean_p + p / tokens : p / tokens;
-    const Tensor z = square(log(sum(exp(scores)))) / tokens;
+    const Tensor z = square(log(sum(exp(logits)))) / tokens;
     mean_z = mean_z.defined() ? mean_z + z : z;
     std::vector<int64_t> order(kMoEExperts);
     std::iota(order.begin(), order.end(), 0);
-    const std::vector<double> values = scores.to_vector<double>();
+    const std::vector<double> values = logits.to_vector<double>();
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
     });
     Tensor total, result = zeros({kMoEWidth}, {.dtype = kFloat64});
     for (int64_t i = 0; i < options.top_k; ++i) {
-      const Tensor e = exp(select(scores, 0, order[static_cast<size_t>(i)]));
+      const Tensor e = exp(select(logits, 0, order[static_cast<size_t>(i)]));
       total = total.defined() ? total + e : e;
     }
     for (int64_t i = 0; i < options.top_k; ++i) {
       const int64_t e = order[static_cast<size_t>(i)];
       chosen[static_cast<size_t>(e)] += 1.0;
       const Tensor gate =
-          options.normalize_gates ? exp(select(scores, 0, e)) / total : select(p, 0, e);
+          options.normalize_gates ? exp(select(logits, 0, e)) / total : select(p, 0, e);
       result = result + gate * one_expert(moe.experts, activation, e, token);
     }
     if (moe.shared_experts) result = result + one_expert(*moe.shared_experts, activation, 0, token);
@@ -171,7 +171,7 @@ TEST_CASE("the gradients of a mixture of experts are those of finite differences
 }
 
 TEST_CASE("an expert takes the first tokens up to its capacity", "[moe]") {
-  // Scores are the tokens themselves; expert e multiplies by e + 1.
+  // Logits are the tokens themselves; expert e multiplies by e + 1.
   const nn::MoEOptions options{.top_k = 1,
                                .capacity_factor = 1.0,
                                .normalize_gates = false,
@@ -187,7 +187,7 @@ TEST_CASE("an expert takes the first tokens up to its capacity", "[moe]") {
   // ceil(1 * 5 * 1 / 2) = 3: expert 0 is asked for by tokens 0, 1, 3, 4 and drops the last
   CHECK(moe.statistics().tokens_per_expert == std::vector<int64_t>{4, 1});
   CHECK(moe.statistics().dropped == 1);
-  const auto gate = [](double score) { return 1.0 / (1.0 + std::exp(-score)); };
+  const auto gate = [](double logit) { return 1.0 / (1.0 + std::exp(-logit)); };
   const Tensor expected = tensor(
       {{2. * gate(2), 0.}, {3. * gate(3), 0.}, {0., 2. * gate(1)}, {4. * gate(4), 0.}, {0., 0.}});
   CHECK(allclose(y, expected, 1e-6, 0));
@@ -211,7 +211,7 @@ TEST_CASE("figures of Mixtral's gates and of the auxiliary losses", "[moe]") {
   moe.router.weight.copy_(tensor({0., std::log(3.0), std::log(6.0)}).reshape({3, 1}));
   moe.experts.w1.copy_(ones({3, 1, 1}));
   moe.experts.w2.copy_(tensor({1., 10., 100.}).reshape({3, 1, 1}));
-  // scores 0, log 3, log 6; gates of the best two: 3 / 9 and 6 / 9; softmax 0.1, 0.3, 0.6
+  // logits 0, log 3, log 6; gates of the best two: 3 / 9 and 6 / 9; softmax 0.1, 0.3, 0.6
   const Tensor y = moe(ones({2, 1}));
   CHECK(y.to_vector<float>()[0] == Approx(10.0 / 3 + 200.0 / 3).epsilon(1e-6));
   CHECK(moe.statistics().tokens_per_expert == std::vector<int64_t>{0, 2, 2});
@@ -223,7 +223,7 @@ TEST_CASE("figures of Mixtral's gates and of the auxiliary losses", "[moe]") {
   CHECK(even.aux_loss().item() == Approx(1.0).epsilon(1e-6));
 }
 
-TEST_CASE("of equal scores the lowest expert is first", "[moe]") {
+TEST_CASE("of equal logits the lowest expert is first", "[moe]") {
   nn::MoE moe(kMoEWidth, kMoEHidden, kMoEExperts, {.top_k = 3});
   const NoGrad no_grad;
   moe.router.weight.zero_();

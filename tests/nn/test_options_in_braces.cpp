@@ -92,8 +92,8 @@ TEST_CASE("every layer takes its options in braces") {
   CHECK(all.gpt.config().n_embd == 4);
   CHECK(all.scale(ones({4})).to_vector<double>() == std::vector<double>(4, 3.0));
   CHECK(all.plain.size == 7);
-  const auto scores = rand({2, 3}), labels = tensor({1, 2});
-  CHECK(equal(all.entropy(scores, labels), cross_entropy(scores, labels, Reduction::sum)));
+  const auto logits = rand({2, 3}), labels = tensor({1, 2});
+  CHECK(equal(all.entropy(logits, labels), cross_entropy(logits, labels, Reduction::sum)));
 }
 
 TEST_CASE("the first values of a layer do not hang on how its options are written") {

@@ -91,7 +91,7 @@ std::string error_of(const std::string& folder, const nn::PretrainedOptions& opt
 
 }  // namespace
 
-TEST_CASE("a GPT-2 of transformers has its scores here, square matrices and all") {
+TEST_CASE("a GPT-2 of transformers has its logits here, square matrices and all") {
   for (const char* name : kGPTs) {
     INFO(name);
     const Pretrained golden(name);
@@ -101,7 +101,7 @@ TEST_CASE("a GPT-2 of transformers has its scores here, square matrices and all"
   }
 }
 
-TEST_CASE("Llama, Qwen2 and Mistral of transformers have their scores here") {
+TEST_CASE("Llama, Qwen2 and Mistral of transformers have their logits here") {
   for (const char* name : kLlamas) {
     INFO(name);
     const Pretrained golden(name);

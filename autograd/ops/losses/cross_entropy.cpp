@@ -1,4 +1,4 @@
-// Losses of class scores with the numbers of the right classes. N rows, C classes on dim 1.
+// Losses of class logits with the numbers of the right classes. N rows, C classes on dim 1.
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
@@ -87,7 +87,7 @@ void check_classes(const char* op, const Tensor& x, const Tensor& target) {
   detail::check_class_dtypes(op, x, target);
   Shape expected = x.shape();
   expected.erase(1);
-  check(target.shape() == expected, op, ": target ", target.shape(), " does not fit scores ",
+  check(target.shape() == expected, op, ": target ", target.shape(), " does not fit logits ",
         x.shape(), "; it should be ", expected);
 }
 
@@ -225,7 +225,7 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
     return detail::cross_entropy_probabilities(x, target, options);
   }
   if (x.ndim() == 1) {
-    check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit scores ",
+    check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit logits ",
           x.shape(), "; it should be []");
     const Tensor loss = cross_entropy(unsqueeze(x, 0), unsqueeze(target, 0), options);
     return options.reduction == Reduction::none ? squeeze(loss, 0) : loss;

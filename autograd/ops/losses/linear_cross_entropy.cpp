@@ -1,8 +1,8 @@
-// The cross entropy of a product's scores without the scores. N rows, K inputs, C classes.
+// The cross entropy of a product's logits without the logits. N rows, K inputs, C classes.
 //
 // [note: gradients in forward] The loss is a sum over rows, so what its gradient asks of a row's
-// scores is known as soon as they are: softmax minus the target, but for one factor that is the
-// same for all rows. So each chunk's scores become their own gradient in place, and that the
+// logits is known as soon as they are: softmax minus the target, but for one factor that is the
+// same for all rows. So each chunk's logits become their own gradient in place, and that the
 // chunk's share of the gradients of x, weight and bias, before the next chunk overwrites them. The
 // factor stays out until backward: with it, a mean over many rows would leave the range of halves.
 #include <algorithm>
@@ -23,14 +23,14 @@ namespace {
 
 namespace k = core::kernels;
 
-constexpr int64_t kChunkScores = 1 << 24, kChunkRows = 1024, kGpuChunkScores = 1 << 30;
+constexpr int64_t kChunkLogits = 1 << 24, kChunkRows = 1024, kGpuChunkLogits = 1 << 30;
 
-// Rows whose scores exist at one time. A GPU has room for many: the fewer the chunks, the less
+// Rows whose logits exist at one time. A GPU has room for many: the fewer the chunks, the less
 // often their shares of weight's gradient are written and joined. There all are equally long.
 int64_t rows_of_chunk(const Tensor& x, int64_t classes) {
   const bool on_gpu = core::kernels_of(x.device()) == DeviceType::cuda;
-  const int64_t scores = on_gpu ? kGpuChunkScores : kChunkScores;
-  const int64_t rows = std::max(kChunkRows, scores / std::max<int64_t>(1, classes));
+  const int64_t logits = on_gpu ? kGpuChunkLogits : kChunkLogits;
+  const int64_t rows = std::max(kChunkRows, logits / std::max<int64_t>(1, classes));
   if (!on_gpu || x.size(0) <= rows) return rows;
   const int64_t chunks = (x.size(0) + rows - 1) / rows;
   return (x.size(0) + chunks - 1) / chunks;
@@ -53,14 +53,14 @@ struct LinearCrossEntropy : Op {
         chunk(rows) {}
   const char* name() const override { return "linear_cross_entropy"; }
 
-  // What chunks read and write. Where the CPU multiplies bfloat16, x and weight stay it; scores are
+  // What chunks read and write. Where the CPU multiplies bfloat16, x and weight stay it; logits are
   // float32 then, as sums are, and are rounded only as gradients, when they enter products.
   struct Rows {
     Array x, weight, bias;
-    DType sums;                           // of scores and gradients
+    DType sums;                           // of logits and gradients
     Array classes = {}, sign = {};        // [N]; sign: -1 where the row counts, else 0
     Array likelihood = {}, log_sum = {};  // [N]
-    Array score_sum = {};                 // [N, 1], with label smoothing
+    Array logit_sum = {};                 // [N, 1], with label smoothing
   };
   struct Gradients {
     Array x, weight, bias;  // those wanted; the last two are joined over chunks
@@ -75,25 +75,25 @@ struct LinearCrossEntropy : Op {
     if (has.counted) core::map_into<k::Where>(rows.sign, inputs[3], rows.sign, Scalar(0.0));
     rows.likelihood = rows.sign.empty_like();
     rows.log_sum = rows.sign.empty_like();
-    rows.score_sum = smoothing > 0.0 ? rows.sign.empty_like().reshape({N, 1}) : Array();
+    rows.logit_sum = smoothing > 0.0 ? rows.sign.empty_like().reshape({N, 1}) : Array();
     Gradients gradients;
     if (wants(0)) gradients.x = room(rows, rows.x.shape());
-    const Array scores = room(rows, {std::min(chunk, N), rows.weight.size(0)});
+    const Array logits = room(rows, {std::min(chunk, N), rows.weight.size(0)});
     for (int64_t at = 0; at < N; at += chunk) {
       const int64_t end = std::min(at + chunk, N);
-      const Array part = scores.slice(0, 0, end - at);
+      const Array part = logits.slice(0, 0, end - at);
       multiply(rows, at, end, part);
       if (input_count() > 0) {
         differentiate(rows, at, end, part, gradients);
       } else {
-        score(rows, at, end, part);
+        evaluate(rows, at, end, part);
       }
     }
     keep(rows, gradients);
     Tensor loss = Tensor(rows.likelihood) * (smoothing - 1.0);
     if (smoothing > 0.0) {
       const double classes = static_cast<double>(rows.weight.size(0));
-      const Tensor all = Tensor(rows.score_sum.reshape({N})) - Tensor(rows.log_sum) * classes;
+      const Tensor all = Tensor(rows.logit_sum.reshape({N})) - Tensor(rows.log_sum) * classes;
       loss = loss - all * (smoothing / classes);
     }
     if (has.counted) loss = where(Tensor(inputs[3]), loss, 0);
@@ -116,44 +116,44 @@ struct LinearCrossEntropy : Op {
   bool wants(int i) const { return input_count() > 0 && needs(i); }
   bool wants_bias() const { return has.bias && wants(input_count() - 1); }
 
-  void multiply(const Rows& rows, int64_t at, int64_t end, const Array& scores) const {
-    core::backend(scores.device())
+  void multiply(const Rows& rows, int64_t at, int64_t end, const Array& logits) const {
+    core::backend(logits.device())
         .linear(core::Activation::none, rows.x.slice(0, at, end), rows.weight,
-                has.bias ? &rows.bias : nullptr, scores, nullptr);
+                has.bias ? &rows.bias : nullptr, logits, nullptr);
   }
 
-  void score(const Rows& rows, int64_t at, int64_t end, const Array& scores) const {
-    core::Backend& device = core::backend(scores.device());
-    device.log_likelihood(scores, rows.classes.slice(0, at, end), rows.likelihood.slice(0, at, end),
+  void evaluate(const Rows& rows, int64_t at, int64_t end, const Array& logits) const {
+    core::Backend& device = core::backend(logits.device());
+    device.log_likelihood(logits, rows.classes.slice(0, at, end), rows.likelihood.slice(0, at, end),
                           rows.log_sum.slice(0, at, end));
     if (smoothing > 0.0) {
-      device.reduce(core::ReduceKind::sum, scores, nullptr, rows.score_sum.slice(0, at, end));
+      device.reduce(core::ReduceKind::sum, logits, nullptr, rows.logit_sum.slice(0, at, end));
     }
   }
 
-  // The scores become their gradients.
-  void differentiate(const Rows& rows, int64_t at, int64_t end, const Array& scores,
+  // The logits become their gradients.
+  void differentiate(const Rows& rows, int64_t at, int64_t end, const Array& logits,
                      Gradients& gradients) const {
-    core::Backend& device = core::backend(scores.device());
+    core::Backend& device = core::backend(logits.device());
     const Array sign = rows.sign.slice(0, at, end), classes = rows.classes.slice(0, at, end);
     const Array log_sum = rows.log_sum.slice(0, at, end);
     if (smoothing > 0.0) {
-      score(rows, at, end, scores);  // whose sums are of the scores
-      device.log_likelihood_backward(sign, scores, classes, log_sum, scores);
+      evaluate(rows, at, end, logits);  // whose sums are of the logits
+      device.log_likelihood_backward(sign, logits, classes, log_sum, logits);
     } else {
-      device.log_likelihood_in_place(sign, scores, classes, rows.likelihood.slice(0, at, end),
+      device.log_likelihood_in_place(sign, logits, classes, rows.likelihood.slice(0, at, end),
                                      log_sum);
     }
     const int64_t n = end - at;
     if (smoothing > 0.0) {
       const Array column = sign.reshape({n, 1});
-      const double share = smoothing / static_cast<double>(scores.size(1));
-      core::map_into<k::Add>(scores, scores, core::map<k::Mul>(column, Scalar(share)));
+      const double share = smoothing / static_cast<double>(logits.size(1));
+      core::map_into<k::Add>(logits, logits, core::map<k::Mul>(column, Scalar(share)));
       device.scatter(core::ScatterMode::add,
-                     core::map<k::Mul>(column, Scalar(-smoothing)).to(scores.dtype()), 1,
-                     classes.reshape({n, 1}), scores);
+                     core::map<k::Mul>(column, Scalar(-smoothing)).to(logits.dtype()), 1,
+                     classes.reshape({n, 1}), logits);
     }
-    const Array factor = scores.to(rows.x.dtype());
+    const Array factor = logits.to(rows.x.dtype());
     const auto product = [&](const Array& a, const Array& b, const Array& to) {
       device.matmul(a.unsqueeze(0), b.unsqueeze(0), to.unsqueeze(0));
     };
@@ -164,9 +164,9 @@ struct LinearCrossEntropy : Op {
       join(gradients.weight, part, rows);
     }
     if (wants_bias()) {
-      const Array sums = Array::empty({1, scores.size(1)}, sign.dtype(), scores.device());
-      device.reduce(core::ReduceKind::sum, scores, nullptr, sums);
-      join(gradients.bias, sums.reshape({scores.size(1)}), rows);
+      const Array sums = Array::empty({1, logits.size(1)}, sign.dtype(), logits.device());
+      device.reduce(core::ReduceKind::sum, logits, nullptr, sums);
+      join(gradients.bias, sums.reshape({logits.size(1)}), rows);
     }
   }
 
@@ -210,9 +210,9 @@ struct LinearCrossEntropy : Op {
   }
 
   Tensor composed(const std::vector<Tensor>& in) const {
-    const Tensor scores = linear(in[0], in[1], has.bias ? in.back() : Tensor());
+    const Tensor logits = linear(in[0], in[1], has.bias ? in.back() : Tensor());
     const Tensor target = has.counted ? where(in[3], in[2], ignore_index) : in[2];
-    const Tensor wide = scores.to(detail::statistics_dtype(scores.dtype()));
+    const Tensor wide = logits.to(detail::statistics_dtype(logits.dtype()));
     return cross_entropy(
         wide, target,
         {.reduction = Reduction::sum, .ignore_index = ignore_index, .label_smoothing = smoothing});
@@ -294,7 +294,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   return autocast_enabled() ? loss : loss.to(x.dtype());
 }
 
-// linear_cross_entropy where a row's target is more than a class: its scores are computed again in
+// linear_cross_entropy where a row's target is more than a class: its logits are computed again in
 // backward, chunk by chunk.
 
 namespace detail {
@@ -322,8 +322,8 @@ Tensor linear_cross_entropy_parts(const Tensor& x, const Tensor& weight, const T
       .ignore_index = options.ignore_index,
       .label_smoothing = options.label_smoothing};
   const auto part = [=, bias = options.linear_bias](const Tensor& some, const Tensor& to) {
-    const Tensor scores = linear(some, weight, bias).to(wide);
-    return cross_entropy(scores, probable ? to.to(wide) : to, each);
+    const Tensor logits = linear(some, weight, bias).to(wide);
+    return cross_entropy(logits, probable ? to.to(wide) : to, each);
   };
   Tensor loss;
   for (int64_t at = 0; at == 0 || at < N; at += rows) {

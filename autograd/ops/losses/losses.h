@@ -22,7 +22,7 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;            ///< rows with this target do not count
   double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
 };
-/// -log softmax(x) at the target class, for scores x [N, C, ...] and int64 targets [N, ...]. The
+/// -log softmax(x) at the target class, for logits x [N, C, ...] and int64 targets [N, ...]. The
 /// mean divides by the sum of the weights of all targets that are not ignored. Targets of a
 /// floating dtype, in x's shape, are probabilities of the classes; the mean then divides by the
 /// number of rows.
@@ -36,19 +36,19 @@ struct LinearCrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean or sum; none is an Error
   int64_t ignore_index = -100;            ///< rows with this target do not count
   double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
-  /// Number of rows whose scores are in memory at a time; when absent, 2^24 / C on the CPU and
+  /// Number of rows whose logits are in memory at a time; when absent, 2^24 / C on the CPU and
   /// 2^30 / C on a GPU, where all chunks have the same length, but at least 1024 on both.
   std::optional<int64_t> batch_chunk_size = {};
 };
 /// cross_entropy(linear(x, weight, linear_bias), target) for rows x [N, K] or [K], int64 targets
-/// [N] or [], and weight [C, K]. The scores [N, C] are never in memory as a whole: they are
+/// [N] or [], and weight [C, K]. The logits [N, C] are never in memory as a whole: they are
 /// computed for one chunk of rows after the other, and so are, if the operation is recorded, the
 /// gradients of x, weight and bias, already in forward; backward only scales them. Floating targets
-/// [N, C] or [C] are probabilities; then, and with class weights, backward makes scores again.
+/// [N, C] or [C] are probabilities; then, and with class weights, backward makes logits again.
 ///
 /// If the weight consists of boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
-/// vocabulary, it gives the scores of these classes: the owners combine, for each row, the largest
-/// score, the sum of exponentials and the score of the target, in float32 for half precision, and
+/// vocabulary, it gives the logits of these classes: the owners combine, for each row, the largest
+/// logit, the sum of exponentials and the logit of the target, in float32 for half precision, and
 /// every rank gets the loss over all C classes. It is then a collective of the owners, in forward
 /// and backward; each box is a slice ([note: slices of a rank] in collectives.h), and the
 /// exponentials [N, C / owners] are kept for backward; no bias, class weights or smoothing then.
@@ -112,11 +112,11 @@ struct MultiMarginOptions {
   Tensor weight = {};                     ///< [C], a weight for each class
   Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
-/// The sum over wrong classes of max(0, margin - x_right + x)^p / C, for scores x [N, C] and
+/// The sum over wrong classes of max(0, margin - x_right + x)^p / C, for logits x [N, C] and
 /// classes [N].
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
                          const MultiMarginOptions& options = {});
-/// The mean over the last dimension of the binary cross entropy of scores x and labels y of 0 or 1.
+/// The mean over the last dimension of the binary cross entropy of logits x and labels y of 0 or 1.
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight = {},
                                    Reduction reduction = Reduction::mean);
 /// Options of triplet_margin_loss().
@@ -157,7 +157,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, doub
 
 /// \name Multi-label margin and connectionist temporal classification
 /// \{
-/// The sum over right classes j and wrong classes i of max(0, 1 - (x[j] - x[i])) / C, for scores x
+/// The sum over right classes j and wrong classes i of max(0, 1 - (x[j] - x[i])) / C, for logits x
 /// [N, C] or [C]; y, of the same shape, contains the right classes, up to the first -1.
 Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y,
                               Reduction reduction = Reduction::mean);

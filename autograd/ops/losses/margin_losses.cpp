@@ -176,10 +176,10 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
     return options.reduction == Reduction::none ? reshape(loss, target.shape()) : loss;
   }
   check(x.ndim() == 1 || x.ndim() == 2, kName, ": x must be [N, C] or [C]: got shape ", x.shape());
-  check(x.ndim() != 1, kName, ": target ", target.shape(), " does not fit scores ", x.shape(),
+  check(x.ndim() != 1, kName, ": target ", target.shape(), " does not fit logits ", x.shape(),
         "; it should be [] or [1]");
   check(target.shape() == Shape{x.size(0)}, kName, ": target ", target.shape(),
-        " does not fit scores ", x.shape(), "; it should be ", Shape{x.size(0)});
+        " does not fit logits ", x.shape(), "; it should be ", Shape{x.size(0)});
   check(options.p == 1 || options.p == 2, kName, ": p must be 1 or 2: ", options.p);
   const int64_t classes = x.size(1);
   check(!options.weight.defined() || options.weight.shape() == Shape{classes}, kName,
@@ -231,7 +231,7 @@ Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduct
     return multilabel_margin_loss(reshape(x, {1}), reshape(y, {1}), reduction);
   }
   check((x.ndim() == 1 || x.ndim() == 2) && x.shape() == y.shape(),
-        "multilabel_margin_loss: scores ", x.shape(), " and classes ", y.shape(),
+        "multilabel_margin_loss: logits ", x.shape(), " and classes ", y.shape(),
         " must be [N, C] or [C]");
   check(y.dtype() == kInt64, "multilabel_margin_loss: classes are ", y.dtype(),
         "; they must be int64");

@@ -1,4 +1,4 @@
-// The cross entropy of scores whose classes lie with several ranks. N rows, K inputs, C classes.
+// The cross entropy of logits whose classes lie with several ranks. N rows, K inputs, C classes.
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/collectives.h>
@@ -29,18 +29,18 @@ std::vector<int64_t> rows_of_boxes(const Tensor& weight, const Partition& part) 
   return rows;
 }
 
-// The target's score where the class is one of the `count` from `first` on, else 0: [N].
-Tensor target_score(const Tensor& scores, const Tensor& classes, int64_t first, int64_t count) {
+// The target's logit where the class is one of the `count` from `first` on, else 0: [N].
+Tensor target_logit(const Tensor& logits, const Tensor& classes, int64_t first, int64_t count) {
   const Tensor here = logical_and(classes >= first, classes < first + count);
   const Tensor column = unsqueeze(where(here, classes - first, 0), 1);
-  return where(here, squeeze(gather(scores, 1, column), 1), 0);
+  return where(here, squeeze(gather(logits, 1, column), 1), 0);
 }
 
-// Each row's largest score over all ranks, which no derivative sees: [N].
-Tensor largest_scores(const std::vector<Tensor>& scores, Owners& group) {
+// Each row's largest logit over all ranks, which no derivative sees: [N].
+Tensor largest_logits(const std::vector<Tensor>& logits, Owners& group) {
   const NoGrad no_grad;
   Tensor top;
-  for (const Tensor& slice : scores) {
+  for (const Tensor& slice : logits) {
     const Tensor found = amax(slice, {1});
     top = top.defined() ? maximum(top, found) : found;
   }
@@ -72,16 +72,16 @@ Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Par
       collectives::copy_in(x, group, static_cast<int>(part.boxes.size()));
   const std::vector<Tensor> weights =
       rows.size() == 1 ? std::vector<Tensor>{weight} : split(weight, rows, 0);
-  std::vector<Tensor> scores, sums;
+  std::vector<Tensor> logits, sums;
   for (size_t i = 0; i < rows.size(); ++i) {
     const Tensor slice = linear(copies[i], weights[i]);
-    scores.push_back(slice.to(statistics_dtype(slice.dtype())));
+    logits.push_back(slice.to(statistics_dtype(slice.dtype())));
   }
-  const Tensor top = largest_scores(scores, *group);
+  const Tensor top = largest_logits(logits, *group);
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Tensor powers = sum(exp(scores[i] - unsqueeze(top, 1)), {1});
+    const Tensor powers = sum(exp(logits[i] - unsqueeze(top, 1)), {1});
     const int64_t first = part.boxes[i].offset[0];
-    sums.push_back(stack({powers, target_score(scores[i], targets.classes, first, rows[i])}));
+    sums.push_back(stack({powers, target_logit(logits[i], targets.classes, first, rows[i])}));
   }
   const std::vector<Tensor> joined = unbind(collectives::sum_out(sums, group));
   Tensor loss = log(joined[0]) + top - joined[1];

@@ -47,7 +47,7 @@ Tensor at_once(const Tensors& x, const LinearCrossEntropyOptions& options) {
                         .label_smoothing = options.label_smoothing});
 }
 
-TEST_CASE("cross entropy of a product by chunks of rows is that of all its scores") {
+TEST_CASE("cross entropy of a product by chunks of rows is that of all its logits") {
   for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
     for (const double smoothing : {0.0, 0.1}) {
       for (const int64_t chunk : {1, 7, 20, 1000}) {  // of 20 rows
@@ -84,7 +84,7 @@ TEST_CASE("cross entropy of a product: what is frozen, kept, ignored and refused
     CHECK(equal(grad(loss * 2.0, x[i]), all[i] * 2.0));
   }
   {
-    const NoGrad no_grad;  // the loss has the bits of the scores as a whole
+    const NoGrad no_grad;  // the loss has the bits of the logits as a whole
     CHECK(equal(by_chunks(x, {.batch_chunk_size = 4}), at_once(x, {})));
   }
   const Tensor ignored = full({6}, 2).to(kInt64);

@@ -43,7 +43,7 @@ TEST_CASE("cross_entropy says what is wrong with dtypes, shapes and options") {
   CHECK_THROWS_WITH(cross_entropy(x.to(kInt64), target), ContainsSubstring("x is int64"));
   CHECK_THROWS_WITH(
       cross_entropy(x, tensor({1, 2})),
-      ContainsSubstring("target [2] does not fit scores [4, 10]") && ContainsSubstring("[4]"));
+      ContainsSubstring("target [2] does not fit logits [4, 10]") && ContainsSubstring("[4]"));
   CHECK_THROWS_WITH(cross_entropy(x, target, {.weight = ones({4})}),
                     ContainsSubstring("weight [4] does not fit 10 classes"));
   CHECK_THROWS_WITH(cross_entropy(x, target, {.label_smoothing = 1.5}),
@@ -149,7 +149,7 @@ TEST_CASE("losses of two tensors refuse shapes that would broadcast") {
   CHECK_THROWS_WITH(huber_loss(y, y, 0.0), ContainsSubstring("delta must be positive"));
 }
 
-TEST_CASE("binary cross entropy stays finite for large scores") {
+TEST_CASE("binary cross entropy stays finite for large logits") {
   const Tensor x = tensor({-1e4, 1e4, -1e4, 1e4}, {.dtype = kFloat64, .requires_grad = true});
   const Tensor y = tensor({0.0, 1.0, 1.0, 0.0}, {.dtype = kFloat64});
   const Tensor loss = bce_with_logits(x, y, {}, Reduction::none);

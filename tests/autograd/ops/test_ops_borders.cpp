@@ -148,14 +148,14 @@ TEST_CASE("logspace of integers cuts its ends first, vander of integers is int64
   CHECK(powers.to_vector<int64_t>() == Integers{1, 20, 400, 8000});
 }
 
-TEST_CASE("one score without dimensions is a row of one class") {
-  const Tensor score = tensor(5.0, {.requires_grad = true}), first = tensor(0);
-  for (const Tensor& loss : {multi_margin_loss(score, first), multilabel_margin_loss(score, first),
-                             multi_margin_loss(score, first, Reduction::none),
-                             multilabel_margin_loss(score, first, Reduction::none)}) {
+TEST_CASE("one logit without dimensions is a row of one class") {
+  const Tensor logit = tensor(5.0, {.requires_grad = true}), first = tensor(0);
+  for (const Tensor& loss : {multi_margin_loss(logit, first), multilabel_margin_loss(logit, first),
+                             multi_margin_loss(logit, first, Reduction::none),
+                             multilabel_margin_loss(logit, first, Reduction::none)}) {
     CHECK(loss.shape() == Shape{});
     CHECK(loss.item() == 0.0);
-    CHECK(grad(loss, score).item() == 0.0);
+    CHECK(grad(loss, logit).item() == 0.0);
   }
 }
 

@@ -1,4 +1,4 @@
-// Options of operations that came later: splits by tensors, scatter with a rule, losses of scores
+// Options of operations that came later: splits by tensors, scatter with a rule, losses of logits
 // that are not kept, rows that renorm leaves.
 #include <cmath>
 

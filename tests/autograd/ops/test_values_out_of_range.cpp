@@ -141,27 +141,27 @@ TEST_CASE("lp_pool of powers that float32 does not hold") {
 }
 
 TEST_CASE("ctc_loss of no steps, and of targets that are no classes") {
-  const Tensor scores =
+  const Tensor logits =
       log_softmax(arange(18).to(kFloat64).reshape({3, 2, 3}) * 0.1, 2).detach().requires_grad_();
   const auto loss = [&](const std::vector<int64_t>& steps, const std::vector<int64_t>& labels,
                         bool zero_infinity) {
-    return ctc_loss(scores, tensor({{1, 2}, {2, 1}}), tensor(steps), tensor(labels),
+    return ctc_loss(logits, tensor({{1, 2}, {2, 1}}), tensor(steps), tensor(labels),
                     {.reduction = Reduction::none, .zero_infinity = zero_infinity});
   };
   const Tensor none = loss({0, 3}, {0, 2}, false);
   CHECK(none[0].item() == 0.0);
   CHECK(std::isfinite(none[1].item()));
   sum(none).backward();
-  CHECK(all(isfinite(scores.grad())).item<bool>());
-  CHECK(equal(scores.grad().select(1, 0), zeros({3, 3}, {.dtype = kFloat64})));
+  CHECK(all(isfinite(logits.grad())).item<bool>());
+  CHECK(equal(logits.grad().select(1, 0), zeros({3, 3}, {.dtype = kFloat64})));
   CHECK(loss({0, 3}, {1, 2}, false)[0].item() == HUGE_VAL);
-  scores.set_grad({});
+  logits.set_grad({});
   const Tensor some = loss({0, 3}, {1, 2}, true);
   CHECK(some[0].item() == 0.0);
   sum(some).backward();
-  CHECK(equal(scores.grad().select(1, 0), zeros({3, 3}, {.dtype = kFloat64})));
+  CHECK(equal(logits.grad().select(1, 0), zeros({3, 3}, {.dtype = kFloat64})));
   const auto with = [&](const Tensor& targets) {
-    return ctc_loss(scores, targets, tensor({3, 3}), tensor({2, 1}));
+    return ctc_loss(logits, targets, tensor({3, 3}), tensor({2, 1}));
   };
   CHECK_THROWS_WITH(with(tensor({{1, 7}, {2, 1}})),
                     ContainsSubstring("ctc_loss: target 7 is none of the 3 classes"));
@@ -182,10 +182,10 @@ TEST_CASE("operations whose shapes are known run on meta, and others say their n
   CHECK(counts.shape() == Shape{5});
   CHECK(counts.device() == kMeta);
   const TensorOptions whole_numbers{.dtype = kInt64, .device = kMeta};
-  const Tensor scores = empty({4, 2, 3}, {.device = kMeta}), lengths = empty({2}, whole_numbers);
+  const Tensor logits = empty({4, 2, 3}, {.device = kMeta}), lengths = empty({2}, whole_numbers);
   for (const Shape& targets : {Shape{2, 2}, Shape{3}}) {
-    CHECK(ctc_loss(scores, empty(targets, whole_numbers), lengths, lengths).shape() == Shape{});
-    CHECK(ctc_loss(scores, empty(targets, whole_numbers), lengths, lengths,
+    CHECK(ctc_loss(logits, empty(targets, whole_numbers), lengths, lengths).shape() == Shape{});
+    CHECK(ctc_loss(logits, empty(targets, whole_numbers), lengths, lengths,
                    {.reduction = Reduction::none})
               .shape() == Shape{2});
   }

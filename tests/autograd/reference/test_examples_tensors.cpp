@@ -110,10 +110,10 @@ TEST_CASE("example: sum") {
 
 TEST_CASE("example: max") {
   //! [max]
-  const Tensor scores = tensor({{0.1, 0.7, 0.2}, {0.5, 0.3, 0.2}});
-  const auto [best, where] = max(scores, 1);  // 0.7 0.5 at 1 0
-  const Tensor classes = argmax(scores, 1);   // 1 0
-  const Tensor largest = max(scores);         // 0.7, of all
+  const Tensor logits = tensor({{0.1, 0.7, 0.2}, {0.5, 0.3, 0.2}});
+  const auto [best, where] = max(logits, 1);  // 0.7 0.5 at 1 0
+  const Tensor classes = argmax(logits, 1);   // 1 0
+  const Tensor largest = max(logits);         // 0.7, of all
   //! [max]
   CHECK(equal(where, classes));
   CHECK(values(classes) == Values{1, 0});
@@ -223,9 +223,9 @@ TEST_CASE("example: embedding") {
 
 TEST_CASE("example: softmax") {
   //! [softmax]
-  const Tensor scores = tensor({{1.0, 1.0}, {1000.0, 0.0}});
-  const Tensor p = softmax(scores, -1);  // 0.5 0.5, 1 0: large scores do not overflow
-  const Tensor log_p = log_softmax(scores, -1);
+  const Tensor logits = tensor({{1.0, 1.0}, {1000.0, 0.0}});
+  const Tensor p = softmax(logits, -1);  // 0.5 0.5, 1 0: large logits do not overflow
+  const Tensor log_p = log_softmax(logits, -1);
   //! [softmax]
   CHECK(values(p) == Values{0.5, 0.5, 1, 0});
   CHECK(log_p[1][1].item() == -1000);
@@ -233,10 +233,10 @@ TEST_CASE("example: softmax") {
 
 TEST_CASE("example: cross_entropy") {
   //! [cross_entropy]
-  const Tensor scores = zeros({4, 10}, {.requires_grad = true});  // [N, C], not probabilities
+  const Tensor logits = zeros({4, 10}, {.requires_grad = true});  // [N, C], not probabilities
   const Tensor classes = tensor({3, 1, 4, 1});                    // [N], int64
-  const Tensor loss = cross_entropy(scores, classes);             // log 10, the mean over rows
-  const Tensor smooth = cross_entropy(scores, classes, {.label_smoothing = 0.1});
+  const Tensor loss = cross_entropy(logits, classes);             // log 10, the mean over rows
+  const Tensor smooth = cross_entropy(logits, classes, {.label_smoothing = 0.1});
   //! [cross_entropy]
   CHECK(loss.item() == Approx(std::log(10.0)));
   CHECK(smooth.item() == Approx(std::log(10.0)));

@@ -121,8 +121,8 @@ inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int ran
                                               labels({batch, 6}, 19, 29));
   }
   if (subject == Subject::gpt || subject == Subject::gpt_tanh) {
-    const Tensor scores = model(labels({batch, 6}, 19, 17));
-    return cross_entropy(scores.reshape({batch * 6, 19}), labels({batch * 6}, 19, 29));
+    const Tensor logits = model(labels({batch, 6}, 19, 17));
+    return cross_entropy(logits.reshape({batch * 6, 19}), labels({batch * 6}, 19, 29));
   }
   const Tensor x(noise({batch, 7}, kFloat32, seed).to(dtype).to(device));
   return cross_entropy(model(x), labels({batch}, 5, 31));

@@ -254,7 +254,7 @@ TEST_CASE("evaluation computes what one process computes, keeps nothing and dist
       auto model = make_subject(Subject::gpt);
       climb(strategy, Subject::gpt, *model, world);
       const NoGrad no_grad_here;
-      expect(hash((*model)(tokens).array()) == expected, "the same scores");
+      expect(hash((*model)(tokens).array()) == expected, "the same logits");
       expect(current_ledger().live(MemoryTag::communication) == 0, "freed");
       for (const Tensor& p : model->parameters()) expect(partition(p) != nullptr, "shards again");
     });

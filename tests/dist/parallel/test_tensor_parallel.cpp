@@ -109,8 +109,8 @@ TEST_CASE("a GPT in slices has the loss and gradients of the whole", "[tensor]")
         got.backward();
         expect_near(*mine, *whole, kOtherOrder);
         const NoGrad no_grad;
-        const double scores = largest_difference((*mine)(tokens).array(), (*whole)(tokens).array());
-        expect(scores < kOtherOrder, "scores differ by ", scores);
+        const double logits = largest_difference((*mine)(tokens).array(), (*whole)(tokens).array());
+        expect(logits < kOtherOrder, "logits differ by ", logits);
         const auto drawn = [&](nn::GPT& model) {
           return model.generate(tokens, {.max_new_tokens = 9, .temperature = 0.0});
         };

@@ -23,8 +23,8 @@ int64_t step_traffic(const nn::GPTConfig& config, int64_t rows, int ranks) {
   const int64_t n = rows * config.n_embd;
   return config.n_layer * 4 * sent_of(n, ranks)  // each block: two sums forward, two backward
          + 2 * sent_of(n, ranks)                 // the embedding, the gradient of the last features
-         + sent_of(rows, ranks)                  // the largest scores
-         + sent_of(2 * rows, ranks);             // sums of exponentials and targets' scores
+         + sent_of(rows, ranks)                  // the largest logits
+         + sent_of(2 * rows, ranks);             // sums of exponentials and targets' logits
 }
 
 int64_t block_elements(int64_t h, int64_t t) { return 12 * h * h / t + 7 * h / t + 6 * h; }

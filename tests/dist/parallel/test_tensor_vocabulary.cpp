@@ -1,4 +1,4 @@
-// The cross entropy of scores whose classes lie with several ranks.
+// The cross entropy of logits whose classes lie with several ranks.
 #include <string>
 #include <vector>
 

@@ -21,7 +21,7 @@ struct TinyDecoder : nn::Module, nn::Decoder {
   nn::Linear& head = add<nn::Linear>("head", 8, 11);
 
   int64_t context_length() const override { return 32; }
-  Tensor next_scores(const Tensor& tokens, nn::KeyValueCache& cache) override {
+  Tensor next_logits(const Tensor& tokens, nn::KeyValueCache& cache) override {
     const auto parts = split(unsqueeze(qkv(embed(tokens)), 1), {8, 8, 8}, -1);  // [B, 1, T, 8]
     const Tensor q = rotary(parts[0], cache.first()), k = rotary(parts[1], cache.first());
     const Tensor y = cache.attend(0, q, k, parts[2]);  // to all that the cache holds

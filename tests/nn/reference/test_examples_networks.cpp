@@ -47,10 +47,10 @@ TEST_CASE("example: Sequential") {
   //! [Sequential]
   manual_seed(1);
   nn::Sequential net{nn::Linear(4, 16), nn::ReLU(), nn::Dropout(0.1), nn::Linear(16, 2)};
-  const Tensor scores = net(randn({8, 4}));  // [8, 2]
+  const Tensor logits = net(randn({8, 4}));  // [8, 2]
   net.eval();                                // from now on dropout lets everything through
   //! [Sequential]
-  CHECK(scores.shape() == Shape{8, 2});
+  CHECK(logits.shape() == Shape{8, 2});
   CHECK(!net.training());
 }
 
@@ -72,9 +72,9 @@ TEST_CASE("example: Conv2d") {
                      nn::MaxPool2d(2),
                      nn::Flatten(),
                      nn::Linear(8 * 14 * 14, 10)};
-  const Tensor scores = net(zeros({4, 1, 28, 28}));  // [4, 10]
+  const Tensor logits = net(zeros({4, 1, 28, 28}));  // [4, 10]
   //! [Conv2d]
-  CHECK(scores.shape() == Shape{4, 10});
+  CHECK(logits.shape() == Shape{4, 10});
 }
 
 TEST_CASE("example: functional_call") {
@@ -98,9 +98,9 @@ TEST_CASE("example: spectral_norm") {
   manual_seed(1);
   nn::Sequential critic{nn::spectral_norm(nn::Linear(64, 32)), nn::LeakyReLU(0.2),
                         nn::spectral_norm(nn::Linear(32, 1))};
-  const Tensor scores = critic(randn({8, 64}));  // a step of each power iteration, then [8, 1]
+  const Tensor logits = critic(randn({8, 64}));  // a step of each power iteration, then [8, 1]
   //! [spectral_norm]
-  CHECK(scores.shape() == Shape{8, 1});
+  CHECK(logits.shape() == Shape{8, 1});
   CHECK(critic.parameters().size() == 4);
 }
 

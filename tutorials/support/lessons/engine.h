@@ -37,7 +37,7 @@ Var sqrt(const Var& a);
 
 /// x weight^T + bias: x [B, in], weight [out, in], bias [out]; gives [B, out].
 Var linear(const Var& x, const Var& weight, const Var& bias);
-/// The mean over the rows of scores z [B, C] of -log softmax(z) at the right class; y [B, C] holds
+/// The mean over the rows of logits z [B, C] of -log softmax(z) at the right class; y [B, C] holds
 /// a 1 there and 0 elsewhere.
 Var softmax_cross_entropy(const Var& z, const hero::Array& y);
 
