@@ -42,7 +42,7 @@ void show_units(const Communicator& world, const DataParallel& sharded) {
     all += unit.flat_numel;
     mine += unit.own.count;
   }
-  table.row("all, " + std::to_string(all), mine).print("unit, its flat parameter");
+  table.row("all, " + std::to_string(all), mine).print("unit, flat parameter");
 }
 // [end]
 

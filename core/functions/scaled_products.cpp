@@ -65,7 +65,7 @@ bool leaves_range(const T* x, int64_t n) {
   return odd != 0 || up >= Limits::max_exponent || down < Limits::min_exponent - 1;
 }
 
-constexpr int64_t kGrain = 32768;  // factors that are worth a thread
+constexpr int64_t kProductsGrain = 32768;  // factors that are worth a thread
 
 // correct(factors, line, n) for each line that may leave the range.
 template <class Correct>
@@ -74,7 +74,7 @@ void each_line(const Array& x, const Correct& correct) {
   const int64_t n = x.size(-1), lines = x.numel() / n;
   const auto run = [&]<class T>(TypeTag<T>) {
     const T* const data = x.data<T>();
-    parallel_for(lines, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+    parallel_for(lines, std::max<int64_t>(1, kProductsGrain / n), [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
         const T* const factors = data + line * n;
         if (leaves_range(factors, n)) correct(factors, line, n);

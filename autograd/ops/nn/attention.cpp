@@ -17,35 +17,36 @@ namespace hero {
 
 namespace {
 
-constexpr auto kName = "scaled_dot_product_attention";
+constexpr auto kAttention = "scaled_dot_product_attention";
 constexpr double kHidden = -std::numeric_limits<double>::infinity();  // the score of a hidden key
 
 void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionOptions& options) {
-  check(q.ndim() >= 2 && k.ndim() >= 2 && v.ndim() >= 2, kName,
+  check(q.ndim() >= 2 && k.ndim() >= 2 && v.ndim() >= 2, kAttention,
         ": q, k and v need two dimensions: ", q.shape(), ", ", k.shape(), ", ", v.shape());
-  check(q.size(-1) == k.size(-1), kName, ": q and k differ in their last size: ", q.shape(),
+  check(q.size(-1) == k.size(-1), kAttention, ": q and k differ in their last size: ", q.shape(),
         " and ", k.shape());
-  check(k.size(-2) == v.size(-2), kName, ": k and v differ in their number of rows: ", k.shape(),
-        " and ", v.shape());
-  check(!options.mask.defined() || options.mask.dtype() == kBool, kName, ": mask is ",
+  check(k.size(-2) == v.size(-2), kAttention,
+        ": k and v differ in their number of rows: ", k.shape(), " and ", v.shape());
+  check(!options.mask.defined() || options.mask.dtype() == kBool, kAttention, ": mask is ",
         options.mask.defined() ? options.mask.dtype() : kBool, "; pass numbers to add as bias");
-  check(options.dropout_p >= 0.0 && options.dropout_p <= 1.0, kName,
+  check(options.dropout_p >= 0.0 && options.dropout_p <= 1.0, kAttention,
         ": dropout_p is outside [0, 1]: ", options.dropout_p);
-  check(options.first_query >= 0 && options.first_query <= kEnd - q.size(-2), kName,
+  check(options.first_query >= 0 && options.first_query <= kEnd - q.size(-2), kAttention,
         ": first_query is negative or too large: ", options.first_query);
   if (!options.enable_gqa) {
     const bool grouped = q.ndim() >= 4 && k.ndim() >= 4 && k.size(-3) > 1 &&
                          q.size(-3) != k.size(-3) && q.size(-3) % k.size(-3) == 0;
     if (!grouped) return;
-    fail(kName, ": ", q.shape(), " has ", q.size(-3), " heads of queries and ", k.shape(), " has ",
-         k.size(-3), " of keys; pass enable_gqa = true to let neighbouring heads of q share one");
+    fail(kAttention, ": ", q.shape(), " has ", q.size(-3), " heads of queries and ", k.shape(),
+         " has ", k.size(-3),
+         " of keys; pass enable_gqa = true to let neighbouring heads of q share one");
   }
-  check(q.ndim() >= 3 && k.ndim() >= 3 && v.ndim() >= 3, kName,
+  check(q.ndim() >= 3 && k.ndim() >= 3 && v.ndim() >= 3, kAttention,
         ": enable_gqa needs a dimension of heads: ", q.shape(), ", ", k.shape(), ", ", v.shape());
-  check(k.size(-3) == v.size(-3) && k.size(-3) > 0 && q.size(-3) % k.size(-3) == 0, kName, ": ",
-        q.size(-3), " heads of q are no multiple of the ", k.size(-3), " of k and ", v.size(-3),
-        " of v");
+  check(k.size(-3) == v.size(-3) && k.size(-3) > 0 && q.size(-3) % k.size(-3) == 0, kAttention,
+        ": ", q.size(-3), " heads of q are no multiple of the ", k.size(-3), " of k and ",
+        v.size(-3), " of v");
 }
 
 // True where a query may see a key: those up to its own position.
@@ -99,7 +100,7 @@ Tensor rounded_attention(const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor out = composed_attention(widened(q), widened(k), widened(v), wide);
     return out.to(promote(promote(q.dtype(), k.dtype()), v.dtype()));
   }
-  return detail::in_float32(kName, {q, k, v, bias}, [=](const auto& in) {
+  return detail::in_float32(kAttention, {q, k, v, bias}, [=](const auto& in) {
     AttentionOptions wide = options;
     wide.bias = in[3];
     return composed_attention(in[0], in[1], in[2], wide);
@@ -230,7 +231,7 @@ bool is_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
   for (const Tensor* extra : {&options.mask, &options.bias}) {
     if (!extra->defined()) continue;
     if (extra->device() != q.device() || extra->ndim() > q.ndim()) return false;
-    if (broadcast_shapes(kName, extra->shape(), scores) != scores) return false;
+    if (broadcast_shapes(kAttention, extra->shape(), scores) != scores) return false;
   }
   return k.size(-2) > 0;
 }
@@ -266,8 +267,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   if (!is_fused(q, k, v, options)) {
     if (options.enable_gqa) return rounded_attention(q, k, v, options);
     // Batches that broadcast become equal ones, which may be all that the kernels ask for.
-    const Shape batch =
-        broadcast_shapes(kName, broadcast_shapes(kName, batch_of(q), batch_of(k)), batch_of(v));
+    const Shape batch = broadcast_shapes(
+        kAttention, broadcast_shapes(kAttention, batch_of(q), batch_of(k)), batch_of(v));
     const Tensor wide_q = with_batch(q, batch), wide_k = with_batch(k, batch);
     const Tensor wide_v = with_batch(v, batch);
     if (!is_fused(wide_q, wide_k, wide_v, options)) return rounded_attention(q, k, v, options);
