@@ -234,9 +234,8 @@ void MultiheadAttention::set_sequence(std::shared_ptr<const SequencePart> sequen
 }
 
 int64_t MultiheadAttention::kv_heads() const {
-  const bool whole = sizes_.packed ? in_proj_weight.size(0) == sizes_.embed_dim + 2 * sizes_.kv_dim
-                                   : k_proj_weight.size(0) == sizes_.kv_dim;
-  return sizes_.kv_heads * (whole ? 1 : kv_copies_);
+  // Who asks for shapes, as a pipeline for its borders, plans whole projections, without copies.
+  return sizes_.kv_heads * (WithoutHooks::active() ? 1 : kv_copies_);
 }
 
 int64_t MultiheadAttention::query_rows() const {

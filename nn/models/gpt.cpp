@@ -92,9 +92,8 @@ Tensor CausalSelfAttention::forward(const Tensor& x) { return run(x, nullptr); }
 Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
   const Tensor qkv = c_attn(x);
   const int64_t B = qkv.size(0), T = qkv.size(1), D = x.size(2) / n_head_;
-  // The whole projection, by which a pipeline plans its borders, has each head once.
-  const bool whole = qkv.size(2) == D * (n_head_ + 2 * n_kv_head_);
-  const int64_t kv_heads = n_kv_head_ * (whole ? 1 : kv_copies_);
+  // Who asks for shapes, as a pipeline for its borders, plans whole projections, without copies.
+  const int64_t kv_heads = n_kv_head_ * (WithoutHooks::active() ? 1 : kv_copies_);
   const int64_t all = n_head_ + 2 * kv_heads;  // heads; here may be a part of them
   const int64_t C = qkv.size(2) * n_head_ / all, rows = qkv.size(2) * kv_heads / all;
   check(C == x.size(2) || dropout_ == 0.0 || !training(), "CausalSelfAttention: dropout ", dropout_,
