@@ -40,8 +40,8 @@ struct Conv3dOptions {
   Triple dilation = {1, 1, 1};  ///< positions from one tap to the next
   int64_t groups = 1;           ///< groups of channels that are convolved separately
 };
-/// Convolution of x [N, C, D, H, W] with weight [O, C / groups, KD, KH, KW] and bias [O]; the result
-/// is [N, O, D', H', W'].
+/// Convolution of x [N, C, D, H, W] with weight [O, C / groups, KD, KH, KW] and bias [O]; the
+/// result is [N, O, D', H', W'].
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv3dOptions& options = {});
 /// \}
