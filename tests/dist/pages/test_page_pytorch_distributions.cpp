@@ -10,9 +10,9 @@ using namespace hero;
 TEST_CASE("the page for PyTorch's users: distributions") {
   using namespace hero::distributions;
   manual_seed(0);
-  const Tensor h = randn({4, 2}), scale = full({2}, 0.5), scores = randn({4, 3});
+  const Tensor h = randn({4, 2}), scale = full({2}, 0.5), logits = randn({4, 3});
   const Tensor odds = full({2}, 0.25), factor = tensor({{1.0, 0.0}, {0.5, 2.0}});
-  CHECK(Categorical({.logits = scores}).sample().shape() == Shape{4});
+  CHECK(Categorical({.logits = logits}).sample().shape() == Shape{4});
   CHECK(Normal(zeros({}), scale).log_prob(h).shape() == Shape{4, 2});
   CHECK(Gamma(scale, scale).rsample({4}).shape() == Shape{4, 2});
   CHECK(Binomial(12, {.probs = odds}).mean()[0].item() == 3.0);
@@ -22,14 +22,14 @@ TEST_CASE("the page for PyTorch's users: distributions") {
   CHECK((action.shape() == Shape{4, 2} && log_prob.shape() == Shape{4}));
   const Normal p(h, scale), q(zeros({}), scale);
   CHECK(kl_divergence(p, q).shape() == Shape{4, 2});
-  CHECK(Categorical({.logits = scores}).mode().shape() == Shape{4});
+  CHECK(Categorical({.logits = logits}).mode().shape() == Shape{4});
 }
 
 TEST_CASE("the page for PyTorch's users: error codes, limits and windows") {
-  const Tensor m = tensor({{1.0, 2.0}, {3.0, 4.0}}), scores = randn({2, 3}), mask = scores > 0;
+  const Tensor m = tensor({{1.0, 2.0}, {3.0, 4.0}}), logits = randn({2, 3}), mask = logits > 0;
   const auto [lower, info] = cholesky_ex(matmul(m, m.mT()));
   CHECK(info.item<int>() == 0);
-  CHECK(masked_fill(scores, mask, finfo(scores.dtype()).min).min().item() < -3e38);
+  CHECK(masked_fill(logits, mask, finfo(logits.dtype()).min).min().item() < -3e38);
   CHECK(hann_window(400).shape() == Shape{400});
 }
 
