@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/functions/map.h>

@@ -11,7 +11,7 @@
 #include <hero/autograd/tensor.h>
 #include <hero/core/functions/update.h>
 #include <hero/core/safetensors.h>
-#include <hero/optim/place.h>
+#include <hero/optim/shard_layout.h>
 
 namespace hero::optim {
 

@@ -7,7 +7,7 @@
 #include "support/lessons/data_parallel.h"
 #include "support/options/device.h"
 #include "support/options/page.h"
-#include "support/pictures/homes.h"
+#include "support/pictures/offload.h"
 
 #include <hero/core/swap_file.h>
 #include <hero/nn/nn.h>

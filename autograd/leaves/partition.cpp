@@ -5,7 +5,7 @@
 
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/threads/at_fork.h>

@@ -8,7 +8,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/cpu/elementwise/philox_words.h>
 #include <hero/core/cpu/level.h>
-#include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/nn/conv.h>
 #include <hero/core/cpu/products/factors.h>
 #include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/gemm_bf16.h>

@@ -11,7 +11,7 @@
 #include <hero/core/exchange.h>
 #include <hero/core/kernels/combine.h>
 #include <hero/dist/backends/digest.h>
-#include <hero/dist/backends/part_counts.h>
+#include <hero/dist/backends/chunk_counts.h>
 #include <hero/dist/backends/timeouts.h>
 
 namespace hero::dist {

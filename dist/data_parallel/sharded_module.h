@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/data_parallel/unit_schedule.h>
 

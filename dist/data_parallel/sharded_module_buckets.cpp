@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <hero/dist/checkpoint/agree.h>
-#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <hero/core/error.h>
-#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 
 namespace hero::dist {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/fsdp.h>
 

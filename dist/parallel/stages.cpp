@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
-#include <hero/dist/backends/part_counts.h>
+#include <hero/dist/backends/chunk_counts.h>
 #include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/parallel/stages.h>
 

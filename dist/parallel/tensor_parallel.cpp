@@ -1,5 +1,5 @@
 #include <hero/dist/checkpoint/agree.h>
-#include <hero/dist/parallel/plan.h>
+#include <hero/dist/parallel/tensor_plan.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/nn/gpt.h>

@@ -4,7 +4,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/simulation.h>
-#include <hero/dist/simulation/meetings.h>
+#include <hero/dist/simulation/rendezvous.h>
 
 namespace hero::dist {
 

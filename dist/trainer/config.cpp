@@ -3,7 +3,7 @@
 #include <hero/core/json/reader.h>
 #include <hero/core/json/writer.h>
 #include <hero/dist/schedule.h>
-#include <hero/dist/trainer/methods.h>
+#include <hero/dist/trainer/optimizers.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {

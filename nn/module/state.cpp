@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include <hero/autograd/leaves/kept_gradients.h>
+#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/core/backend.h>

@@ -6,7 +6,7 @@
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
 
-#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/wrap.h>
 
 using namespace hero;
 using namespace hero::test;

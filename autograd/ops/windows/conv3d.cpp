@@ -17,7 +17,7 @@
 #include <hero/autograd/ops/windows/volumes.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
-#include <hero/core/functions/convolve.h>
+#include <hero/core/functions/conv.h>
 #include <hero/core/functions/map.h>
 
 namespace hero::detail {

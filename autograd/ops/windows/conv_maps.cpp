@@ -1,7 +1,7 @@
-// The three maps of a convolution, without columns of windows where core/functions/convolve.h can
+// The three maps of a convolution, without columns of windows where core/functions/conv.h can
 // do it, else as products with columns of some images at a time.
 #include <hero/autograd/ops/windows/conv_maps.h>
-#include <hero/core/functions/convolve.h>
+#include <hero/core/functions/conv.h>
 #include <hero/core/functions/map.h>
 
 namespace hero::detail {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <hero/core/cpu/nn/channel_lanes.h>
-#include <hero/core/cpu/nn/convolve_groups.h>
-#include <hero/core/cpu/nn/convolve_phases.h>
+#include <hero/core/cpu/nn/conv_groups.h>
+#include <hero/core/cpu/nn/conv_phases.h>
 
 namespace hero::core::cpu {
 

@@ -2,7 +2,7 @@
 // the outputs of one place. And what follows the products.
 #include <algorithm>
 
-#include <hero/core/cpu/nn/convolve_groups.h>
+#include <hero/core/cpu/nn/conv_groups.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {

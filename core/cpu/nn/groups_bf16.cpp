@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include <hero/core/cpu/nn/convolve_groups.h>
+#include <hero/core/cpu/nn/conv_groups.h>
 #include <hero/core/cpu/products/avx512_intrinsics.h>
 
 namespace hero::core::cpu {

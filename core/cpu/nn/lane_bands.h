@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <hero/core/cpu/nn/channel_lanes.h>
-#include <hero/core/cpu/nn/convolve_groups.h>
-#include <hero/core/cpu/nn/convolve_windows.h>
+#include <hero/core/cpu/nn/conv_groups.h>
+#include <hero/core/cpu/nn/conv_windows.h>
 
 namespace hero::core::cpu {
 

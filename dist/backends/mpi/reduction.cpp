@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/backends/mpi/part_transfer.h>
+#include <hero/dist/backends/mpi/chunk_transfer.h>
 #include <hero/dist/backends/mpi/reduction.h>
 #include <hero/dist/backends/mpi/window.h>
 #include <hero/dist/backends/ordered_reduce.h>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <hero/dist/backends/copy_bytes.h>
-#include <hero/dist/backends/mpi/part_transfer.h>
+#include <hero/dist/backends/mpi/chunk_transfer.h>
 #include <hero/dist/backends/mpi/reduction.h>
 #include <hero/dist/backends/mpi/transfer.h>
 #include <hero/dist/backends/mpi/window.h>

@@ -7,7 +7,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/backends/nccl/backend.h>
-#include <hero/dist/backends/nccl/meeting.h>
+#include <hero/dist/backends/nccl/rendezvous.h>
 #include <hero/dist/backends/nccl/pending.h>
 
 namespace hero::dist::nccl {

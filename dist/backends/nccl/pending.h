@@ -18,7 +18,7 @@
 #include <hero/dist/backends/backend.h>
 #include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/backends/nccl/lane.h>
-#include <hero/dist/backends/nccl/meeting.h>
+#include <hero/dist/backends/nccl/rendezvous.h>
 #include <hero/dist/backends/nccl/moves.h>
 #include <hero/dist/backends/nccl/thread_ranks.h>
 #include <hero/dist/backends/nccl/watchdog.h>

@@ -21,7 +21,7 @@
 #include "dist/mpi/library_groups.h"
 #include "dist/mpi/messages.h"
 #include "dist/mpi/texts.h"
-#include "dist/mpi/ways.h"
+#include "dist/mpi/eight_slices.h"
 #include "dist/parallel/pipelines.h"
 #include "support/clocklock.h"
 #include <unistd.h>

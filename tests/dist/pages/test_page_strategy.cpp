@@ -3,7 +3,7 @@
 #include "support/catch.h"
 
 #include <hero/core/ledger.h>
-#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 
 using namespace hero;

@@ -4,7 +4,7 @@
 
 #include <hero/dist/dist.h>
 #include <hero/dist/trainer.h>
-#include <hero/dist/trainer/methods.h>
+#include <hero/dist/trainer/optimizers.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-#include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/nn/conv.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
 
 namespace hero::core::cpu {

@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include <hero/core/cpu/nn/channel_lanes.h>
-#include <hero/core/cpu/nn/convolve_groups.h>
-#include <hero/core/cpu/nn/convolve_phases.h>
+#include <hero/core/cpu/nn/conv_groups.h>
+#include <hero/core/cpu/nn/conv_phases.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
 
 namespace hero::core::cpu {

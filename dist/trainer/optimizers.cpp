@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include <hero/dist/one_bit.h>
-#include <hero/dist/trainer/methods.h>
+#include <hero/dist/trainer/optimizers.h>
 #include <hero/optim/adagrad.h>
 #include <hero/optim/adam.h>
 #include <hero/optim/lamb.h>

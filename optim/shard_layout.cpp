@@ -3,7 +3,7 @@
 #include <hero/autograd/leaves/partition.h>
 #include <hero/core/backend.h>
 #include <hero/core/error.h>
-#include <hero/optim/place.h>
+#include <hero/optim/shard_layout.h>
 
 namespace hero::optim {
 

@@ -13,7 +13,7 @@
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/runtime/runtime.cuh>
 #include <hero/dist/backends/nccl/lane.h>
-#include <hero/dist/backends/nccl/meeting.h>
+#include <hero/dist/backends/nccl/rendezvous.h>
 
 namespace hero::dist::nccl {
 namespace {

@@ -3,8 +3,8 @@
 // written once.
 #include <algorithm>
 
-#include <hero/core/cpu/nn/convolve_groups.h>
-#include <hero/core/cpu/nn/convolve_phases.h>
+#include <hero/core/cpu/nn/conv_groups.h>
+#include <hero/core/cpu/nn/conv_phases.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/gemm_bf16_windows.h>
 #include <hero/core/kernels/elementwise.h>

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
-#include <hero/dist/backends/part_counts.h>
+#include <hero/dist/backends/chunk_counts.h>
 
 namespace hero::dist {
 namespace {

@@ -1,5 +1,5 @@
 #include <hero/core/error.h>
-#include <hero/dist/simulation/meetings.h>
+#include <hero/dist/simulation/rendezvous.h>
 
 namespace hero::dist {
 

@@ -1,4 +1,4 @@
-#include "support/pictures/homes.h"
+#include "support/pictures/offload.h"
 
 #include "support/options/device.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include <hero/dist/data_parallel/divide.h>
+#include <hero/dist/data_parallel/wrap.h>
 
 namespace hero::dist {
 namespace {

@@ -2,7 +2,7 @@
 #include <map>
 #include <optional>
 
-#include <hero/dist/parallel/plan.h>
+#include <hero/dist/parallel/tensor_plan.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/llama.h>
 #include <hero/nn/transformer.h>

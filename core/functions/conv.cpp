@@ -1,8 +1,8 @@
 #include <hero/core/cpu/kernels.h>
-#include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/nn/conv.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
 #include <hero/core/cpu/products/gemm_blocks.h>
-#include <hero/core/functions/convolve.h>
+#include <hero/core/functions/conv.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/half_products.h>
 #include <hero/core/planned_device.h>

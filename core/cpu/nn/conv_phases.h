@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <hero/core/cpu/nn/convolve_windows.h>
+#include <hero/core/cpu/nn/conv_windows.h>
 
 namespace hero::core::cpu {
 

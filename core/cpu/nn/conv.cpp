@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/core/cpu/nn/convolve_groups.h>
-#include <hero/core/cpu/nn/convolve_phases.h>
-#include <hero/core/cpu/nn/convolve_taps.h>
+#include <hero/core/cpu/nn/conv_groups.h>
+#include <hero/core/cpu/nn/conv_phases.h>
+#include <hero/core/cpu/nn/conv_taps.h>
 #include <hero/core/cpu/products/gemm_shifted_sums.h>
 
 namespace hero::core::cpu {

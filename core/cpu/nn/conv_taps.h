@@ -1,11 +1,11 @@
 #pragma once
 // The gradient of a convolution's weight as products with the image where it lies, a tap at a time.
-// Only core/cpu/nn/convolve.cpp includes this.
+// Only core/cpu/nn/conv.cpp includes this.
 #include <cstdlib>
 #include <limits>
 #include <vector>
 
-#include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/nn/conv.h>
 #include <hero/core/cpu/products/gemm_blocks.h>
 #include <hero/core/cpu/products/gemm_pack.h>
 #include <hero/core/cpu/workspace.h>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/nn/conv.h>
 #include <hero/core/cpu/products/gemm_shifted.h>
 
 namespace hero::core::cpu {
