@@ -31,18 +31,18 @@ bool overlap_but_at(const Array& a, const Array& b, int64_t begin) {
   return pa < pb + b.nbytes() && pb < pa + a.nbytes();
 }
 
-void check_counted(Collective op, const char* what, const Array& array, const Part& own,
+void check_counted(Collective op, const char* what, const Array& array, const Chunk& own,
                    const Call& call) {
   check(own.count == array.numel(), name(op), ": ", what, " has ", array.numel(),
         " elements, the counts say ", own.count, ": ", call.counts);
 }
 
-void check_input_apart(Collective op, const Array& output, const Array& input, const Part& own) {
+void check_input_apart(Collective op, const Array& output, const Array& input, const Chunk& own) {
   check(!overlap_but_at(output, input, own.begin), name(op),
         ": output and input overlap; the input may only be the output's own part");
 }
 
-void check_output_apart(Collective op, const Array& output, const Array& input, const Part& own) {
+void check_output_apart(Collective op, const Array& output, const Array& input, const Chunk& own) {
   check(!overlap_but_at(input, output, own.begin), name(op),
         ": output and input overlap; the output may only be the input's own part");
 }
@@ -106,7 +106,7 @@ void Communicator::check_devices(Collective op, const Array& output, const Array
         ", input ", input.device());
 }
 
-void Communicator::check_counts(Collective op, const PartCounts& counts) const {
+void Communicator::check_counts(Collective op, const ChunkCounts& counts) const {
   if (counts.empty()) return;
   check(counts.size() == size(), name(op), ": ", counts.size(), " counts for ", size(),
         " ranks: ", counts);
@@ -137,7 +137,7 @@ Call Communicator::make_call(Collective op, const Array& x, int64_t total,
   call.divide_by = options.divide_by;
   check(options.op != ReduceOp::mean || is_floating(x.dtype()), name(op), ": mean of ", x.dtype(),
         " is not exact; convert to a floating dtype, or use sum");
-  call.counts = options.counts.empty() ? PartCounts::balanced(total, size()) : options.counts;
+  call.counts = options.counts.empty() ? ChunkCounts::balanced(total, size()) : options.counts;
   call.size = call.counts.total();
   check(call.reduces() || options.after.pending() == nullptr, name(op),
         ": does not reduce: leave `after` out, and wait for the other call");
@@ -205,7 +205,7 @@ Work Communicator::reduce_scatter(const Array& output, const Array& input,
   }
   Call call = make_call(kOp, input, input.numel(), options);
   call.result = output.dtype();
-  const Part own = call.counts.part(rank());
+  const Chunk own = call.counts.chunk(rank());
   check(call.size == input.numel(), name(kOp), ": the input has ", input.numel(),
         " elements, the counts say ", call.size, ": ", call.counts);
   check(!options.counts.empty() || call.counts.all_equal(), name(kOp), ": ", call.size,
@@ -228,7 +228,7 @@ Work Communicator::all_gather(const Array& output, const Array& input,
   check_array(kOp, "the input", input);
   check_pair(kOp, output, input);
   Call call = make_call(kOp, input, input.numel() * size(), options);
-  const Part own = call.counts.part(rank());
+  const Chunk own = call.counts.chunk(rank());
   check_counted(kOp, "the input", input, own, call);
   check(call.size == output.numel(), name(kOp), ": the output has ", output.numel(),
         " elements, the inputs together ", call.size);
@@ -243,7 +243,7 @@ Work Communicator::scatter(const Array& output, const Array& input, int root,
   check_array(kOp, "the output", output);
   Call call = make_call(kOp, output, output.numel() * size(), options);
   call.root = root;
-  const Part own = call.counts.part(rank());
+  const Chunk own = call.counts.chunk(rank());
   check_counted(kOp, "the output", output, own, call);
   if (rank() != root) return post(std::move(call), output, Array(), options.async);
   check_array(kOp, "the input", input);
@@ -261,7 +261,7 @@ Work Communicator::gather(const Array& output, const Array& input, int root,
   check_array(kOp, "the input", input);
   Call call = make_call(kOp, input, input.numel() * size(), options);
   call.root = root;
-  const Part own = call.counts.part(rank());
+  const Chunk own = call.counts.chunk(rank());
   check_counted(kOp, "the input", input, own, call);
   if (rank() != root) return post(std::move(call), Array(), input, options.async);
   check_array(kOp, "the output", output);
@@ -281,10 +281,10 @@ Work Communicator::all_to_all(const Array& output, const Array& input,
   check_counts(kOp, options.send_counts);
   check_counts(kOp, options.recv_counts);
   Call call = make_call(kOp, input, 0, {.unit = options.unit});
-  const auto parts = [&](const char* what, const Array& array, const PartCounts& given) {
+  const auto parts = [&](const char* what, const Array& array, const ChunkCounts& given) {
     check(given.empty() || given.total() == array.numel(), name(kOp), ": the ", what, " has ",
           array.numel(), " elements, the counts say ", given.total(), ": ", given);
-    const PartCounts even = PartCounts::balanced(array.numel(), size());
+    const ChunkCounts even = ChunkCounts::balanced(array.numel(), size());
     check(!given.empty() || even.all_equal(), name(kOp), ": the ", what, "'s ", array.numel(),
           " elements are not even parts for ", size(), " ranks; pad it, or give counts");
     return given.empty() ? even : given;
@@ -330,7 +330,7 @@ std::vector<int64_t> Communicator::exchange(std::span<const int64_t> words) cons
   call.op = Collective::split;
   call.dtype = kInt64;
   call.size = static_cast<int64_t>(words.size()) * size();
-  call.counts = PartCounts::balanced(call.size, size());
+  call.counts = ChunkCounts::balanced(call.size, size());
   const Array all = Array::empty({call.size}, kInt64);
   post(std::move(call), all, Array::from(words, {static_cast<int64_t>(words.size())}), false);
   return all.to_vector<int64_t>();

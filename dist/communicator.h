@@ -56,16 +56,16 @@ struct CallOptions {
   double divide_by = 0.0;       ///< for means: the divisor of the sum; 0: the number of ranks
   bool async = false;           ///< true: return at once; Work tells when it is complete
   std::string unit = {};        ///< name in errors and in Traffic; "": that of the UnitScope
-  PartCounts counts = {};       ///< elements in each rank's part; empty: equal parts
+  ChunkCounts counts = {};      ///< elements in each rank's part; empty: equal parts
   Work after = {};              ///< for reductions: begin when this call is complete
 };
 
 /// Options of an all_to_all.
 struct AllToAllOptions {
-  bool async = false;           ///< true: return at once; Work tells when it is complete
-  std::string unit = {};        ///< name in errors and in Traffic; "": that of the UnitScope
-  PartCounts send_counts = {};  ///< elements to each rank; empty: equal parts
-  PartCounts recv_counts = {};  ///< elements from each rank; empty: equal parts
+  bool async = false;            ///< true: return at once; Work tells when it is complete
+  std::string unit = {};         ///< name in errors and in Traffic; "": that of the UnitScope
+  ChunkCounts send_counts = {};  ///< elements to each rank; empty: equal parts
+  ChunkCounts recv_counts = {};  ///< elements from each rank; empty: equal parts
 };
 
 /// While it lives, it gives a unit name to the calls of this thread.
@@ -181,7 +181,7 @@ class Communicator {
   void check_array(Collective op, const char* what, const Array& array) const;
   void check_pair(Collective op, const Array& output, const Array& input) const;
   void check_devices(Collective op, const Array& output, const Array& input) const;
-  void check_counts(Collective op, const PartCounts& counts) const;
+  void check_counts(Collective op, const ChunkCounts& counts) const;
   Call make_call(Collective op, const Array& x, int64_t total, const CallOptions& options) const;
   Work post(Call call, const Array& output, const Array& input, bool async) const;
   std::vector<int64_t> exchange(std::span<const int64_t> words) const;

@@ -1,5 +1,5 @@
 #pragma once
-// Pipeline: a model that is cut between its links into stages, of which each rank of a group has
+// Pipeline: a model that is cut between its layers into stages, of which each rank of a group has
 // one, or several chunks, and computes one micro-batch while the others compute other ones.
 //
 //   std::optional<nn::DeviceScope> meta(kMeta);
@@ -29,10 +29,10 @@ namespace hero::dist {
 struct PipelineOptions {
   Schedule schedule = Schedule::one_f_one_b();  ///< the order of forward and backward passes
   int micro_batches = 1;  ///< equal parts of a batch along its first dimension
-  /// The first link of each stage, beginning with 0; there is a stage for each chunk of each rank,
-  /// and chunk c of rank r is stage c p + r, with p ranks. When empty, links are divided evenly,
+  /// The first layer of each stage, beginning with 0; there is a stage for each chunk of each rank,
+  /// and chunk c of rank r is stage c p + r, with p ranks. When empty, layers are divided evenly,
   /// and the first stages have one more if need be.
-  std::vector<size_t> first_links = {};
+  std::vector<size_t> first_layers = {};
   Device device = kCpu;  ///< where a module that was made on meta is initialised
   /// true: micro-batches are weighed by their numbers of targets (nn::Chain::target_count()), so
   /// that the loss is the mean over all targets of the batch, however it is divided. false: by 1,
@@ -49,7 +49,7 @@ struct PipelineStepOptions {
 };
 
 /// One rank's handle of a pipeline. The module is whole on every rank and may be on meta.
-/// Parameters and buffers of this rank's links are allocated, with the initial values that they
+/// Parameters and buffers of this rank's layers are allocated, with the initial values that they
 /// would have in the whole module; all others become leaves without elements, whose partition()
 /// says so. Names do not change, so a dist::Checkpointer saves and loads the model on any number of
 /// ranks. Optimizers, norms and scalers take parameters(), or the module's own, which are the same.
@@ -67,8 +67,8 @@ struct PipelineStepOptions {
 class Pipeline {
  public:
   /// Makes a pipeline. A collective of `comm`: throws an Error on every rank if ranks give
-  /// different options or models, if there are fewer links than stages, or if a parameter belongs
-  /// to no link or is sharded already. `chain` must outlive the pipeline.
+  /// different options or models, if there are fewer layers than stages, or if a parameter belongs
+  /// to no layer or is sharded already. `chain` must outlive the pipeline.
   Pipeline(nn::Chain& chain, const Communicator& comm, const PipelineOptions& options = {});
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
@@ -98,8 +98,8 @@ class Pipeline {
 
   /// All parameters of the model, in its order; only those of this rank have elements.
   std::vector<Tensor> parameters() const;
-  /// The links of one of this rank's chunks: the first one, and the one after the last.
-  std::pair<size_t, size_t> links(int chunk = 0) const;
+  /// The layers of one of this rank's chunks: the first one, and the one after the last.
+  std::pair<size_t, size_t> layers(int chunk = 0) const;
 
  private:
   struct State;

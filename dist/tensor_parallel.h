@@ -16,7 +16,7 @@
 
 namespace hero::dist {
 
-/// How a module is cut into `ways` slices.
+/// How a module is cut into `slices` slices.
 enum class Cut : uint8_t {
   /// A Linear by its outputs: rows of weight and bias, and of an adapter's lora_B. Every rank takes
   /// the whole input and returns its part of the outputs, for a layer that is cut by columns.
@@ -27,7 +27,7 @@ enum class Cut : uint8_t {
   columns,
   /// A CausalSelfAttention, LlamaAttention or MultiheadAttention by its heads: those of queries
   /// together with those of keys and values that belong to them, and the columns of the last
-  /// projection. If ways are a multiple of the heads of keys and values, several slices attend to
+  /// projection. If slices are a multiple of the heads of keys and values, several slices attend to
   /// the same one, and their projections, or the weight that packs them with the queries, stay
   /// whole.
   heads,
@@ -58,10 +58,10 @@ struct TensorParallelOptions {
   TensorPlan plan = {};  ///< which modules are cut, and how; empty: tensor_plan(module)
   /// The number of slices of each module; 0: as many as ranks. It is the number of ranks times a
   /// power of two, or any number on one rank.
-  int ways = 0;
+  int slices = 0;
   /// True, for a GPT or Llama: between the cut modules of its blocks, each rank has T / ranks of
   /// the T positions: norms and residuals compute with these, and their activations are divided by
-  /// the number of ranks. T must be a multiple of `ways`; generate() throws an Error. Korthikanti
+  /// the number of ranks. T must be a multiple of `slices`; generate() throws an Error. Korthikanti
   /// et al., arXiv 2205.05198.
   bool sequence = false;
 };
@@ -71,9 +71,9 @@ struct TensorParallelOptions {
 /// stays whole.
 ///
 /// The product with each slice is computed by itself, and sums over slices are made in Order::tree:
-/// so 1, 2, 4 and 8 ranks with `.ways = 8` give the same bits, in training too; in general, if ways
-/// / ranks is a power of two. These are not the bits of the whole layer, whose sums have another
-/// order.
+/// so 1, 2, 4 and 8 ranks with `.slices = 8` give the same bits, in training too; in general, if
+/// slices / ranks is a power of two. These are not the bits of the whole layer, whose sums have
+/// another order.
 ///
 /// Weights keep their names, and in checkpoints their whole shape: a leaf consists of boxes of the
 /// whole (Partition), one for each slice, or three for queries, keys and values of each. Each is

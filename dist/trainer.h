@@ -46,7 +46,7 @@ struct TrainerOptions {
 /// this for a batch.
 ///
 /// With "pipe" above 1 the module must be an nn::Chain, such as nn::GPT, with a number of blocks
-/// that the stages divide, or at least as many links as stages; it may be on meta, and you can
+/// that the stages divide, or at least as many layers as stages; it may be on meta, and you can
 /// train it only by train_batch().
 class Trainer {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// Chain: a network as a sequence of links, which pipelines cut between two links.
+// Chain: a network as a sequence of layers, which pipelines cut between two layers.
 #include <functional>
 #include <utility>
 #include <vector>
@@ -8,29 +8,29 @@
 
 namespace hero::nn {
 
-/// A network that can be cut into stages: links 0 to links() - 1, each of which maps one tensor to
-/// one tensor, and a loss after the last. Running all links, range by range, gives the bits of the
-/// module's forward wherever the ranges are cut. Hooks of the root do not run; the caller can run
-/// them by run_fused(). Hooks of the modules below it do run.
+/// A network that can be cut into stages: layers 0 to layers() - 1, each of which maps one tensor
+/// to one tensor, and a loss after the last. Running all layers, range by range, gives the bits of
+/// the module's forward wherever the ranges are cut. Hooks of the root do not run; the caller can
+/// run them by run_fused(). Hooks of the modules below it do run.
 class Chain {
  public:
   virtual ~Chain() = default;
-  /// The module that has these links.
+  /// The module that has these layers.
   virtual Module& root() = 0;
-  virtual size_t links() const = 0;  ///< the number of links
-  /// The output of links begin to end - 1 for the input x; begin < end.
-  virtual Tensor run_links(size_t begin, size_t end, const Tensor& x) = 0;
-  /// The loss, of shape [], of the output of links begin to links() - 1 for the input x.
+  virtual size_t layers() const = 0;  ///< the number of layers
+  /// The output of layers begin to end - 1 for the input x; begin < end.
+  virtual Tensor run_layers(size_t begin, size_t end, const Tensor& x) = 0;
+  /// The loss, of shape [], of the output of layers begin to layers() - 1 for the input x.
   virtual Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) = 0;
-  /// The modules whose parameters and buffers a link uses.
-  virtual std::vector<Module*> modules_of(size_t link) = 0;
+  /// The modules whose parameters and buffers a layer uses.
+  virtual std::vector<Module*> modules_of(size_t layer) = 0;
   /// The number of terms of which loss_from() takes the mean for this target: of GPT and Llama the
   /// targets other than -100, and unless overridden the rows. dist::Pipeline and dist::Trainer
   /// weigh the losses of micro-batches by it. Throws an Error if the target is undefined.
   virtual double target_count(const Tensor& target) const;
 };
 
-/// A Sequential as a chain: its children are the links, and a function gives the loss.
+/// A Sequential as a chain: its children are the layers, and a function gives the loss.
 class SequentialChain : public Chain {
  public:
   /// Maps the output and the target to a loss of shape [].
@@ -42,10 +42,10 @@ class SequentialChain : public Chain {
   SequentialChain(Sequential& net, Loss loss, Count count = {})
       : net_(&net), loss_(std::move(loss)), count_(std::move(count)) {}
   Module& root() override { return *net_; }
-  size_t links() const override { return net_->size(); }
-  Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
+  size_t layers() const override { return net_->size(); }
+  Tensor run_layers(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
-  std::vector<Module*> modules_of(size_t link) override { return {&(*net_)[link]}; }
+  std::vector<Module*> modules_of(size_t layer) override { return {&(*net_)[layer]}; }
   double target_count(const Tensor& target) const override;
 
  private:

@@ -118,10 +118,10 @@ class Decoder {
 /// A Decoder that is a chain, and so can be cut into stages.
 class DecoderChain : public Chain, public Decoder {
  public:
-  /// Like run_links(), for new tokens or the output of earlier links for them. The last link
+  /// Like run_layers(), for new tokens or the output of earlier layers for them. The last layer
   /// returns the logits of the next tokens, [B, V].
-  virtual Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end,
-                                 const Tensor& x) = 0;
+  virtual Tensor run_layers_after(KeyValueCache& cache, size_t begin, size_t end,
+                                  const Tensor& x) = 0;
 };
 
 /// Chooses the next token in generate() below: it gets the new tokens [B, T], the cache, which

@@ -166,7 +166,7 @@ class GPT : public Module, public DecoderChain {
 
   /// From now on a wrapper around the blocks gives each of them one of `parts` equal parts of the
   /// positions, and joins the parts after the last block (dist::tensor_parallel with .sequence):
-  /// the output of run_links() after a block then has as many times fewer positions, also if it is
+  /// the output of run_layers() after a block then has as many times fewer positions, also if it is
   /// asked only for shapes.
   void set_block_parts(int64_t parts) { block_parts_ = parts; }
 
@@ -191,12 +191,12 @@ class GPT : public Module, public DecoderChain {
   /// \name As a chain
   /// \{
   Module& root() override { return *this; }
-  size_t links() const override { return transformer.h.size() + 2; }
-  Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
+  size_t layers() const override { return transformer.h.size() + 2; }
+  Tensor run_layers(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
-  std::vector<Module*> modules_of(size_t link) override;
+  std::vector<Module*> modules_of(size_t layer) override;
   double target_count(const Tensor& target) const override;
-  Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
+  Tensor run_layers_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
   /// \}
 
   /// Everything except the last projection; it only gives the parameters their names.

@@ -170,12 +170,12 @@ class Llama : public Module, public DecoderChain {
   /// \name As a chain
   /// \{
   Module& root() override { return *this; }
-  size_t links() const override { return model.layers.size() + 2; }
-  Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
+  size_t layers() const override { return model.layers.size() + 2; }
+  Tensor run_layers(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
-  std::vector<Module*> modules_of(size_t link) override;
+  std::vector<Module*> modules_of(size_t layer) override;
   double target_count(const Tensor& target) const override;
-  Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
+  Tensor run_layers_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
   /// \}
 
   /// Everything except the last projection; it only gives the parameters their names.

@@ -49,13 +49,13 @@ bool can_follow(const Tensor& master, const Tensor& param) {
   if (is_same(param, master)) return true;
   const bool has_values =
       master.device().type != DeviceType::meta || param.device().type == DeviceType::meta;
-  return has_values && covers(place_of(master), place_of(param));
+  return has_values && covers(shard_layout_of(master), shard_layout_of(param));
 }
 
 void check_can_follow(const char* optimizer, size_t at, const Tensor& master, const Tensor& param) {
   check(can_follow(master, param), optimizer, ": parameter ", at, " has become ",
-        describe(place_of(param)), " on ", param.device(), ", but its float32 master is of ",
-        describe(place_of(master)), " on ", master.device(),
+        describe(shard_layout_of(param)), " on ", param.device(), ", but its float32 master is of ",
+        describe(shard_layout_of(master)), " on ", master.device(),
         "; call refresh() to take over the parameters' values, make the optimizer after that, or "
         "load its state from a checkpoint");
 }
@@ -70,7 +70,8 @@ Tensor follow(const Tensor& master, const Tensor& param, bool begun) {
   const bool is_own = !begun && !is_half(param.dtype());
   if (!is_own) {
     const Array values =
-        begun ? recut(master.array(), place_of(master), place_of(param)) : param.array();
+        begun ? recut(master.array(), shard_layout_of(master), shard_layout_of(param))
+              : param.array();
     const Partition* const part = partition(param);
     set_part(master, values.to(dtype).to(param.device()),
              part != nullptr ? std::make_shared<Partition>(*part) : nullptr);
@@ -82,7 +83,7 @@ Tensor follow(const Tensor& master, const Tensor& param, bool begun) {
 
 void round_to_param(const Tensor& master, const Tensor& param) {
   if (is_same(master, param)) return;
-  core::bring(param.array());
+  core::fetch(param.array());
   core::backend(param.device()).copy(master.array(), param.array());
   param.array().storage().bump_version();
 }

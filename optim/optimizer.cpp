@@ -6,9 +6,9 @@
 #include <utility>
 
 #include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
 #include <hero/core/host_steps.h>
@@ -83,7 +83,7 @@ void Optimizer::add_params(const std::vector<Tensor>& params) {
     detail::check_parameter(name_, all.size(), param, all);
     State state;
     state.param = param;
-    state.place = place_of(param);
+    state.layout = shard_layout_of(param);
     added.push_back(std::move(state));
     all.push_back(param);
   }
@@ -122,7 +122,7 @@ size_t Optimizer::group_at(int group) const {
 
 void Optimizer::zero_grad(bool set_to_none) {
   const NoGrad no_grad;
-  clear_kept_gradients(model_parameters(), set_to_none);
+  clear_unreduced_gradients(model_parameters(), set_to_none);
   for (const State& state : states_) {
     const Tensor grad = state.param.grad();
     if (!grad.defined()) continue;
@@ -174,7 +174,7 @@ bool Optimizer::fits(const State& state) const {
     return item.array.dtype() == core::state_dtype(param.dtype()) &&
            item.array.device() == param.device();
   };
-  return is_at(state.place, state.param) &&
+  return is_at(state.layout, state.param) &&
          std::all_of(state.arrays.begin(), state.arrays.end(), is_fit) &&
          (!state.scratch.defined() || state.scratch.device() == param.device());
 }
@@ -200,39 +200,39 @@ void Optimizer::check_can_follow(size_t at) const {
       "; make the optimizer after that, or load its state from a checkpoint";
   const State& state = states_[at];
   const Array& param = state.param.array();
-  const Place now = place_of(state.param);
+  const ShardLayout now = shard_layout_of(state.param);
   for (const auto& [item, array] : state.arrays) {
     check(array.device().type != DeviceType::meta || param.device().type == DeviceType::meta ||
               array.numel() == 0,
           name_, ": parameter ", at, " has got values since its state '", item,
           "' was made on meta, without any", kWhatToDo);
-    if (state.place == now) continue;
+    if (state.layout == now) continue;
     const bool is_whole = is_number(item);
-    const bool is_like_param = array.shape() == state.place.shape;
+    const bool is_like_param = array.shape() == state.layout.shape;
     check(is_whole ? array.shape() == state_shape(item, state.param)
-                   : is_like_param && covers(state.place, now),
+                   : is_like_param && covers(state.layout, now),
           name_, ": parameter ", at, " has become ", describe(now), ", but its state '", item,
-          "' is of ", describe(state.place),
+          "' is of ", describe(state.layout),
           is_whole || is_like_param ? "" : ", in a shape of its own", kWhatToDo);
   }
 }
 
 void Optimizer::fit(State& state) const {
   const Array& param = state.param.array();
-  const Place now = place_of(state.param);
+  const ShardLayout now = shard_layout_of(state.param);
   std::vector<NamedState> arrays = state.arrays;
   for (auto& [item, array] : arrays) {
-    if (state.place != now && !is_number(item)) array = recut(array, state.place, now);
+    if (state.layout != now && !is_number(item)) array = recut(array, state.layout, now);
     array = array.to(core::state_dtype(param.dtype())).to(param.device());
   }
   Array scratch = state.scratch;
   if (scratch.defined()) {
-    const bool is_cut = scratch.shape() == state.place.shape && covers(state.place, now);
-    scratch = (is_cut ? recut(scratch, state.place, now) : scratch).to(param.device());
+    const bool is_cut = scratch.shape() == state.layout.shape && covers(state.layout, now);
+    scratch = (is_cut ? recut(scratch, state.layout, now) : scratch).to(param.device());
   }
   state.arrays = std::move(arrays);
   state.scratch = std::move(scratch);
-  state.place = now;
+  state.layout = now;
 }
 
 void Optimizer::step() {
@@ -316,7 +316,7 @@ void Optimizer::step_param(int group, int param) {
   detail::check_places(name_, static_cast<size_t>(param), values);
   if (core::is_away(values)) {  // and those of the parameters before leave
     run_batch();
-    core::bring(values);
+    core::fetch(values);
   }
   entered(param);
   gradients_.push_back(grad);
@@ -463,8 +463,8 @@ void Optimizer::keep_options(const std::function<void()>& body) {
 Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at) const {
   State fresh;
   fresh.param = states_[at].param;
-  fresh.place = place_of(fresh.param);
-  if (is_at(states_[at].place, fresh.param)) fresh.scratch = states_[at].scratch;
+  fresh.layout = shard_layout_of(fresh.param);
+  if (is_at(states_[at].layout, fresh.param)) fresh.scratch = states_[at].scratch;
   // A parameter that never had a gradient has no state.
   if (!lookup.contains(state_key(at, "step"))) return fresh;
   fresh.steps = lookup.count(state_key(at, "step"));

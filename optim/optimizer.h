@@ -132,7 +132,7 @@ class Optimizer {
     Array scratch;
     bool just_made = false;  ///< arrays were made in this step
     Array low;               ///< the 16-bit copy that this step sets; see low_of()
-    Place place;             ///< the elements of the parameter that arrays are for
+    ShardLayout layout;      ///< the elements of the parameter that arrays are for
   };
 
   /// For derived classes; `name` names the optimizer in errors.

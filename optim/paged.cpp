@@ -29,7 +29,7 @@ int StatePager::window_of(int param) const {
 
 bool StatePager::holds(int param) const { return current_ >= 0 && window_of(param) == current_; }
 
-void StatePager::bring(int param) {
+void StatePager::fetch(int param) {
   const int window = window_of(param);
   if (coming_ >= 0 && coming_ != window) {  // none of its parameters had a gradient
     wait(coming_);
@@ -60,7 +60,7 @@ void StatePager::finish() {
   for (const auto& each : windows_[static_cast<size_t>(window)].swapped) each->drop();
 }
 
-void StatePager::bring_all() {
+void StatePager::fetch_all() {
   const auto all = static_cast<int>(windows_.size());
   for (int i = 0; i < all; ++i) begin_read(i);
   for (int i = 0; i < all; ++i) wait(i);

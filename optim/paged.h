@@ -36,13 +36,13 @@ class StatePager {
   /// True if the window of the parameter is the one in memory.
   bool holds(int param) const;
   /// Reads the window of a parameter into memory, and begins to read the next window.
-  void bring(int param);
+  void fetch(int param);
   /// Begins to write the window that is in memory; afterwards no window is.
   void leave();
   /// Waits until no state is in memory.
   void finish();
-  /// bring_all() reads all states into memory; put_back() writes what is in memory, and waits.
-  void bring_all();
+  /// fetch_all() reads all states into memory; put_back() writes what is in memory, and waits.
+  void fetch_all();
   void put_back();
 
  private:
@@ -109,7 +109,7 @@ class Paged : public O {
   /// Has all states in memory for a moment, and divides them into windows anew.
   void add_param_group(const Group& group) override {
     follow();
-    pager_->bring_all();
+    pager_->fetch_all();
     try {
       O::add_param_group(group);
     } catch (...) {
@@ -132,13 +132,13 @@ class Paged : public O {
   }
   StateDict state_dict() const override {
     follow();
-    pager_->bring_all();
+    pager_->fetch_all();
     StateDict dict = O::state_dict();
     pager_->put_back();
     return dict;
   }
   void load_state_dict(const StateDict& dict) override {
-    pager_->bring_all();
+    pager_->fetch_all();
     try {
       O::load_state_dict(dict);
     } catch (...) {
@@ -152,7 +152,7 @@ class Paged : public O {
   /// Has all states in memory while they change, and divides them into windows anew.
   void follow() const override {
     if (!this->is_behind()) return;
-    pager_->bring_all();
+    pager_->fetch_all();
     try {
       O::follow();
     } catch (...) {
@@ -166,7 +166,7 @@ class Paged : public O {
     if (!pager_->holds(param)) {
       this->run_batch();
       leave();
-      pager_->bring(param);
+      pager_->fetch(param);
     }
     stepped_.push_back(param);
   }

@@ -9,8 +9,8 @@ namespace hero::optim {
 
 namespace {
 
-std::vector<layout::Run> runs_of(const Place& place) {
-  layout::Runs runs(place.whole, place.boxes, place.first, place.shape.numel());
+std::vector<layout::Run> runs_of(const ShardLayout& layout) {
+  layout::Runs runs(layout.whole, layout.boxes, layout.first, layout.shape.numel());
   std::vector<layout::Run> list;
   for (layout::Run run; runs.next(run);) list.push_back(run);
   return list;
@@ -18,7 +18,7 @@ std::vector<layout::Run> runs_of(const Place& place) {
 
 // The elements `now` that are among `then`, in the order of `now`: `whole` of a run is where it
 // begins in `then`, and `part` where it begins in `now`.
-std::vector<layout::Run> common_runs(const Place& then, const Place& now) {
+std::vector<layout::Run> common_runs(const ShardLayout& then, const ShardLayout& now) {
   std::vector<layout::Run> common;
   if (then.whole != now.whole) return common;
   std::vector<layout::Run> held = runs_of(then);
@@ -46,12 +46,14 @@ int64_t elements(const std::vector<layout::Run>& runs) {
   return count;
 }
 
-bool is_all(const std::vector<layout::Run>& common, const Place& then, const Place& now) {
+bool is_all(const std::vector<layout::Run>& common, const ShardLayout& then,
+            const ShardLayout& now) {
   return then.whole == now.whole && elements(common) == now.shape.numel();
 }
 
-// Every element stays at its place.
-bool stays(const std::vector<layout::Run>& common, const Place& then, const Place& now) {
+// Every element stays at its layout.
+bool stays(const std::vector<layout::Run>& common, const ShardLayout& then,
+           const ShardLayout& now) {
   return then.shape.numel() == now.shape.numel() &&
          std::all_of(common.begin(), common.end(),
                      [](const layout::Run& run) { return run.whole == run.part; });
@@ -59,22 +61,22 @@ bool stays(const std::vector<layout::Run>& common, const Place& then, const Plac
 
 }  // namespace
 
-Place place_of(const Tensor& leaf) {
-  Place place = {.shape = leaf.shape(), .whole = whole_shape(leaf)};
+ShardLayout shard_layout_of(const Tensor& leaf) {
+  ShardLayout layout = {.shape = leaf.shape(), .whole = whole_shape(leaf)};
   if (const Partition* part = partition(leaf)) {
-    place.boxes = part->boxes;
-    place.first = part->first;
+    layout.boxes = part->boxes;
+    layout.first = part->first;
   }
-  return place;
+  return layout;
 }
 
-bool is_at(const Place& place, const Tensor& leaf) {
-  if (place.shape != leaf.shape()) return false;
+bool has_layout(const ShardLayout& layout, const Tensor& leaf) {
+  if (layout.shape != leaf.shape()) return false;
   const Partition* part = partition(leaf);
   if (part == nullptr) {
-    return place.whole == leaf.shape() && place.boxes.empty() && place.first == 0;
+    return layout.whole == leaf.shape() && layout.boxes.empty() && layout.first == 0;
   }
-  return place.whole == part->whole && place.first == part->first && place.boxes == part->boxes;
+  return layout.whole == part->whole && layout.first == part->first && layout.boxes == part->boxes;
 }
 
 bool is_same_place(const Tensor& a, const Tensor& b) {
@@ -84,21 +86,21 @@ bool is_same_place(const Tensor& a, const Tensor& b) {
   return left->whole == right->whole && left->first == right->first && left->boxes == right->boxes;
 }
 
-std::string describe(const Place& place) {
-  const int64_t count = place.shape.numel();
-  const std::string whole = "a parameter of shape " + to_string(place.whole);
-  if (place.shape == place.whole && place.boxes.empty()) return whole;
+std::string describe(const ShardLayout& layout) {
+  const int64_t count = layout.shape.numel();
+  const std::string whole = "a parameter of shape " + to_string(layout.whole);
+  if (layout.shape == layout.whole && layout.boxes.empty()) return whole;
   if (count == 0) return "no element of " + whole;
-  return "elements " + std::to_string(place.first) + " to " +
-         std::to_string(place.first + count - 1) +
-         (place.boxes.empty() ? "" : " of " + layout::text(place.boxes)) + " of " + whole;
+  return "elements " + std::to_string(layout.first) + " to " +
+         std::to_string(layout.first + count - 1) +
+         (layout.boxes.empty() ? "" : " of " + layout::text(layout.boxes)) + " of " + whole;
 }
 
-bool covers(const Place& then, const Place& now) {
+bool covers(const ShardLayout& then, const ShardLayout& now) {
   return is_all(common_runs(then, now), then, now);
 }
 
-Array recut(const Array& array, const Place& then, const Place& now) {
+Array recut(const Array& array, const ShardLayout& then, const ShardLayout& now) {
   const std::vector<layout::Run> common = common_runs(then, now);
   check(array.shape() == then.shape && is_all(common, then, now), "recut: an array of shape ",
         array.shape(), " with ", describe(then), " does not have ", describe(now));

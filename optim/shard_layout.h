@@ -8,31 +8,31 @@
 
 namespace hero::optim {
 
-/// The elements of a parameter that a leaf held when the place was taken: elements first to first +
-/// shape.numel() - 1 of the boxes of a parameter of shape `whole`; see Partition.
-struct Place {
+/// The elements of a parameter that a leaf held when the layout was taken: elements first to first
+/// + shape.numel() - 1 of the boxes of a parameter of shape `whole`; see Partition.
+struct ShardLayout {
   Shape shape;                  ///< of the leaf
   Shape whole;                  ///< of the parameter
   std::vector<Box> boxes = {};  ///< as in the leaf's partition
   int64_t first = 0;            ///< as in the leaf's partition
 
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const ShardLayout&, const ShardLayout&) = default;
 };
 
 /// The elements that a leaf holds now.
-Place place_of(const Tensor& leaf);
+ShardLayout shard_layout_of(const Tensor& leaf);
 /// True if a leaf holds these elements now, in this shape.
-bool is_at(const Place& place, const Tensor& leaf);
+bool has_layout(const ShardLayout& layout, const Tensor& leaf);
 /// True if two leaves hold the same elements, in the same shape.
 bool is_same_place(const Tensor& a, const Tensor& b);
 /// "elements 0 to 11 of a parameter of shape [6, 4]", for messages.
-std::string describe(const Place& place);
+std::string describe(const ShardLayout& layout);
 
 /// True if an array with the elements `then` of a parameter has all elements `now`.
-bool covers(const Place& then, const Place& now);
+bool covers(const ShardLayout& then, const ShardLayout& now);
 /// The elements `now` of an array of shape then.shape that has the elements `then`, contiguous in
 /// now.shape. It shares memory if these are the same elements, and has memory of its own if not.
 /// Throws an Error unless covers(then, now).
-Array recut(const Array& array, const Place& then, const Place& now);
+Array recut(const Array& array, const ShardLayout& then, const ShardLayout& now);
 
 }  // namespace hero::optim

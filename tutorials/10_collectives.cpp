@@ -6,7 +6,7 @@
 #include <hero/autograd/autograd.h>
 
 using hero::Array, hero::kFloat32;
-using hero::dist::Communicator, hero::dist::PartCounts, hero::dist::ReduceOp;
+using hero::dist::Communicator, hero::dist::ChunkCounts, hero::dist::ReduceOp;
 using tutorial::cells, tutorial::device, tutorial::everywhere, tutorial::RankTable, tutorial::say;
 
 namespace {
@@ -122,7 +122,7 @@ void operations(const Communicator& world) {
 bool two_halves(const Communicator& world, const Array& x) {
   const Array whole = x.clone(), halves = x.empty_like();
   world.all_reduce(whole, {.unit = "whole"});
-  const auto part = PartCounts::balanced(x.numel(), world.size()).part(world.rank());
+  const auto part = ChunkCounts::balanced(x.numel(), world.size()).chunk(world.rank());
   const Array mine = halves.slice(0, part.begin, part.begin + part.count);
   world.reduce_scatter(mine, x, {.unit = "halves"});
   world.all_gather(halves, mine, {.unit = "halves"});

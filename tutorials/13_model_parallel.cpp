@@ -8,17 +8,17 @@
 #include <hero/nn/nn.h>
 
 using hero::Array, hero::Tensor;
-using hero::dist::Communicator, hero::dist::Part, hero::dist::PartCounts;
+using hero::dist::Communicator, hero::dist::Part, hero::dist::ChunkCounts;
 using tutorial::device, tutorial::everywhere, tutorial::distance, tutorial::matrix,
     tutorial::RankTable, tutorial::same_bits, tutorial::say, tutorial::Schedule;
 namespace nn = hero::nn;
 
 namespace {
 
-Part my_part(const Communicator& world, int64_t size) {
-  return PartCounts::balanced(size, world.size()).part(world.rank());
+Chunk my_part(const Communicator& world, int64_t size) {
+  return ChunkCounts::balanced(size, world.size()).chunk(world.rank());
 }
-Tensor cut(const Tensor& x, int64_t dim, const Part& part) {
+Tensor cut(const Tensor& x, int64_t dim, const Chunk& part) {
   return x.slice(dim, part.begin, part.begin + part.count);
 }
 
@@ -137,7 +137,7 @@ void slides(const Communicator& pair) {
   columns.row("all_gather", matrix(Tensor(gathered).t())).print("a product by column");
 
   RankTable rows(pair);
-  const Part part = my_part(pair, 3);
+  const Chunk part = my_part(pair, 3);
   const Tensor a_column = cut(a, 1, part), b_row = cut(b, 0, part);
   const Tensor sum = matmul(a_column, b_row);  // a summand of the result
   rows.row("of A", matrix(a_column)).row("of B", matrix(b_row)).row("product", matrix(sum));
@@ -209,7 +209,7 @@ void compare_tensor_parallel(const Communicator& world) {
   const Tensor input = hero::randn({kRows, kIn}, {.device = device()});
   const Tensor target = hero::randn({kRows, kIn}, {.device = device()});
   const Tensor x = leaf(input), x_whole = leaf(input);
-  const Part part = my_part(world, kHidden);
+  const Chunk part = my_part(world, kHidden);
   const Mlp mine{leaf(cut(whole.w1, 0, part)), leaf(cut(whole.w2, 1, part))};
   world.traffic().reset();
   const Tensor y = tensor_parallel(world, mine, x, target);

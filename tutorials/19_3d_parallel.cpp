@@ -21,7 +21,7 @@ namespace optim = hero::optim;
 namespace {
 
 // [snippet: model]
-constexpr int kWays = 2;          // slices that define each layer, whatever the number of ranks
+constexpr int kSlices = 2;        // slices that define each layer, whatever the number of ranks
 constexpr int kMicroBatches = 4;  // of a rank's batch
 constexpr int kRows = 8, kPositions = 16;
 const nn::GPTConfig kConfig = {.vocab_size = 64,
@@ -82,7 +82,7 @@ Seen finish(const std::vector<Tensor>& parameters, optim::Optimizer& optimizer, 
 // One process: each replica's micro-batches one after the other, then the mean over the replicas.
 std::vector<Seen> train_alone(const Communicator& me, int replicas, int steps) {
   nn::GPT model = made_on_meta();
-  dist::tensor_parallel(model, me, {.ways = kWays});
+  dist::tensor_parallel(model, me, {.slices = kSlices});
   model.materialize(device());
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   optim::Accumulator gradients(model.parameters());
@@ -113,10 +113,10 @@ void show_places(const Communicator& world, const Mesh& mesh, const dist::Pipeli
                  const std::string& folder) {
   int64_t held = 0;
   for (const Tensor& leaf : pipe.parameters()) held += leaf.numel();
-  const auto [first, end] = pipe.links();
+  const auto [first, end] = pipe.layers();
   RankTable table(world);
   for (const dist::Axis& axis : mesh.axes()) table.row(axis.name, mesh.coordinate(axis.name));
-  table.row("links", std::to_string(first) + " - " + std::to_string(end - 1));
+  table.row("layers", std::to_string(first) + " - " + std::to_string(end - 1));
   table.row("elements", held).print("who holds what");
   if (world.rank() > 0) return;
   std::vector<tutorial::MeshCell> cells;
@@ -182,7 +182,7 @@ void train(const Communicator& world, int steps, const std::string& folder) {
   // [snippet: axes]
   const Mesh mesh = mesh_of(world);
   nn::GPT model = made_on_meta();  // only shapes, on every rank
-  dist::tensor_parallel(model, mesh["tensor"], {.ways = kWays});
+  dist::tensor_parallel(model, mesh["tensor"], {.slices = kSlices});
   dist::Pipeline pipe(model, mesh["pipe"], {.micro_batches = kMicroBatches, .device = device()});
   const auto sharded = dist::fully_shard(
       model, mesh["data"], {.unit = dist::each<nn::Block>(), .reshard_after_forward = false});

@@ -1,4 +1,4 @@
-// Offload: a GPT with four times the states that a rank may hold, by the homes of its shards
+// Offload: a GPT with four times the states that a rank may hold, by the placements of its shards
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -31,20 +31,21 @@ const nn::GPTConfig kConfig = {.vocab_size = 64,
                                .n_embd = 32,
                                .tie_weights = false};
 
-// [snippet: homes]
+// [snippet: placements]
 // Where a rank's part of the model lies while nothing is computed with it.
-struct Home {
+struct Placement {
   const char* name;
   bool is_sharded = true;        // else every rank holds the whole model
   bool on_host = false;          // parameters, gradients and states
   bool on_disk = false;          // parameters and states
   bool activations_too = false;  // on disk
 };
-constexpr Home kWhole = {.name = "whole", .is_sharded = false};
-constexpr Home kMemory = {.name = "memory"};
-constexpr Home kHost = {.name = "host", .on_host = true};
-constexpr Home kDisk = {.name = "disk", .on_disk = true};
-constexpr Home kAll = {.name = "disk, activations too", .on_disk = true, .activations_too = true};
+constexpr Placement kWhole = {.name = "whole", .is_sharded = false};
+constexpr Placement kMemory = {.name = "memory"};
+constexpr Placement kHost = {.name = "host", .on_host = true};
+constexpr Placement kDisk = {.name = "disk", .on_disk = true};
+constexpr Placement kAll = {
+    .name = "disk, activations too", .on_disk = true, .activations_too = true};
 // [end]
 
 // [snippet: limit]
@@ -94,30 +95,30 @@ Tensor loss_of(nn::GPT& model, int step, int rank) {
   return model.loss(ids(tokens), ids(targets));
 }
 
-nn::GPT make_model(const Home& home, SwapFile& disk) {
+nn::GPT make_model(const Placement& placement, SwapFile& disk) {
   hero::manual_seed(1);
   nn::GPTConfig config = kConfig;
   // [snippet: activations]
-  if (home.activations_too) config.offload = hero::OffloadOptions{.disk = &disk};
+  if (placement.activations_too) config.offload = hero::OffloadOptions{.disk = &disk};
   // [end]
-  const nn::DeviceScope scope(home.is_sharded ? hero::kMeta : device());
+  const nn::DeviceScope scope(placement.is_sharded ? hero::kMeta : device());
   return nn::GPT(config);
 }
 
 // [snippet: shard]
-dist::DataParallel shard(nn::GPT& model, const Communicator& world, const Home& home,
+dist::DataParallel shard(nn::GPT& model, const Communicator& world, const Placement& placement,
                          SwapFile& disk) {
-  if (!home.is_sharded) return dist::DDP(model, world);
-  dist::Offload offload = {.parameters = home.on_host};
-  if (home.on_disk) offload.disk = &disk;
+  if (!placement.is_sharded) return dist::DDP(model, world);
+  dist::Offload offload = {.parameters = placement.on_host};
+  if (placement.on_disk) offload.disk = &disk;
   return dist::fully_shard(
       model, world, {.unit = dist::each<nn::Block>(), .device = device(), .offload = offload});
 }
 
-std::unique_ptr<optim::Optimizer> make_adamw(const nn::GPT& model, const Home& home,
+std::unique_ptr<optim::Optimizer> make_adamw(const nn::GPT& model, const Placement& placement,
                                              SwapFile& disk) {
   const optim::AdamWOptions options = {.lr = 1e-2};
-  if (!home.on_disk) return std::make_unique<optim::AdamW>(model.parameters(), options);
+  if (!placement.on_disk) return std::make_unique<optim::AdamW>(model.parameters(), options);
   return std::make_unique<optim::Paged<optim::AdamW>>(
       disk, model.parameters(), options, optim::PagedOptions{.window_bytes = 32 << 10});
 }
@@ -142,16 +143,16 @@ std::string temporary_folder() {
   return folder;
 }
 
-Seen train(const Communicator& world, const Home& home, int64_t bytes, int steps) {
+Seen train(const Communicator& world, const Placement& placement, int64_t bytes, int steps) {
   const Limit limit(world, bytes);
   hero::Ledger& ledger = hero::current_ledger();
   ledger.reset_peak();
   SwapFile disk(temporary_folder(), {.bytes = int64_t{8} << 20, .threads = 1});
-  nn::GPT model = make_model(home, disk);
-  const dist::DataParallel parallel = shard(model, world, home, disk);
-  const auto adamw = make_adamw(model, home, disk);
+  nn::GPT model = make_model(placement, disk);
+  const dist::DataParallel parallel = shard(model, world, placement, disk);
+  const auto adamw = make_adamw(model, placement, disk);
   Seen seen;
-  seen.course.title = home.name;
+  seen.course.title = placement.name;
   std::vector<hero::HookHandle> hooks;
   hero::OffloadTraffic before;
   // [snippet: step]
@@ -176,7 +177,7 @@ Seen train(const Communicator& world, const Home& home, int64_t bytes, int steps
     adamw->zero_grad();
     if (step + 1 == steps) seen.course.note("");
     seen.losses.push_back(loss.item());
-    tutorial::note_step(home.name, {{"loss", seen.losses.back()}});
+    tutorial::note_step(placement.name, {{"loss", seen.losses.back()}});
   }
   // [end]
   for (hero::HookHandle& hook : hooks) hook.remove();
@@ -203,7 +204,7 @@ int64_t in_blocks(int64_t floats) {
   return (4 * floats + SwapFile::kBlock - 1) / SwapFile::kBlock * SwapFile::kBlock;
 }
 
-// Bytes of a step with the disk as the home of shards and of AdamW's two states.
+// Bytes of a step with the disk as the placement of shards and of AdamW's two states.
 struct Moved {
   int64_t read = 0, written = 0;
 };
@@ -250,8 +251,8 @@ void show_moved(const Communicator& world, const Seen& seen) {
       everywhere(world, as_said) ? "yes" : "no");
 }
 
-// The host as the home: what goes up is gathered twice, but for the root, and what comes down are
-// gradients.
+// The host as the placement: what goes up is gathered twice, but for the root, and what comes down
+// are gradients.
 void show_copied(const Communicator& world, const Seen& seen) {
   Moved formula;
   for (const dist::UnitInfo& unit : seen.units) {
@@ -279,18 +280,18 @@ void show_peaks(const Communicator& world, const std::vector<Seen>& runs) {
 
 // [snippet: below]
 // A run below the limit: says how it ended.
-std::optional<Seen> train_below(const Communicator& world, const Home& home, int64_t limit,
-                                int steps, const Seen& expected) {
+std::optional<Seen> train_below(const Communicator& world, const Placement& placement,
+                                int64_t limit, int steps, const Seen& expected) {
   try {
-    Seen seen = train(world, home, limit, steps);
+    Seen seen = train(world, placement, limit, steps);
     const bool same = seen.bits == expected.bits && seen.losses == expected.losses;
-    say(world, "  %-22s  %s\n", home.name,
+    say(world, "  %-22s  %s\n", placement.name,
         everywhere(world, same) ? "the bits of the run without a limit" : "OTHER bits");
     return seen;
   } catch (const hero::Error& error) {
     const std::string line = error.what();
     if (line.rfind("out of memory", 0) != 0) throw;
-    say(world, "  %-22s  %s\n", home.name, line.c_str());
+    say(world, "  %-22s  %s\n", placement.name, line.c_str());
     return {};
   }
 }
@@ -309,14 +310,14 @@ void compare(const Communicator& world, int steps, const std::string& folder) {
   for (size_t i = 1; i < expected.losses.size(); ++i) say(world, " %.4f", expected.losses[i]);
   say(world, "\n\nhomes below the limit\n");
   std::vector<Seen> runs = {expected};
-  for (const Home& home : {kWhole, kMemory, kHost, kDisk, kAll}) {
-    if (home.on_host && device() == hero::kCpu) {
-      say(world, "  %-22s  is where the ranks compute here\n", home.name);
+  for (const Placement& placement : {kWhole, kMemory, kHost, kDisk, kAll}) {
+    if (placement.on_host && device() == hero::kCpu) {
+      say(world, "  %-22s  is where the ranks compute here\n", placement.name);
       continue;
     }
-    std::optional<Seen> seen = train_below(world, home, limit, steps, expected);
+    std::optional<Seen> seen = train_below(world, placement, limit, steps, expected);
     if (!seen) continue;
-    if (home.on_host) show_copied(world, *seen);
+    if (placement.on_host) show_copied(world, *seen);
     runs.push_back(std::move(*seen));
   }
   show_peaks(world, runs);
@@ -332,7 +333,7 @@ void compare(const Communicator& world, int steps, const std::string& folder) {
 int main(int argc, char** argv) {
   return tutorial::run_ranks(
       argc, argv,
-      {.title = "Offload: homes of shards, states and activations.", .ranks = 4, .steps = 5},
+      {.title = "Offload: placements of shards, states and activations.", .ranks = 4, .steps = 5},
       [](Communicator& world, const tutorial::RankOptions& options) {
         compare(world, static_cast<int>(options.steps), options.out);
       });

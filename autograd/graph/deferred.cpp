@@ -6,13 +6,14 @@
 namespace hero {
 
 DeferredBackward::DeferredBackward() = default;
-DeferredBackward::DeferredBackward(Walk rest) : rest_(std::make_unique<Walk>(std::move(rest))) {}
+DeferredBackward::DeferredBackward(BackwardRequest rest)
+    : rest_(std::make_unique<BackwardRequest>(std::move(rest))) {}
 DeferredBackward::~DeferredBackward() = default;
 DeferredBackward::DeferredBackward(DeferredBackward&&) noexcept = default;
 DeferredBackward& DeferredBackward::operator=(DeferredBackward&&) noexcept = default;
 
 void DeferredBackward::run() {
-  if (const std::unique_ptr<Walk> rest = std::move(rest_)) run_walk(std::move(*rest));
+  if (const std::unique_ptr<BackwardRequest> rest = std::move(rest_)) run_walk(std::move(*rest));
 }
 
 std::vector<Tensor> grad_first(const std::vector<Tensor>& outputs,
@@ -21,13 +22,13 @@ std::vector<Tensor> grad_first(const std::vector<Tensor>& outputs,
   check(!options.retain_graph && !options.create_graph,
         "grad_first: the graph cannot be kept, since its parts run one after the other; use grad() "
         "or backward()");
-  Walk walk = make_walk("grad_first", outputs, options.grad_outputs);
+  BackwardRequest walk = make_walk("grad_first", outputs, options.grad_outputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
     check(inputs[i].defined() && inputs[i].is_leaf() && inputs[i].requires_grad(),
           "grad_first: input ", i, " must be a leaf that requires grad");
     walk.captures.push_back(detail::gradient_edge(inputs[i]));
   }
-  Walk later;
+  BackwardRequest later;
   walk.rest = &later;
   std::vector<Tensor> result = run_walk(std::move(walk));
   for (size_t i = 0; i < result.size(); ++i) {

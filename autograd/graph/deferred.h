@@ -13,7 +13,7 @@
 
 namespace hero {
 
-struct Walk;
+struct BackwardRequest;
 
 /// The part of a backward pass that grad_first() has deferred. Until it has run, it keeps the
 /// arrays that it needs: gradients of outputs, and what operations saved.
@@ -21,7 +21,7 @@ class DeferredBackward {
  public:
   /// Makes an object with nothing left to run.
   DeferredBackward();
-  explicit DeferredBackward(Walk rest);
+  explicit DeferredBackward(BackwardRequest rest);
   ~DeferredBackward();
   DeferredBackward(DeferredBackward&&) noexcept;
   DeferredBackward& operator=(DeferredBackward&&) noexcept;
@@ -33,7 +33,7 @@ class DeferredBackward {
   bool done() const { return rest_ == nullptr; }
 
  private:
-  std::unique_ptr<Walk> rest_;
+  std::unique_ptr<BackwardRequest> rest_;
 };
 
 /// Returns what grad() does with respect to `inputs`, which must be leaves, as the first part of a

@@ -32,7 +32,7 @@ Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward
 
 class detail::BackwardWalk {
  public:
-  explicit BackwardWalk(Walk& walk) : walk_(walk), id_(next_id()) {}
+  explicit BackwardWalk(BackwardRequest& walk) : walk_(walk), id_(next_id()) {}
   ~BackwardWalk() {
     for (const State& s : states_) {
       if (s.claimed) s.node->walk_.store(0, std::memory_order_release);
@@ -357,7 +357,7 @@ class detail::BackwardWalk {
     walk_.rest->begun.push_back(std::move(begun));
   }
 
-  Walk& walk_;
+  BackwardRequest& walk_;
   uint64_t id_;  // the number of the pass, in the upper half
   std::vector<State> states_;
   std::vector<Tensor> captured_;
@@ -366,7 +366,7 @@ class detail::BackwardWalk {
   std::priority_queue<std::pair<uint64_t, uint32_t>> ready_;
 };
 
-std::vector<Tensor> run_walk(Walk walk) {
+std::vector<Tensor> run_walk(BackwardRequest walk) {
   struct Depth {
     explicit Depth(bool rest) {
       if (walk_depth++ == 0) has_rest = rest;

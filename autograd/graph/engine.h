@@ -12,7 +12,7 @@ struct BegunNode {
 };
 
 /// The request of a backward pass.
-struct Walk {
+struct BackwardRequest {
   std::vector<detail::Edge> roots;
   std::vector<Tensor> gradients;  // one a root
   std::vector<detail::Edge>
@@ -20,17 +20,18 @@ struct Walk {
   bool retain_graph = false;
   bool create_graph = false;
   std::vector<BegunNode> begun = {};  // of a second part: where it goes on
-  Walk* rest = nullptr;  // of a first part: gets what does not lead to a captured gradient
+  BackwardRequest* rest =
+      nullptr;  // of a first part: gets what does not lead to a captured gradient
 };
 
 /// Makes a walk from outputs and their gradients, which are ones if none are given. `op` names the
 /// caller in messages.
-Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
-               const std::vector<Tensor>& gradients);
+BackwardRequest make_walk(const char* op, const std::vector<Tensor>& outputs,
+                          const std::vector<Tensor>& gradients);
 
 /// Runs the pass: newest nodes first, and leaves before all others. Returns the captured gradients.
 /// See engine.cpp.
-std::vector<Tensor> run_walk(Walk walk);
+std::vector<Tensor> run_walk(BackwardRequest walk);
 
 /// True while a backward pass (backward() or grad()) runs on this thread, in its hooks too.
 bool backward_running();

@@ -10,7 +10,7 @@ namespace hero {
 /// Gradients, one for each slot; an undefined tensor stands for zero.
 using Grads = InlineVector<Tensor, 4>;
 
-class Keeper;
+class ParameterOwner;
 struct Partition;
 
 }  // namespace hero
@@ -46,7 +46,7 @@ struct Hooks {
   std::vector<Hook<TensorHook>> tensor;
   std::vector<Hook<LeafHook>> leaf;
   std::shared_ptr<const Partition> partition;    // of a leaf that is a part of a parameter
-  std::weak_ptr<Keeper> keeper;                  // who has the leaf's memory
+  std::weak_ptr<ParameterOwner> keeper;          // who has the leaf's memory
   std::shared_ptr<std::atomic<bool>> retaining;  // of a non-leaf: the flag of retain_grad()'s hook
 };
 

@@ -5,9 +5,9 @@
 
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/core/threads/at_fork.h>
 
 namespace hero {
@@ -88,22 +88,23 @@ void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Parti
   impl.make_hooks().partition = std::move(partition);
 }
 
-std::shared_ptr<Keeper> keeper(const Tensor& leaf) {
+std::shared_ptr<ParameterOwner> parameter_owner(const Tensor& leaf) {
   if (!leaf.defined()) return nullptr;
   const detail::Hooks* hooks = leaf.impl()->hooks.load(std::memory_order_acquire);
-  return hooks ? hooks->keeper.lock() : nullptr;
+  return hooks ? hooks->parameter_owner.lock() : nullptr;
 }
 
 std::vector<Tensor> optimizer_leaves(std::vector<Tensor> parameters) {
   for (Tensor& parameter : parameters) {
-    if (const auto kept = keeper(parameter)) parameter = kept->optimizer_leaf(parameter);
+    if (const auto kept = parameter_owner(parameter)) parameter = kept->optimizer_leaf(parameter);
   }
   return parameters;
 }
 
 void check_averaged(const std::vector<Tensor>& leaves, const char* op) {
   for (const Tensor& leaf : leaves) {
-    if (const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf))) {
+    if (const auto keeps =
+            std::dynamic_pointer_cast<HoldsUnreducedGradients>(parameter_owner(leaf))) {
       keeps->check_averaged(leaf, op);
     } else if (const auto averages = averager(leaf)) {
       averages->check_averaged(leaf, op);
@@ -119,7 +120,8 @@ void declare_gradients(const std::vector<Tensor>& leaves, const char* op) {
     whom->declare_gradients(op);
   };
   for (const Tensor& leaf : leaves) {
-    if (const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf))) {
+    if (const auto keeps =
+            std::dynamic_pointer_cast<HoldsUnreducedGradients>(parameter_owner(leaf))) {
       tell(keeps);
     } else if (const auto averages = averager(leaf)) {
       tell(averages);
@@ -127,13 +129,13 @@ void declare_gradients(const std::vector<Tensor>& leaves, const char* op) {
   }
 }
 
-void clear_kept_gradients(const std::vector<Tensor>& leaves, bool set_to_none) {
+void clear_unreduced_gradients(const std::vector<Tensor>& leaves, bool set_to_none) {
   for (const Tensor& leaf : leaves) {
-    const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf));
+    const auto keeps = std::dynamic_pointer_cast<HoldsUnreducedGradients>(parameter_owner(leaf));
     if (keeps) keeps->check_averaged(leaf, "zero_grad");
   }
   for (const Tensor& leaf : leaves) {
-    const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf));
+    const auto keeps = std::dynamic_pointer_cast<HoldsUnreducedGradients>(parameter_owner(leaf));
     if (keeps) keeps->clear_gradient(leaf, set_to_none);
   }
 }
@@ -201,8 +203,8 @@ void check_own_values(const char* op, const std::vector<Tensor>& leaves, ValueUs
 SavingCheckpoint::SavingCheckpoint() { ++in_checkpoint; }
 SavingCheckpoint::~SavingCheckpoint() { --in_checkpoint; }
 
-void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper) {
-  leaf.impl()->make_hooks().keeper = keeper;
+void set_parameter_owner(const Tensor& leaf, const std::weak_ptr<ParameterOwner>& keeper) {
+  leaf.impl()->make_hooks().parameter_owner = keeper;
 }
 
 Refill::Refill(const core::Storage& storage, std::function<void()> fetch) : storage_(&storage) {

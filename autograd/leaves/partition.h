@@ -94,12 +94,12 @@ void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Parti
 
 /// What shards, gathers and frees the values of some leaves. Their dtype and device change only
 /// through it, since it owns the memory of the leaves.
-class Keeper {
+class ParameterOwner {
  public:
-  Keeper() = default;
-  Keeper(const Keeper&) = delete;
-  Keeper& operator=(const Keeper&) = delete;
-  virtual ~Keeper() = default;
+  ParameterOwner() = default;
+  ParameterOwner(const ParameterOwner&) = delete;
+  ParameterOwner& operator=(const ParameterOwner&) = delete;
+  virtual ~ParameterOwner() = default;
   /// The name of the leaf and of the unit to which it belongs; for messages.
   virtual std::string describe(const Tensor& leaf) const = 0;
   /// Throws an Error if these leaves cannot be converted together now; changes nothing.
@@ -114,8 +114,8 @@ class Keeper {
 };
 
 /// The keeper of the leaf; null if there is none.
-std::shared_ptr<Keeper> keeper(const Tensor& leaf);
-void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper);
+std::shared_ptr<ParameterOwner> parameter_owner(const Tensor& leaf);
+void set_parameter_owner(const Tensor& leaf, const std::weak_ptr<ParameterOwner>& keeper);
 /// What optimizers hold of these parameters: a module that shows whole parameters from its forward
 /// to its backward gives them away for their shards. Others are returned as they are.
 std::vector<Tensor> optimizer_leaves(std::vector<Tensor> parameters);

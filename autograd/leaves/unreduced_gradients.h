@@ -7,13 +7,13 @@
 
 namespace hero {
 
-/// A Keeper (see partition.h) that has gradients of its leaves elsewhere.
-class KeepsGradients {
+/// A ParameterOwner (see partition.h) that has gradients of its leaves elsewhere.
+class HoldsUnreducedGradients {
  public:
-  KeepsGradients() = default;
-  KeepsGradients(const KeepsGradients&) = delete;
-  KeepsGradients& operator=(const KeepsGradients&) = delete;
-  virtual ~KeepsGradients() = default;
+  HoldsUnreducedGradients() = default;
+  HoldsUnreducedGradients(const HoldsUnreducedGradients&) = delete;
+  HoldsUnreducedGradients& operator=(const HoldsUnreducedGradients&) = delete;
+  virtual ~HoldsUnreducedGradients() = default;
   /// Forgets what it keeps of this parameter, given the leaf that optimizers hold or the one that
   /// forward computes with. If it is the latter, the former's gradient is cleared as well:
   /// set_to_none says whether it becomes undefined or zero.
@@ -26,9 +26,9 @@ class KeepsGradients {
   virtual void declare_gradients(const char* op) const = 0;
 };
 
-/// Clears what keepers have of these leaves' gradients; each zero_grad() calls it. Throws an Error,
-/// and then clears nothing, if they still have to be averaged.
-void clear_kept_gradients(const std::vector<Tensor>& leaves, bool set_to_none);
+/// Clears what owners of parameters have of these leaves' gradients; each zero_grad() calls it.
+/// Throws an Error, and then clears nothing, if they still have to be averaged.
+void clear_unreduced_gradients(const std::vector<Tensor>& leaves, bool set_to_none);
 /// Throws an Error if gradients of these leaves still have to be averaged over the ranks; each
 /// step() calls it.
 void check_averaged(const std::vector<Tensor>& leaves, const char* op);

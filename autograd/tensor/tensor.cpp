@@ -147,7 +147,7 @@ namespace {
 // a while, a recorded gradient can still go into this rank's loss; any other would be taken for the
 // mean, and has not the shape of what an optimizer holds.
 void check_gradient_is_ours(const Tensor& input, size_t i) {
-  const auto kept = keeper(input);
+  const auto kept = parameter_owner(input);
   if (!kept) return;
   fail("grad: input ", i,
        " is a shard, or the whole parameter that is gathered from shards: ", kept->describe(input),
@@ -193,7 +193,7 @@ const Tensor& Tensor::set_data(const Array& array) const {
         " is undefined");
   check(is_leaf(), "set_data: the tensor of shape ", shape(), " was computed by ",
         is_leaf() ? "" : impl_->grad_fn->name(), "; only a leaf's values can be replaced");
-  if (const auto kept = keeper(*this)) {
+  if (const auto kept = parameter_owner(*this)) {
     fail("set_data: ", kept->describe(*this),
          ", whose ranks would go on with the memory that it has; write values with copy_() while "
          "NoGrad lives, convert with Module::to(), read files with dist::load_full()");

@@ -6,7 +6,7 @@
 
 namespace hero::core::cpu {
 
-Walk::Walk(const Array& array, const Shape& shape) {
+BroadcastWalk::BroadcastWalk(const Array& array, const Shape& shape) {
   // Dimensions over which this array runs evenly are merged; a scalar position keeps one dimension.
   const int lead = shape.size() - array.ndim();
   sizes_[0] = 1;

@@ -17,9 +17,9 @@ struct alignas(64) Scratch {
 };
 
 /// Walks the row-major positions of `shape` over an array that broadcasts to it.
-class Walk {
+class BroadcastWalk {
  public:
-  Walk(const Array& array, const Shape& shape);
+  BroadcastWalk(const Array& array, const Shape& shape);
 
   /// True when position i lies at element i: no walking needed.
   bool linear() const { return linear_; }
@@ -31,10 +31,10 @@ class Walk {
   /// The rows are long enough to be worth a call of a kernel each.
   bool has_rows(int64_t stride) const { return row_stride() == stride && row_size() >= 128; }
   /// The element at a position, and how many are left from there in its row.
-  struct Place {
+  struct RowPosition {
     int64_t element, left;
   };
-  Place place(int64_t position) const;
+  RowPosition place(int64_t position) const;
   /// Calls body(first_element, stride, count, done) for each run of positions [begin, begin +
   /// count).
   template <class Body>
@@ -77,14 +77,14 @@ class BlockReader {
     int64_t count;
   };
   Row row(int64_t position) const {
-    const Walk::Place place = walk_.place(position);
+    const BroadcastWalk::RowPosition place = walk_.place(position);
     return {data_ + place.element * from_size_, place.left};
   }
   /// Elements [begin, begin + count) of the row-major order; count <= kBlock unless direct().
   const std::byte* read(int64_t begin, int64_t count, std::byte* scratch) const;
 
  private:
-  Walk walk_;
+  BroadcastWalk walk_;
   const std::byte* data_;
   DType dtype_;
   int64_t from_size_, to_size_;
@@ -112,21 +112,21 @@ class BlockWriter {
   };
   Row row(int64_t begin, std::byte* scratch) const {
     if (!has_rows_) return {scratch, std::numeric_limits<int64_t>::max()};
-    const Walk::Place place = walk_.place(begin);
+    const BroadcastWalk::RowPosition place = walk_.place(begin);
     return {data_ + place.element * to_size_, place.left};
   }
   /// Stores what the kernel put into scratch; nothing to do when direct.
   void commit(int64_t begin, int64_t count, const std::byte* scratch) const;
 
  private:
-  Walk walk_;
+  BroadcastWalk walk_;
   std::byte* data_;
   int64_t from_size_, to_size_;
   bool direct_, has_rows_;
   ConvertFn convert_;
 };
 
-inline Walk::Place Walk::place(int64_t position) const {
+inline BroadcastWalk::RowPosition BroadcastWalk::place(int64_t position) const {
   if (ndim_ == 1) return {position * strides_[0], sizes_[0] - position};
   const int inner = ndim_ - 1;
   int64_t rest = position / sizes_[inner];
@@ -141,7 +141,7 @@ inline Walk::Place Walk::place(int64_t position) const {
 }
 
 template <class Body>
-void Walk::runs(int64_t begin, int64_t count, Body&& body) const {
+void BroadcastWalk::runs(int64_t begin, int64_t count, Body&& body) const {
   int64_t index[kMaxDims + 1];
   int64_t element = 0;
   int64_t rest = begin;

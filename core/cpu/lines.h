@@ -40,8 +40,8 @@ class Rows {
  protected:
   Array rows_;
   int64_t length_, count_, group_;
-  int64_t stride_;  // between the elements of a line
-  Walk starts_;     // first elements of the lines
+  int64_t stride_;        // between the elements of a line
+  BroadcastWalk starts_;  // first elements of the lines
 };
 
 /// Reads lines; those that are not contiguous elements of type T are gathered into the caller's

@@ -76,7 +76,7 @@ class ColumnPieces {
 
  private:
   ColumnLayout layout_;
-  Walk starts_;
+  BroadcastWalk starts_;
   std::byte* data_;
   int64_t item_, step_;
   bool direct_;

@@ -13,12 +13,12 @@ Dims position_of(int64_t at, const Shape& shape) {
   return position;
 }
 
-struct Place {
+struct IndexedDim {
   int axis;
   int64_t size;  // of the indexed dimension, 1 for a number
 };
 
-Place place_of(const char* op, const Array& x, int64_t dim) {
+IndexedDim indexed_dim(const char* op, const Array& x, int64_t dim) {
   check(x.defined(), op, ": the array is undefined");
   const int axis = normalize_dim(op, dim, x.ndim());
   return {axis, x.ndim() > 0 ? x.shape()[axis] : 1};
@@ -61,7 +61,7 @@ Array checked_index(const char* op, const Array& index, int64_t size) {
 }
 
 Array gather(const Array& x, int64_t dim, const Array& index) {
-  const Place place = place_of("gather", x, dim);
+  const IndexedDim place = indexed_dim("gather", x, dim);
   check_same_device("gather", x, index);
   check_fits("gather", index, x, place.axis, "array");
   const Array positions = checked_index("gather", index, place.size);
@@ -72,7 +72,7 @@ Array gather(const Array& x, int64_t dim, const Array& index) {
 
 void scatter_into(ScatterMode mode, const Array& out, int64_t dim, const Array& index,
                   const Array& src) {
-  const Place place = place_of("scatter", out, dim);
+  const IndexedDim place = indexed_dim("scatter", out, dim);
   check_same_device("scatter", out, index);
   check_same_device("scatter", out, src);
   check_fits("scatter", index, out, place.axis, "array");
@@ -93,7 +93,7 @@ Array scatter(ScatterMode mode, const Array& x, int64_t dim, const Array& index,
 }
 
 Array index_select(const Array& x, int64_t dim, const Array& index) {
-  const Place place = place_of("index_select", x, dim);
+  const IndexedDim place = indexed_dim("index_select", x, dim);
   check_same_device("index_select", x, index);
   check(index.ndim() <= 1, "index_select: index must be a list of positions: has shape ",
         index.shape());
@@ -109,7 +109,7 @@ Array index_select(const Array& x, int64_t dim, const Array& index) {
 
 void index_add_into(const Array& out, int64_t dim, const Array& index, const Array& src,
                     Scalar alpha) {
-  const Place place = place_of("index_add", out, dim);
+  const IndexedDim place = indexed_dim("index_add", out, dim);
   check_same_device("index_add", out, index);
   check_same_device("index_add", out, src);
   check(index.ndim() <= 1, "index_add: index must be a list of positions: has shape ",

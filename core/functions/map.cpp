@@ -6,7 +6,7 @@ namespace hero::core::detail {
 
 namespace {
 
-struct Plan {
+struct MapResult {
   Shape shape;
   DType dtype = kBool;  // after promotion of all operands
   Device device;
@@ -17,8 +17,8 @@ bool promotes(const MapInfo& info, size_t position) {
   return position > 0 || info.op.index != kMapInfo<kernels::Where>.op.index;
 }
 
-Plan plan(const MapInfo& info, std::span<const Operand> inputs) {
-  Plan plan;
+MapResult plan(const MapInfo& info, std::span<const Operand> inputs) {
+  MapResult plan;
   Promotion promotion;
   const Array* first = nullptr;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -55,7 +55,7 @@ DType compute_type(DType dtype) {
 }
 
 // Halves are compared with what a number is as a half: 0.1 equals the half made of it.
-Array compare_halves(const MapInfo& info, std::span<const Operand> inputs, const Plan& p) {
+Array compare_halves(const MapInfo& info, std::span<const Operand> inputs, const MapResult& p) {
   constexpr size_t kMost = 2;  // the arity of predicates
   Array converted[kMost];
   std::vector<Operand> rounded(inputs.begin(), inputs.end());
@@ -78,7 +78,7 @@ Array compare_halves(const MapInfo& info, std::span<const Operand> inputs, const
 }  // namespace
 
 Array map(const MapInfo& info, std::span<const Operand> inputs) {
-  const Plan p = plan(info, inputs);
+  const MapResult p = plan(info, inputs);
   const DType compute = compute_type(p.dtype);
   if (info.predicate && compute != p.dtype && is_floating(compute)) [[unlikely]] {
     return compare_halves(info, inputs, p);
@@ -89,7 +89,7 @@ Array map(const MapInfo& info, std::span<const Operand> inputs) {
 }
 
 void map_into(const MapInfo& info, std::span<const Operand> inputs, const Array& out) {
-  const Plan p = plan(info, inputs);
+  const MapResult p = plan(info, inputs);
   check(out.defined() && out.device() == p.device, info.name, ": the output is not on ", p.device);
   check(broadcast_shapes(info.name, out.shape(), p.shape) == out.shape(), info.name, ": result of ",
         p.shape, " does not fit into ", out.shape());

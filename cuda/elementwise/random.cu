@@ -12,12 +12,13 @@ namespace hero::cuda {
 namespace {
 
 // Elements of an array of any dtype, by their row-major position.
-struct Place {
+struct UntypedArray {
   std::byte* bytes;
   DType dtype;
   Layout layout;
 
-  explicit Place(const Array& array) : bytes(array.bytes()), dtype(array.dtype()), layout(array) {}
+  explicit UntypedArray(const Array& array)
+      : bytes(array.bytes()), dtype(array.dtype()), layout(array) {}
 };
 
 // Which words: element 0 of the output has the number `first` of its stream.
@@ -39,7 +40,7 @@ struct Source {
 /// One thread a Philox block, whose numbers lie at neighbouring positions.
 template <class Draw>
 __global__ void __launch_bounds__(kThreads)
-    random_kernel(const Draw draw, const Source source, const Place out, const uint64_t n) {
+    random_kernel(const Draw draw, const Source source, const UntypedArray out, const uint64_t n) {
   constexpr int kCount = draws::kPerBlock<Draw>;
   using Number = typename Draw::Number;
   const uint64_t first_block = source.first / kCount;
@@ -64,7 +65,7 @@ template <class Draw>
 void draw_into(const Draw& draw, const RandomFill& fill, int64_t first, const Array& out) {
   const int64_t threads = out.numel() / draws::kPerBlock<Draw> + 2;
   launch("random", random_kernel<Draw>, loop_blocks(threads), dim3(kThreads), 0, draw,
-         Source(fill, first), Place(out), static_cast<uint64_t>(out.numel()));
+         Source(fill, first), UntypedArray(out), static_cast<uint64_t>(out.numel()));
 }
 
 // Numbers are drawn as float or double. Asking the host for none of them checks the parameters, in
@@ -117,8 +118,8 @@ __global__ void __launch_bounds__(kThreads)
 /// Any layouts and dtypes, one thread an element.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    mask_kernel(const Source source, const draws::Bernoulli keeps, const T factor, const Place x,
-                const Place out, const int64_t n) {
+    mask_kernel(const Source source, const draws::Bernoulli keeps, const T factor,
+                const UntypedArray x, const UntypedArray out, const int64_t n) {
   for (int64_t i = global_thread(); i < n; i += grid_threads()) {
     const auto at = source.first + static_cast<uint64_t>(i);
     const philox::Block words = source.block(at / 4);
@@ -147,7 +148,7 @@ void mask(const Source& source, const draws::Bernoulli& keeps, double scale, con
     return;
   }
   launch("random_mask", mask_kernel<T>, loop_blocks(n), dim3(kThreads), 0, source, keeps, factor,
-         Place(x.expand(out.shape())), Place(out), n);
+         UntypedArray(x.expand(out.shape())), UntypedArray(out), n);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Shared {
 };
 
 // The place of a thread: rows 4 * y + r and, of every 64, columns 4 * x + c are its own.
-struct Place {
+struct ThreadTile {
   int x = static_cast<int>(threadIdx.x % 16), y = static_cast<int>(threadIdx.x / 16);
 };
 
@@ -58,8 +58,8 @@ __device__ void load(const Matrix<const T>& m, int row, int column, Four<C>* to,
 
 // sums[r][..] += left[k][row] * right[k][column] over k in [0, kDepth).
 template <int kGroups, class C>
-__device__ void multiply(const Place& me, const Four<C>* left, int left_line, const Four<C>* right,
-                         int right_line, C (&sums)[kGroups][4][4]) {
+__device__ void multiply(const ThreadTile& me, const Four<C>* left, int left_line,
+                         const Four<C>* right, int right_line, C (&sums)[kGroups][4][4]) {
 #pragma unroll 4
   for (int k = 0; k < kDepth; ++k) {
     const Four<C> a = left[k * left_line + me.y];
@@ -77,7 +77,7 @@ __device__ void multiply(const Place& me, const Four<C>* left, int left_line, co
 
 // The tile (row, column) of a b^T.
 template <int kChunk, class C, class T>
-__device__ void product(const Place& me, const Matrix<const T>& a, int row,
+__device__ void product(const ThreadTile& me, const Matrix<const T>& a, int row,
                         const Matrix<const T>& b, int column, Shared<C, kChunk>& shared,
                         C (&sums)[1][4][4]) {
   for (auto& r : sums[0]) {
@@ -97,7 +97,7 @@ __device__ void product(const Place& me, const Matrix<const T>& a, int row,
 // sums += tile x, where the tile lies in shared.sums and x is rows [row, row + 64) of m. Begins
 // with a barrier: the tile may have been written just now.
 template <int kChunk, class C, class T>
-__device__ void add_product(const Place& me, const Matrix<const T>& m, int row, int column,
+__device__ void add_product(const ThreadTile& me, const Matrix<const T>& m, int row, int column,
                             Shared<C, kChunk>& shared, C (&sums)[kChunk / 64][4][4]) {
   for (int k = 0; k < kTile; k += kDepth) {
     __syncthreads();
@@ -108,7 +108,7 @@ __device__ void add_product(const Place& me, const Matrix<const T>& m, int row, 
 }
 
 template <int kChunk, class C, class T>
-__device__ void store(const Place& me, const Matrix<T>& m, int row, int column,
+__device__ void store(const ThreadTile& me, const Matrix<T>& m, int row, int column,
                       const C (&sums)[kChunk / 64][4][4]) {
 #pragma unroll
   for (int n = 0; n < kChunk / 64; ++n) {
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                    Heads<T> out, Sum<T>* log_sum) {
   using C = Sum<T>;
   auto& shared = *dynamic_shared<Shared<C, kChunk>>();
-  const Place me;
+  const ThreadTile me;
   const int tiles = tiles_of(rules.queries, kTile);
   const int64_t head = blockIdx.x / static_cast<unsigned>(tiles);
   // The last tiles see most when causal, and come first.
@@ -237,7 +237,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                          Heads<T> g_v) {
   using C = Sum<T>;
   auto& shared = *dynamic_shared<Shared<C, 64>>();
-  const Place me;
+  const ThreadTile me;
   const int tiles = tiles_of(rules.keys, kTile);
   const int first = static_cast<int>(blockIdx.x) % tiles * kTile;
   const int64_t group = blockIdx.x / static_cast<unsigned>(tiles);
@@ -285,7 +285,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                             const Sum<T>* along, Heads<T> g_q) {
   using C = Sum<T>;
   auto& shared = *dynamic_shared<Shared<C, 64>>();
-  const Place me;
+  const ThreadTile me;
   const int tiles = tiles_of(rules.queries, kTile);
   const int64_t head = blockIdx.x / static_cast<unsigned>(tiles);
   const int first = (tiles - 1 - static_cast<int>(blockIdx.x) % tiles) * kTile;

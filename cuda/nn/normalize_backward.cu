@@ -269,7 +269,7 @@ void join_shares(const Array& partial, const Array* g_weight, const Array* g_bia
 
 // How a backward pass is shared out: packs a thread holds (0: none, the row is long), its team, and
 // blocks that each keep one share of the parameters' gradients.
-struct Plan {
+struct BlockPlan {
   int held;
   int width;
   int64_t blocks;
@@ -280,7 +280,7 @@ constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;
 
 // Blocks are as many as the registers of 132 multiprocessors hold at once.
 template <class E>
-Plan plan_for(int64_t rows, int64_t n) {
+BlockPlan plan_for(int64_t rows, int64_t n) {
   constexpr int64_t kProcessors = 132;
   const int64_t packs = ceil_div(n, kRowPack<E>);
   const int64_t most_of_one = kMostOfBlock<E, 1>;
@@ -300,7 +300,7 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   using A = Compute<E>;
   constexpr const char* kOp = "normalize_rows_backward";
   const int64_t rows = x.shape()[0], n = x.shape()[1];
-  const Plan plan = plan_for<E>(rows, n);
+  const BlockPlan plan = plan_for<E>(rows, n);
   Array partial;
   if (g_weight != nullptr || g_bias != nullptr) {
     partial = Array::empty({plan.blocks, 2, n}, kDTypeOf<A>, x.device());

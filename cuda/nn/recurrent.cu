@@ -12,10 +12,10 @@ namespace {
 namespace k = core::kernels;
 
 // Where one element lies: in a row of blocks of `width`.
-struct Place {
+struct BlockElement {
   int64_t row;
   uint32_t column, width;
-  __device__ Place(uint32_t i, uint32_t first, const Divider& hidden)
+  __device__ BlockElement(uint32_t i, uint32_t first, const Divider& hidden)
       : row(static_cast<int64_t>(first) + hidden(i)), width(hidden.divisor) {
     column = i - hidden(i) * width;
   }
@@ -31,7 +31,7 @@ __global__ void lstm_kernel(T* gates, const T* of_h, const T* c_before, T* h, T*
   using C = ComputeOf<T>;
   for (uint32_t e = static_cast<uint32_t>(global_thread()); e < count;
        e += static_cast<uint32_t>(grid_threads())) {
-    const Place place(e, first, hidden);
+    const BlockElement place(e, first, hidden);
     const auto sum = [&](int block) {
       return convert<C>(gates[place.at(block, 4)]) + convert<C>(of_h[place.at(block, 4)]);
     };
@@ -55,7 +55,7 @@ __global__ void lstm_backward_kernel(const T* gates, const T* c_before, const T*
   using C = ComputeOf<T>;
   for (uint32_t e = static_cast<uint32_t>(global_thread()); e < count;
        e += static_cast<uint32_t>(grid_threads())) {
-    const Place place(e, first, hidden);
+    const BlockElement place(e, first, hidden);
     const auto gate = [&](int block) { return convert<C>(gates[place.at(block, 4)]); };
     const auto one = [&](const T* from) { return convert<C>(from[place.at()]); };
     const C whole = g_output != nullptr ? one(g_h) + one(g_output) : one(g_h);
@@ -75,7 +75,7 @@ __global__ void gru_kernel(T* gates, const T* of_h, const T* h_before, T* h, Div
   using C = ComputeOf<T>;
   for (uint32_t e = static_cast<uint32_t>(global_thread()); e < count;
        e += static_cast<uint32_t>(grid_threads())) {
-    const Place place(e, first, hidden);
+    const BlockElement place(e, first, hidden);
     const auto of_x = [&](int block) { return convert<C>(gates[place.at(block, 3)]); };
     const auto over_h = [&](int block) { return convert<C>(of_h[place.at(block, 3)]); };
     const C r = math::sigmoid(of_x(0) + over_h(0)), z = math::sigmoid(of_x(1) + over_h(1));
@@ -94,7 +94,7 @@ __global__ void gru_backward_kernel(const T* gates, const T* of_h, const T* h_be
   using C = ComputeOf<T>;
   for (uint32_t e = static_cast<uint32_t>(global_thread()); e < count;
        e += static_cast<uint32_t>(grid_threads())) {
-    const Place place(e, first, hidden);
+    const BlockElement place(e, first, hidden);
     const auto gate = [&](int block) { return convert<C>(gates[place.at(block, 3)]); };
     const auto one = [&](const T* from) { return convert<C>(from[place.at()]); };
     C whole = one(g_h) + one(g_direct);

@@ -15,7 +15,7 @@ void Agreement::state(int me, int parties, const Digest& digest, const Digest& b
   known_ = {digest, digest, balance, std::move(carried)};
 }
 
-void Agreement::hear(int stage, Ballot ballot) { heard_[stage] = std::move(ballot); }
+void Agreement::hear(int stage, StatementSummary summary) { heard_[stage] = std::move(summary); }
 
 int Agreement::sender(int stage) const {
   const int power = 1 << bits_;
@@ -46,7 +46,7 @@ bool Agreement::advance(const Send& send) {
 }
 
 // What is carried lies in the order of ranks below P, each with the one folded into it behind it.
-void Agreement::join(int stage, const Ballot& heard) {
+void Agreement::join(int stage, const StatementSummary& heard) {
   if (stage == last_stage()) {  // of all ranks
     known_ = heard;
     return;

@@ -11,7 +11,7 @@
 namespace hero::dist {
 
 /// What is known of some ranks' statements together.
-struct Ballot {
+struct StatementSummary {
   Digest least, greatest;  ///< of the statements; the same where they agree
   Digest balance;          ///< the sum of what must add up to nothing over all ranks
   std::string carried;     ///< what the ranks tell each other beside it, as long for each
@@ -27,13 +27,13 @@ struct Ballot {
 class Agreement {
  public:
   /// Says to the rank `party` of this agreement what it must hear in that stage.
-  using Send = std::function<void(int party, int stage, const Ballot& ballot)>;
+  using Send = std::function<void(int party, int stage, const StatementSummary& summary)>;
 
   /// This is rank `me` of `parties`, and it states this. All give as many bytes to carry; where
   /// they do not, they do not agree.
   void state(int me, int parties, const Digest& digest, const Digest& balance, std::string carried);
   /// What another rank has sent; also before state().
-  void hear(int stage, Ballot ballot);
+  void hear(int stage, StatementSummary summary);
   /// Sends what can be sent by now; true when this rank knows what all have stated.
   bool advance(const Send& send);
 
@@ -51,14 +51,14 @@ class Agreement {
   int folded() const { return parties_ - (1 << bits_); }  // ranks P, P + 1, ..
   int sender(int stage) const;                            // to this rank; -1: nobody
   int receiver(int stage) const;
-  void join(int stage, const Ballot& heard);
+  void join(int stage, const StatementSummary& heard);
 
   int me_ = 0, parties_ = 0, bits_ = 0;  // P = 2^bits
   int stage_ = 0;                        // 0: from ranks P + i; 1 to bits: by bit; then: to P + i
   bool sent_ = false;                    // in this stage
   size_t unit_ = 0;                      // bytes that each rank carries
-  Ballot known_;
-  std::map<int, Ballot> heard_;  // by stage
+  StatementSummary known_;
+  std::map<int, StatementSummary> heard_;  // by stage
 };
 
 }  // namespace hero::dist

@@ -180,7 +180,7 @@ Digest balance_of(const Call& call, int me) {
   return balance;
 }
 
-std::string count_disagreement(const PartCounts& send, int from, const PartCounts& recv, int to,
+std::string count_disagreement(const ChunkCounts& send, int from, const ChunkCounts& recv, int to,
                                std::span<const int> ranks) {
   const int64_t sent = send.count(to), expected = recv.count(from);
   if (sent == expected) return "";

@@ -10,8 +10,8 @@
 #include <hero/core/dtype.h>
 #include <hero/core/exchange.h>
 #include <hero/core/kernels/combine.h>
-#include <hero/dist/backends/digest.h>
 #include <hero/dist/backends/chunk_counts.h>
+#include <hero/dist/backends/digest.h>
 #include <hero/dist/backends/timeouts.h>
 
 namespace hero::dist {
@@ -69,9 +69,9 @@ struct Call {
   double divide_by = 0.0;   ///< a mean's divisor; 0: the number of ranks
   int root = -1;            ///< root's rank; -1 where there is none
   int64_t size = 0;         ///< elements that all ranks must agree on
-  PartCounts counts;        ///< how `size` is cut; messages and barriers may leave it empty
-  PartCounts send_counts;   ///< all_to_all only: elements to each rank
-  PartCounts recv_counts;   ///< all_to_all only: elements from each rank
+  ChunkCounts counts;       ///< how `size` is cut; messages and barriers may leave it empty
+  ChunkCounts send_counts;  ///< all_to_all only: elements to each rank
+  ChunkCounts recv_counts;  ///< all_to_all only: elements from each rank
   std::string unit;         ///< the caller's name for what is moved
   std::string declared;     ///< what its rank has done before; see Communicator::declare()
   DType result = kFloat32;  ///< of a reduction's output: `dtype`, or float32 where that is a half
@@ -112,7 +112,7 @@ Digest balance_of(const Call& call, int me);
 
 /// "" when rank `from` of an all_to_all sends rank `to` as many elements as that expects of it;
 /// else what differs. `send` is what `from` stated, `recv` what `to` did; `ranks` as above.
-std::string count_disagreement(const PartCounts& send, int from, const PartCounts& recv, int to,
+std::string count_disagreement(const ChunkCounts& send, int from, const ChunkCounts& recv, int to,
                                std::span<const int> ranks);
 
 }  // namespace hero::dist

@@ -46,7 +46,7 @@ std::string Ended::text() const {
          (by_signal() ? ": a process by signal " + name_of(code - 128) : "");
 }
 
-ChildKeeper::ChildKeeper() : own_(children()) {
+ChildProcesses::ChildProcesses() : own_(children()) {
   using Folder = std::filesystem::directory_iterator;
   std::error_code wrong;
   int64_t threads = 0;
@@ -67,9 +67,9 @@ ChildKeeper::ChildKeeper() : own_(children()) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-ChildKeeper::~ChildKeeper() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+ChildProcesses::~ChildProcesses() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-pid_t ChildKeeper::start() {
+pid_t ChildProcesses::start() {
   std::cout.flush();
   std::fflush(nullptr);  // what lies in buffers would be written by both
   const pid_t parent = ::getpid();
@@ -86,7 +86,7 @@ pid_t ChildKeeper::start() {
   return 0;
 }
 
-pid_t ChildKeeper::start(const std::vector<std::string>& words, int out) {
+pid_t ChildProcesses::start(const std::vector<std::string>& words, int out) {
   const pid_t child = start();
   if (child > 0) return child;
   if (out != STDOUT_FILENO) ::dup2(out, STDOUT_FILENO);
@@ -98,7 +98,7 @@ pid_t ChildKeeper::start(const std::vector<std::string>& words, int out) {
   ::_exit(127);
 }
 
-Ended ChildKeeper::wait(pid_t child, const std::function<bool()>& failed) {
+Ended ChildProcesses::wait(pid_t child, const std::function<bool()>& failed) {
   Ended ended;
   int status = 0;
   std::optional<Clock::time_point> deadline;
@@ -120,7 +120,7 @@ Ended ChildKeeper::wait(pid_t child, const std::function<bool()>& failed) {
   return ended;
 }
 
-int ChildKeeper::pause(double seconds) {
+int ChildProcesses::pause(double seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end) {
     const timespec look{0, 50'000'000};
@@ -130,7 +130,7 @@ int ChildKeeper::pause(double seconds) {
   return 0;
 }
 
-std::vector<pid_t> ChildKeeper::children() const {
+std::vector<pid_t> ChildProcesses::children() const {
   const std::string self = std::to_string(::getpid());
   std::ifstream file("/proc/self/task/" + self + "/children");
   std::vector<pid_t> pids;
@@ -140,7 +140,7 @@ std::vector<pid_t> ChildKeeper::children() const {
 
 // Those of a child that has ended are this process's children now; of those that are killed their
 // own become so in turn.
-void ChildKeeper::end_orphans() const {
+void ChildProcesses::end_orphans() const {
   for (bool any = true; any;) {
     any = false;
     for (const pid_t pid : children()) {

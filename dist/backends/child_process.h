@@ -25,13 +25,13 @@ struct Ended {
 
 /// The process that starts children. While this lives SIGINT, SIGTERM and SIGHUP are passed on to
 /// the child that is waited for, and what children leave behind becomes this process's own child.
-class ChildKeeper {
+class ChildProcesses {
  public:
   /// An Error where this process has more than one thread: a fork has only one.
-  ChildKeeper();
-  ~ChildKeeper();
-  ChildKeeper(const ChildKeeper&) = delete;
-  ChildKeeper& operator=(const ChildKeeper&) = delete;
+  ChildProcesses();
+  ~ChildProcesses();
+  ChildProcesses(const ChildProcesses&) = delete;
+  ChildProcesses& operator=(const ChildProcesses&) = delete;
 
   /// Forks. In the child, which gets 0, signals are as they were before, standard input is empty,
   /// and SIGTERM comes when the parent is gone; it leads a group of processes of its own.

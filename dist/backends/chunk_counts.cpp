@@ -9,19 +9,19 @@ namespace {
 
 size_t place_of(int i) { return static_cast<size_t>(i); }
 
-Part balanced_part(int64_t total, int parts, int i) {
-  const int64_t share = total / parts, longer = total % parts;
+Chunk balanced_chunk(int64_t total, int chunks, int i) {
+  const int64_t share = total / chunks, longer = total % chunks;
   return {share * i + std::min<int64_t>(i, longer), share + (i < longer ? 1 : 0)};
 }
 
 }  // namespace
 
-PartCounts::PartCounts(std::vector<int64_t> counts) { take(counts); }
-PartCounts::PartCounts(std::initializer_list<int64_t> counts) {
+ChunkCounts::ChunkCounts(std::vector<int64_t> counts) { take(counts); }
+ChunkCounts::ChunkCounts(std::initializer_list<int64_t> counts) {
   take(std::span(counts.begin(), counts.size()));
 }
 
-void PartCounts::take(std::span<const int64_t> counts) {
+void ChunkCounts::take(std::span<const int64_t> counts) {
   if (counts.empty()) return;
   size_ = static_cast<int>(counts.size());
   is_list_ = true;
@@ -40,29 +40,29 @@ void PartCounts::take(std::span<const int64_t> counts) {
   total_ = begins->at.back();
   bool even = fault_ == nullptr;
   for (int i = 0; even && i < size_; ++i) {
-    even = balanced_part(total_, size_, i).count == counts[place_of(i)];
+    even = balanced_chunk(total_, size_, i).count == counts[place_of(i)];
   }
   if (!even) begins_ = std::move(begins);
 }
 
-PartCounts PartCounts::balanced(int64_t total, int parts) {
-  check(total >= 0 && parts > 0, "part counts: ", total, " elements for ", parts,
-        " parts; there must be parts, and no fewer than 0 elements");
-  PartCounts counts;
-  counts.size_ = parts;
+ChunkCounts ChunkCounts::balanced(int64_t total, int chunks) {
+  check(total >= 0 && chunks > 0, "chunk counts: ", total, " elements for ", chunks,
+        " chunks; there must be chunks, and no fewer than 0 elements");
+  ChunkCounts counts;
+  counts.size_ = chunks;
   counts.total_ = total;
   return counts;
 }
 
-Part PartCounts::part(int i) const {
-  if (is_balanced()) return balanced_part(total_, size_, i);
+Chunk ChunkCounts::chunk(int i) const {
+  if (is_balanced()) return balanced_chunk(total_, size_, i);
   const int64_t begin = begins_->at[place_of(i)];
   return {begin, static_cast<int64_t>(static_cast<uint64_t>(begins_->at[place_of(i) + 1]) -
                                       static_cast<uint64_t>(begin))};
 }
 
-int PartCounts::part_of(int64_t at) const {
-  if (!is_balanced()) {  // empty parts end where they begin
+int ChunkCounts::chunk_of(int64_t at) const {
+  if (!is_balanced()) {  // empty chunks end where they begin
     const auto& begins = begins_->at;
     return static_cast<int>(std::upper_bound(begins.begin(), begins.end(), at) - begins.begin()) -
            1;
@@ -72,25 +72,25 @@ int PartCounts::part_of(int64_t at) const {
   return static_cast<int>(at < in_longer ? at / (share + 1) : longer + (at - in_longer) / share);
 }
 
-PartCounts PartCounts::as_list() const {
-  PartCounts list = *this;
+ChunkCounts ChunkCounts::as_list() const {
+  ChunkCounts list = *this;
   list.is_list_ = size_ > 0;
   return list;
 }
 
-std::vector<int64_t> PartCounts::to_vector() const {
+std::vector<int64_t> ChunkCounts::to_vector() const {
   std::vector<int64_t> counts;
   counts.reserve(place_of(size_));
   for (int i = 0; i < size_; ++i) counts.push_back(count(i));
   return counts;
 }
 
-Digest PartCounts::digest() const {
+Digest ChunkCounts::digest() const {
   if (!is_balanced()) return begins_->digest;
   return Digest().put(static_cast<uint64_t>(size_)).put(static_cast<uint64_t>(total_));
 }
 
-bool operator==(const PartCounts& a, const PartCounts& b) {
+bool operator==(const ChunkCounts& a, const ChunkCounts& b) {
   if (a.size_ != b.size_ || a.total_ != b.total_ || a.is_balanced() != b.is_balanced()) {
     return false;
   }
@@ -98,7 +98,7 @@ bool operator==(const PartCounts& a, const PartCounts& b) {
   return a.begins_->digest == b.begins_->digest && a.begins_->at == b.begins_->at;
 }
 
-std::string to_string(const PartCounts& counts) {
+std::string to_string(const ChunkCounts& counts) {
   if (!counts.is_list()) return "even parts";
   std::string text = "[";
   for (int i = 0; i < counts.size(); ++i) {

@@ -243,7 +243,7 @@ class Supervisor {
   int64_t furthest_ = 0;    // 1 + the step of the newest checkpoint that an attempt has written
   int in_vain_ = 0;         // of these the last ones that an error ended without a new checkpoint
   std::string last_;
-  ChildKeeper keeper_;
+  ChildProcesses keeper_;
   NoticeFile notices_;
 };
 

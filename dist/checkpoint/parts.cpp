@@ -52,9 +52,9 @@ std::vector<Piece> told_pieces(const Held& value, std::vector<Piece> held) {
 // units that cut it, on every rank alike. Whole values are rank 0's. What a program cut into boxes
 // is known to those alone that hold them, and so are shards of a group that is a part of the
 // communicator's ranks: nothing is computed of these.
-class Places {
+class PieceOwners {
  public:
-  explicit Places(const Communicator& world) {
+  explicit PieceOwners(const Communicator& world) {
     if (!world.defined()) return;
     for (const int rank : world.world_ranks()) numbers_.emplace(rank, numbers_.size());
   }
@@ -65,7 +65,7 @@ class Places {
     if (partition(value.leaf) == nullptr || whole.numel() == 0) {
       return std::vector<Piece>{{0, {whole, {}, 0, whole.numel()}}};
     }
-    const auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf));
+    const auto replica = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(value.leaf));
     if (!replica || !has_all(*replica)) return {};
     const auto parts = replica->parts_of(value.leaf);
     if (!parts) return {};
@@ -133,7 +133,7 @@ bool is_cut_into_boxes(const Partition& part) {
 
 // The first of the ranks among which a value is sharded; -1 where it is not, or cut into boxes.
 int first_sharer(const Held& value) {
-  const auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf));
+  const auto replica = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(value.leaf));
   const Partition* const part = partition(value.leaf);
   if (!replica || part == nullptr || is_cut_into_boxes(*part)) return -1;
   return replica->groups().shard.world_ranks().front();
@@ -220,14 +220,14 @@ std::vector<Held> held_by(nn::Module& module) {
 void check_use(const char* op, const std::vector<Held>& values, ValueUse use) {
   for (const Held& value : values) {
     check_own_values(op, value.name(), value.leaf, use);
-    const auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf));
+    const auto replica = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(value.leaf));
     if (replica) replica->check_not_summoned(op);
   }
 }
 
 void divide_work(const Communicator& world, std::vector<Held>& values, const char* op, ValueUse use,
                  ToldPlaces& told) {
-  Places places(world);
+  PieceOwners places(world);
   std::string lines;
   std::vector<Held*> unknown;
   agree(world, [&] {

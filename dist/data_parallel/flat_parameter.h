@@ -18,7 +18,7 @@ inline void copy_values(const Array& from, const Array& to) {
 }
 
 /// These elements of an array of one dimension.
-inline Array elements(const Array& array, const Part& place) {
+inline Array elements(const Array& array, const Chunk& place) {
   return array.slice(0, place.begin, place.begin + place.count);
 }
 
@@ -26,9 +26,9 @@ inline Array elements(const Array& array, const Part& place) {
 /// shard changed, these are the values that it had, and what autograd saved of them is good; where
 /// one did, a graph recorded before is refused, as after any in-place write.
 struct FlatParameter {
-  PartCounts counts;  ///< of each rank's shard
-  Part own;           ///< which elements this rank's shard has
-  Array shard;        ///< [own.count]: their values
+  ChunkCounts counts;  ///< of each rank's shard
+  Chunk own;           ///< which elements this rank's shard has
+  Array shard;         ///< [own.count]: their values
   /// [counts.total()]: the values of all ranks' shards, once they are gathered, in the dtype and on
   /// the device of the computation.
   Array whole;

@@ -31,7 +31,7 @@ std::vector<Nested> sharded_below(nn::Module& module) {
   std::vector<Nested> found;
   const auto modules = module.named_modules();
   for (const auto& [name, slot] : module.slots()) {
-    const auto part = std::dynamic_pointer_cast<ShardedModule>(keeper(slot->tensor));
+    const auto part = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(slot->tensor));
     if (!part) continue;
     // which may have no parameters itself, and is found by those below it
     const auto sharded = part->schedule().modules().front()->shared_from_this();

@@ -54,7 +54,7 @@ Reduce all_reduce(const UnitOptions& options) {
 
 // Memory for this rank's part; halves of which more than one sum is made are added up in float32.
 Array own_part(const UnitOptions& options, const GradientReduction& r, bool exact) {
-  const Part own = r.counts.part(options.groups.shard.rank());
+  const Chunk own = r.counts.chunk(options.groups.shard.rank());
   if (options.stage == Stage::optimizer) return elements(r.bucket, own);
   const MemoryScope tag(MemoryTag::gradient);
   return Array::empty({own.count}, exact && is_half(r.dtype) ? kFloat32 : r.dtype,
@@ -82,7 +82,7 @@ void begin_quantized(const UnitOptions& options, GradientReduction& r, double di
   const Array parts = Array::zeros({longest * ranks}, r.dtype, r.bucket.device());
   const Array padded = Array::empty({longest}, r.own.dtype(), r.own.device());
   for (int i = 0; i < ranks; ++i) {
-    const Part from = r.counts.part(i);
+    const Chunk from = r.counts.chunk(i);
     if (from.count == 0) continue;
     core::backend(parts.device())
         .copy(elements(r.bucket, from), elements(parts, {i * longest, from.count}));

@@ -21,11 +21,11 @@ struct GradientReduction {
   bool has_unreduced = false;      ///< sums of passes before wait for the replicas
   bool is_of_group = false;        ///< `own` is a group's sum, to which those are still to be added
   DType dtype = kFloat32;          ///< of gradients on their way, and of the mean
-  Array bucket;       ///< all gradients, one behind the other; undefined: nobody needs it any more
-  PartCounts counts;  ///< of the bucket: the gradients that belong to each rank's shard
-  Array own;          ///< this rank's part of the mean, once it is there
-  Work work;          ///< the call under way,
-  Future steps;       ///< or calls with steps in between
+  Array bucket;        ///< all gradients, one behind the other; undefined: nobody needs it any more
+  ChunkCounts counts;  ///< of the bucket: the gradients that belong to each rank's shard
+  Array own;           ///< this rank's part of the mean, once it is there
+  Work work;           ///< the call under way,
+  Future steps;        ///< or calls with steps in between
 
   /// Returns when they are complete, and lets go of the bucket.
   void wait();

@@ -49,8 +49,8 @@ class ModuleGroup : public nn::Module {
   size_t modules_ = 0;
 };
 
-class ShardedModule : public Keeper,
-                      public KeepsGradients,
+class ShardedModule : public ParameterOwner,
+                      public HoldsUnreducedGradients,
                       public Averager,
                       public std::enable_shared_from_this<ShardedModule> {
  public:

@@ -66,8 +66,8 @@ void ShardedModule::keep_parameters() {
         watch(parameter);  // from the first backward on, whether its forward is seen or not
         continue;
       }
-      set_keeper(parameter.leaf, weak_from_this());
-      set_keeper(parameter.full, weak_from_this());
+      set_parameter_owner(parameter.leaf, weak_from_this());
+      set_parameter_owner(parameter.full, weak_from_this());
       if (!parameter.leaf.requires_grad()) continue;
       parameter.leaf.register_leaf_hook(
           [self = weak_from_this(), id = parameter.id](const Tensor&) {
@@ -80,7 +80,8 @@ void ShardedModule::keep_parameters() {
     const Tensor& tensor = slot->tensor;
     const bool here = slot->kind == nn::Slot::Kind::parameter && tensor.defined() &&
                       tensor.numel() > 0 && !known_slots_.contains(slot);
-    if (!here || keeper(tensor) || averager(tensor) || std::count(alone.begin(), alone.end(), name))
+    if (!here || parameter_owner(tensor) || averager(tensor) ||
+        std::count(alone.begin(), alone.end(), name))
       continue;
     frozen_.push_back({name, tensor, version_of(tensor)});
   }
@@ -110,7 +111,7 @@ void ShardedModule::check_all_known() const {
   for (const auto& [name, slot] : module().slots()) {
     const Tensor& tensor = slot->tensor;
     if (slot->kind != nn::Slot::Kind::parameter || !tensor.requires_grad()) continue;
-    if (tensor.numel() == 0 || known_slots_.contains(slot) || keeper(tensor)) continue;
+    if (tensor.numel() == 0 || known_slots_.contains(slot) || parameter_owner(tensor)) continue;
     const auto& alone = options_.alone;
     check(std::find(alone.begin(), alone.end(), name) != alone.end(), "forward: parameter '", name,
           "' of ", module().type_name(),
@@ -374,7 +375,7 @@ void ShardedModule::show(const std::vector<Array>& flat_parameters) {
   for (size_t i = 0; i < flat_parameters.size(); ++i) {
     units_[i]->show(flat_parameters[i]);
     for (const UnitParameter& parameter : units_[i]->parameters())
-      set_keeper(parameter.shown, weak_from_this());
+      set_parameter_owner(parameter.shown, weak_from_this());
   }
   summoned_ = true;
 }

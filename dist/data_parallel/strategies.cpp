@@ -71,7 +71,7 @@ void broadcast_state(nn::Module& module, const Groups& groups, const SlotNames& 
   for (const auto& [name, slot] : module.slots()) {
     const Tensor& tensor = slot->tensor;
     if (!tensor.defined() || std::count(sent.begin(), sent.end(), tensor.impl()) > 0) continue;
-    if (keeper(tensor)) continue;  // a shard of a module below, which saw to it
+    if (parameter_owner(tensor)) continue;  // a shard of a module below, which saw to it
     if (has_boxes(tensor) && is_one_of(alone, name)) continue;  // its own on each rank
     if (on_meta(tensor) && groups.shard.backend_kind() != BackendKind::simulated) continue;
     sent.push_back(tensor.impl());
@@ -103,7 +103,7 @@ SlotNames left_alone(const char* what, nn::Module& module, const SlotNames& para
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
     const auto below = [&, &full = name](const std::string& path) { return is_below(full, path); };
-    const auto kept = keeper(slot->tensor);
+    const auto kept = parameter_owner(slot->tensor);
     if (std::any_of(paths.begin(), paths.end(), below) ||
         std::any_of(nested.begin(), nested.end(), [&](const Nested& inner) {
           return kept && std::any_of(inner.paths.begin(), inner.paths.end(), below);

@@ -56,8 +56,8 @@ Unit::Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOp
     }
     parameter.owners = owners->together_with(parameter.former ? parameter.former->owners : nullptr);
   }
-  flat_.counts = PartCounts::balanced(place_parameters(), options_.groups.shard.size());
-  flat_.own = flat_.counts.part(options_.groups.shard.rank());
+  flat_.counts = ChunkCounts::balanced(place_parameters(), options_.groups.shard.size());
+  flat_.own = flat_.counts.chunk(options_.groups.shard.rank());
   reduce_ = make_reduce(options_);
   if (options_.stage == Stage::none) {
     target_ = std::make_unique<OffloadTarget>();
@@ -111,8 +111,8 @@ std::vector<HeldPart> Unit::parts_of(const UnitParameter& parameter) const {
   std::vector<HeldPart> parts;
   const int64_t end = parameter.place.begin + parameter.place.count;
   for (int64_t at = parameter.place.begin; at < end;) {
-    const int rank = flat_.counts.part_of(at);
-    const Part whole = flat_.counts.part(rank);
+    const int rank = flat_.counts.chunk_of(at);
+    const Chunk whole = flat_.counts.chunk(rank);
     const int64_t next = std::min(end, whole.begin + whole.count);
     parts.push_back({{at - parameter.place.begin, next - at}, options_.groups.holders(rank)});
     at = next;
@@ -121,7 +121,7 @@ std::vector<HeldPart> Unit::parts_of(const UnitParameter& parameter) const {
 }
 
 Unit::ShardPart Unit::shard_of(const UnitParameter& parameter) const {
-  const Part &own = flat_.own, &place = parameter.place;
+  const Chunk &own = flat_.own, &place = parameter.place;
   const int64_t begin = std::max(own.begin, place.begin);
   const int64_t count = std::min(own.begin + own.count, place.begin + place.count) - begin;
   if (count <= 0) return {};

@@ -40,7 +40,7 @@ struct UnitParameter {
   Shape shape = {};  ///< of `full`
   std::shared_ptr<const Partition> former = {};  ///< what `full` holds of a larger parameter
   std::shared_ptr<Owners> owners = {};           ///< of its shards
-  Part place = {};                               ///< its elements in the flat parameter
+  Chunk place = {};                              ///< its elements in the flat parameter
   size_t id = 0;                                 ///< its place among all parameters of the module
   bool watched = false;                          ///< `full` tells when its gradient is complete
   bool ready = false;                            ///< it is, in the backward pass now running
@@ -53,7 +53,7 @@ struct UnitParameter {
 
 /// Elements of one parameter, and who holds them: numbers in the whole world.
 struct HeldPart {
-  Part part;
+  Chunk part;
   std::vector<int> ranks;
 };
 
@@ -79,7 +79,7 @@ class Unit {
   /// end up to a multiple of 8 elements for each rank of the groups.
   int64_t flat_numel() const { return flat_.counts.total(); }
   /// This rank's part of the flat parameter, of which the last elements may be those zeros.
-  const Part& own() const { return flat_.own; }
+  const Chunk& own() const { return flat_.own; }
   /// All ranks' parts of a parameter that are not empty, in the order of its elements. They follow
   /// from the sizes of the unit and of its groups, so nobody needs to be asked.
   std::vector<HeldPart> parts_of(const UnitParameter& parameter) const;
@@ -175,12 +175,12 @@ class Unit {
   // in the shard.
   struct ShardPart {
     int64_t first = 0;
-    Part place = {};
+    Chunk place = {};
   };
   ShardPart shard_of(const UnitParameter& parameter) const;
   bool needs_gather() const;
   bool goes_whole(int64_t elements, size_t parameters) const;
-  const PartCounts& counts_of(const std::vector<size_t>& parameters);
+  const ChunkCounts& counts_of(const std::vector<size_t>& parameters);
   void pack(GradientReduction& reduction);
   void keep_whole();
   void end_within(GradientReduction& reduction);
@@ -200,8 +200,9 @@ class Unit {
   std::unique_ptr<GradientReduction> reduction_;  // under way; or null
   std::vector<std::pair<UnitParameter*, Array>>
       arriving_;  // gradients on their way to the offload target
-  std::pair<std::vector<size_t>, PartCounts> packed_;  // parameters packed last, where not all were
-  std::string writes_;                                 // of forwards, which no rank was told of yet
+  std::pair<std::vector<size_t>, ChunkCounts>
+      packed_;          // parameters packed last, where not all were
+  std::string writes_;  // of forwards, which no rank was told of yet
 };
 
 }  // namespace hero::dist

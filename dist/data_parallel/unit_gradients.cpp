@@ -29,14 +29,14 @@ void write_zeros(const Array& to, int64_t begin, int64_t end) {
 
 // Without gradients of some parameters (frozen ones, mostly) the parts are no longer balanced, and
 // the same ones are missing in each step: the counts are made when that changes.
-const PartCounts& Unit::counts_of(const std::vector<size_t>& parameters) {
+const ChunkCounts& Unit::counts_of(const std::vector<size_t>& parameters) {
   if (packed_.first == parameters) return packed_.second;
   std::vector<int64_t> counts(static_cast<size_t>(flat_.counts.size()), 0);
   for (const size_t i : parameters) {
-    const Part& place = parameters_[i].place;
+    const Chunk& place = parameters_[i].place;
     const int64_t end = place.begin + place.count;
     for (int64_t at = place.begin; at < end;) {
-      const int rank = flat_.counts.part_of(at);
+      const int rank = flat_.counts.chunk_of(at);
       const int64_t next = std::min(end, flat_.counts.first(rank) + flat_.counts.count(rank));
       counts[static_cast<size_t>(rank)] += next - at;
       at = next;
@@ -196,7 +196,7 @@ void Unit::each_part(const GradientReduction& r,
   int64_t begin = 0;
   for (const size_t i : r.parameters) {
     UnitParameter& parameter = parameters_[i];
-    const Part place = options_.stage == Stage::none ? parameter.place : shard_of(parameter).place;
+    const Chunk place = options_.stage == Stage::none ? parameter.place : shard_of(parameter).place;
     if (r.is_flat && place.count > 0) begin = place.begin;
     fn(parameter, r.own.slice(0, begin, begin + place.count));
     begin += place.count;

@@ -10,7 +10,7 @@ namespace {
 bool lies_elsewhere(const Tensor& leaf) {
   const Partition* part = partition(leaf);
   return part != nullptr && part->owners && part->owners->elsewhere() != nullptr &&
-         leaf.numel() == 0 && part->whole.numel() > 0 && keeper(leaf) == nullptr;
+         leaf.numel() == 0 && part->whole.numel() > 0 && parameter_owner(leaf) == nullptr;
 }
 
 bool wanted(const nn::Slot& slot, const std::string& name, const std::vector<std::string>& ignored,
@@ -27,7 +27,7 @@ bool is_shard(const Tensor& leaf) {
   const Partition* part = partition(leaf);
   if (part == nullptr) return false;
   const bool all = part->first == 0 && leaf.numel() == layout::numel(part->whole, part->boxes);
-  return part->boxes.empty() || !all || keeper(leaf) != nullptr;
+  return part->boxes.empty() || !all || parameter_owner(leaf) != nullptr;
 }
 
 // What a spectral norm or weight norm has made: it holds parameters of the layer above, and is
@@ -124,7 +124,7 @@ std::vector<UnitParameter> unit_parameters(nn::Module& module,
   for (const auto& [name, slot] : slots) {
     if (!wanted(*slot, name, ignored, frozen_too)) continue;
     const std::string tied = name_among(ignored, slots, slot->tensor);
-    check(tied.empty() || !keeper(slot->tensor), "shard: '", name, "' and '", tied,
+    check(tied.empty() || !parameter_owner(slot->tensor), "shard: '", name, "' and '", tied,
           "' are one parameter, which is a shard of the module that was sharded before; shard a "
           "module that contains both, or untie them");
     check(!is_shard(slot->tensor), "shard: parameter '", name,

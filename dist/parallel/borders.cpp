@@ -54,9 +54,9 @@ std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begi
   std::vector<Border> borders;
   Tensor y = planned(x.shape(), x.dtype());
   for (size_t stage = 0; stage + 2 < begins.size(); ++stage) {
-    y = chain.run_links(begins[stage], begins[stage + 1], converted(y, dtypes.parameters));
+    y = chain.run_layers(begins[stage], begins[stage + 1], converted(y, dtypes.parameters));
     y = converted(y, dtypes.output);
-    check(is_floating(y.dtype()), "pipeline: link ", begins[stage + 1] - 1, " gives ", y.dtype(),
+    check(is_floating(y.dtype()), "pipeline: layer ", begins[stage + 1] - 1, " gives ", y.dtype(),
           ", which has no gradient; cut the chain elsewhere");
     borders.push_back({y.shape(), y.dtype()});
   }

@@ -20,7 +20,7 @@ struct BorderDTypes {
 };
 
 /// Entry s is what stage s hands to stage s + 1 where the first one gets a tensor like `x`: found
-/// by running the links on meta, which costs no bytes and asks no other rank. The module's slots
+/// by running the layers on meta, which costs no bytes and asks no other rank. The module's slots
 /// hold other tensors meanwhile. An Error for a border of a dtype that has no gradients.
 std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begins,
                                const std::vector<StageValue>& values, const Tensor& x,

@@ -16,17 +16,17 @@
 namespace hero::dist {
 namespace {
 
-int checked_slices(const Communicator& group, int ways) {
+int checked_slices(const Communicator& group, int slice_count) {
   check(group.defined(), "context_parallel: the group of ranks is undefined");
   const int ranks = group.size();
-  if (ways == 0) return ranks;
-  check(ways > 0 && ways % ranks == 0, "context_parallel: ", ranks, " ranks do not divide ", ways,
-        " ways");
-  const int each = ways / ranks;
-  check((each & (each - 1)) == 0, "context_parallel: ", ways, " ways are ", each,
+  if (slice_count == 0) return ranks;
+  check(slice_count > 0 && slice_count % ranks == 0, "context_parallel: ", ranks,
+        " ranks do not divide ", slice_count, " slices");
+  const int each = slice_count / ranks;
+  check((each & (each - 1)) == 0, "context_parallel: ", slice_count, " slices are ", each,
         " slices for each of ", ranks,
         " ranks, and sums of these would depend on the number of ranks; give each 2^k");
-  return ways;
+  return slice_count;
 }
 
 // The modules that ask where a sequence's positions are, by their paths.
@@ -53,8 +53,8 @@ struct Sharers {
     }
   }
   bool any() const { return !causal.empty() || !llama_attention.empty() || !attention.empty(); }
-  std::string text(int ways) const {
-    std::string all = std::to_string(ways) + " ways";
+  std::string text(int slice_count) const {
+    std::string all = std::to_string(slice_count) + " slices";
     for (const auto& [path, layer] : causal) all += ", '" + path + "'";
     for (const auto& [path, layer] : llama_attention) all += ", '" + path + "'";
     for (const auto& [path, layer] : attention) all += ", '" + path + "'";
@@ -75,9 +75,9 @@ void check_alike(const Communicator& group, const std::string& text) {
 void check_sliceable(nn::Module& module, const Sharers& sharers) {
   for (const auto& [path, layer] : sharers.attention) {
     check(layer->batch_first(),
-          "context_parallel: more ways than ranks want the positions second, "
+          "context_parallel: more slices than ranks want the positions second, "
           "and MultiheadAttention '",
-          path, "' has them first; set batch_first, or ways to 0");
+          path, "' has them first; set batch_first, or slices to 0");
   }
   for (const auto& [name, slot] : module.slots()) {
     const auto below = [&name = name](const auto& named) {
@@ -87,13 +87,13 @@ void check_sliceable(nn::Module& module, const Sharers& sharers) {
       return std::any_of(list.begin(), list.end(), below);
     };
     check(any(sharers.models) || any(sharers.llamas) || any(sharers.attention),
-          "context_parallel: more ways than ranks are for nn::GPT, nn::Llama and "
+          "context_parallel: more slices than ranks are for nn::GPT, nn::Llama and "
           "nn::MultiheadAttention alone, and '",
-          name, "' is outside of them; set ways to 0");
-    check(
-        partition(slot->tensor) == nullptr, "context_parallel: '", name,
-        "' is cut (tensor_parallel), so a rank can have one slice of the sequence alone; set ways "
-        "to 0");
+          name, "' is outside of them; set slices to 0");
+    check(partition(slot->tensor) == nullptr, "context_parallel: '", name,
+          "' is cut (tensor_parallel), so a rank can have one slice of the sequence alone; set "
+          "slices "
+          "to 0");
   }
 }
 
@@ -132,13 +132,13 @@ void slice_model(nn::Llama& model, const std::shared_ptr<const SharedSequence>& 
 
 ContextParallel context_parallel(nn::Module& module, const Communicator& group,
                                  const ContextParallelOptions& options) {
-  const int ways = checked_slices(group, options.ways);
+  const int slice_count = checked_slices(group, options.slices);
   const Sharers sharers(module);
   check(sharers.any(), "context_parallel: ", module.type_name(),
         " has no attention, whose keys and values the ranks would share");
-  check_alike(group, sharers.text(ways));
-  const auto sequence = std::make_shared<const SharedSequence>(group, ways);
-  if (ways == 1) return ContextParallel(sequence);
+  check_alike(group, sharers.text(slice_count));
+  const auto sequence = std::make_shared<const SharedSequence>(group, slice_count);
+  if (slice_count == 1) return ContextParallel(sequence);
   if (sequence->slices() > 1) {
     check_sliceable(module, sharers);
     for (const auto& [path, model] : sharers.models) slice_model(*model, sequence);
@@ -167,7 +167,7 @@ Tensor ContextParallel::take(const Tensor& x, int64_t dim) const {
 Tensor ContextParallel::gather(const Tensor& x, int64_t dim) const {
   const NoGrad no_grad;
   const int axis = static_cast<int>(dim < 0 ? dim + x.ndim() : dim);
-  const int64_t runs = sequence_->ways() == 1 ? 1 : 2 * sequence_->slices();
+  const int64_t runs = sequence_->slice_count() == 1 ? 1 : 2 * sequence_->slices();
   check(axis >= 0 && axis < x.ndim() && x.size(axis) % runs == 0, "context_parallel: dimension ",
         dim, " of ", x.shape(), " has no part of a sequence");
   return sequence_->in_order(collectives::gather(x.detach(), axis, sequence_->owners()), axis);

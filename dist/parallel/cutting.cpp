@@ -10,7 +10,7 @@ std::vector<Box> boxes_of(const CutParameter& piece, const Shape& whole, const S
   for (int i = slices.first(); i < slices.first() + slices.here(); ++i) {
     int64_t begin = 0;
     for (size_t g = 0; g < piece.groups.size(); ++g) {
-      const Part part = piece.share(g, i, slices.ways);
+      const Chunk part = piece.share(g, i, slices.count);
       Box box = {Shape::filled(whole.size(), 0), whole};
       box.offset[piece.dim] = begin + part.begin;
       box.extent[piece.dim] = part.count;
@@ -26,7 +26,7 @@ Shape shape_of(const CutParameter& piece, const Shape& whole, const Slices& slic
   Shape shape = whole;
   shape[piece.dim] = 0;
   for (int i = slices.first(); i < slices.first() + slices.here(); ++i) {
-    shape[piece.dim] += piece.size_of(i, slices.ways);
+    shape[piece.dim] += piece.size_of(i, slices.count);
   }
   if (piece.dim == 0 || slices.here() == 1) return shape;
   return {slices.here(), whole[0], shape[1] / slices.here()};
@@ -50,19 +50,19 @@ void copy_boxes(const Array& whole, const std::vector<Box>& boxes, const Array& 
 
 }  // namespace
 
-Part CutParameter::share(size_t group, int i, int ways) const {
-  const int count = stays_whole() ? shares[group] : ways;
-  return PartCounts::balanced(groups[group], count)
-      .part(static_cast<int>(int64_t{i} * count / ways));
+Chunk CutParameter::share(size_t group, int i, int slice_count) const {
+  const int count = stays_whole() ? shares[group] : slice_count;
+  return ChunkCounts::balanced(groups[group], count)
+      .chunk(static_cast<int>(int64_t{i} * count / slice_count));
 }
 
-int64_t CutParameter::size_of(int i, int ways) const {
+int64_t CutParameter::size_of(int i, int slice_count) const {
   int64_t sum = 0;
-  for (size_t g = 0; g < groups.size(); ++g) sum += share(g, i, ways).count;
+  for (size_t g = 0; g < groups.size(); ++g) sum += share(g, i, slice_count).count;
   return sum;
 }
 
-std::string CutParameter::text(int ways) const {
+std::string CutParameter::text(int slice_count) const {
   std::string sizes;
   for (size_t g = 0; g < groups.size(); ++g) {
     sizes += (g == 0 ? "" : ", ") + std::to_string(groups[g]);
@@ -70,7 +70,7 @@ std::string CutParameter::text(int ways) const {
   }
   return name + " " + hero::name(slot->tensor.dtype()) + " " +
          to_string(whole_shape(slot->tensor)) + ": " + (dim == 0 ? "rows " : "columns ") + sizes +
-         " in " + std::to_string(ways) + " ways";
+         " in " + std::to_string(slice_count) + " slices";
 }
 
 void cut(const CutParameter& piece, const Slices& slices) {

@@ -24,7 +24,7 @@ struct ExchangeRows : Op {
     const int64_t width = x.size(1);
     const auto elements = [width](RowCounts rows) {
       for (int64_t& n : rows) n *= width;
-      return PartCounts(std::move(rows));
+      return ChunkCounts(std::move(rows));
     };
     const Array out = Array::empty({total_rows(recv), width}, x.dtype(), x.device());
     comm.all_to_all(

@@ -9,7 +9,7 @@ namespace hero::dist {
 std::vector<std::shared_ptr<ShardedModule>> replicas_of(const std::vector<StageValue>& values) {
   std::vector<std::shared_ptr<ShardedModule>> all;
   for (const StageValue& value : values) {
-    auto replica = std::dynamic_pointer_cast<ShardedModule>(keeper(value.leaf()));
+    auto replica = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(value.leaf()));
     if (replica && std::find(all.begin(), all.end(), replica) == all.end()) {
       all.push_back(std::move(replica));
     }

@@ -28,7 +28,8 @@ std::string text_of(nn::Chain& chain, const PipelineOptions& options,
     names += name + " " + to_string(whole_shape(slot->tensor)) + "\n";
   }
   std::string text = options.schedule.name() + " of " + std::to_string(options.micro_batches) +
-                     " micro-batches" + (options.weigh_by_targets ? " by targets" : "") + ", links";
+                     " micro-batches" + (options.weigh_by_targets ? " by targets" : "") +
+                     ", layers";
   for (const size_t begin : begins) text += " " + std::to_string(begin);
   return text + ", a module of hash " + sha256(std::as_bytes(std::span(names))).substr(0, 16);
 }
@@ -59,10 +60,10 @@ std::vector<std::vector<Action>> actions_of(const PipelineOptions& options, int 
 struct Pipeline::State {
   State(nn::Chain& chain, const Communicator& pipe, const PipelineOptions& given)
       : options(given),
-        parts(
-            {&chain, pipe,
-             stage_begins(chain.links(), pipe.size() * given.schedule.chunks(), given.first_links),
-             given.device}),
+        parts({&chain, pipe,
+               stage_begins(chain.layers(), pipe.size() * given.schedule.chunks(),
+                            given.first_layers),
+               given.device}),
         steps(actions_of(given, pipe.size(), true), given.schedule.chunks()),
         forwards(actions_of(given, pipe.size(), false), given.schedule.chunks()) {}
 
@@ -210,7 +211,7 @@ Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& optio
   const auto next = [&](const Tensor& fresh, nn::KeyValueCache& cache, const nn::TokenRows& rows,
                         Generator& generator) {
     const auto run_stage = [&](size_t begin, size_t end, const Tensor& x) {
-      return model->run_links_after(cache, begin, end, x);
+      return model->run_layers_after(cache, begin, end, x);
     };
     const Tensor logits = run_stages(parts, state_->borders_for(fresh), fresh, run_stage);
     const Tensor drawn = logits.defined()
@@ -230,7 +231,7 @@ std::vector<Tensor> Pipeline::parameters() const {
   return list;
 }
 
-std::pair<size_t, size_t> Pipeline::links(int chunk) const {
+std::pair<size_t, size_t> Pipeline::layers(int chunk) const {
   const int chunks = state_->options.schedule.chunks();
   check(chunk >= 0 && chunk < chunks, "pipeline: chunk ", chunk, " of ", chunks);
   const int stage = state_->parts.stage(chunk);

@@ -95,7 +95,7 @@ Tensor PipelineRun::run_stage(int stage, const Tensor& x, int micro) {
   const bool last = stage + 1 == parts_.stages();
   return chain.root().run_fused(x, [&](const Tensor& in) {
     if (!last || batches_.target.empty()) {
-      return chain.run_links(parts_.begin(stage), parts_.begin(stage + 1), in);
+      return chain.run_layers(parts_.begin(stage), parts_.begin(stage + 1), in);
     }
     return chain.loss_from(parts_.begin(stage), in, batches_.target[static_cast<size_t>(micro)]);
   });
@@ -174,8 +174,8 @@ void PipelineRun::tell(GradientSync& sync, const Action& action, bool last) cons
   if (action.micro + 1 < static_cast<int>(batches_.x.size())) return sync.add_up();
   const int stage = parts_.stage(action.chunk);
   std::vector<nn::Module*> modules;
-  for (size_t link = parts_.begin(stage); link < parts_.begin(stage + 1); ++link) {
-    for (nn::Module* module : parts_.chain->modules_of(link)) modules.push_back(module);
+  for (size_t layer = parts_.begin(stage); layer < parts_.begin(stage + 1); ++layer) {
+    for (nn::Module* module : parts_.chain->modules_of(layer)) modules.push_back(module);
   }
   sync.average(modules);
 }

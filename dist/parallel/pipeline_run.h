@@ -19,7 +19,7 @@ namespace hero::dist {
 struct PipelineParts {
   nn::Chain* chain;
   Communicator pipe;
-  std::vector<size_t> begins;  ///< the first link of each stage and, behind them, their number
+  std::vector<size_t> begins;  ///< the first layer of each stage and, behind them, their number
   Device device;               ///< where messages arrive
 
   int stage(int chunk) const { return chunk * pipe.size() + pipe.rank(); }
@@ -34,8 +34,8 @@ struct MicroBatches {
   double scale = 1.0;                ///< of the loss
 };
 
-/// What the links of all stages, one after the other, make of x: on the rank of the last stage,
-/// undefined on the others. `run_stage(begin, end, x)` computes a stage's links on its rank.
+/// What the layers of all stages, one after the other, make of x: on the rank of the last stage,
+/// undefined on the others. `run_stage(begin, end, x)` computes a stage's layers on its rank.
 Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders, const Tensor& x,
                   const std::function<Tensor(size_t, size_t, const Tensor&)>& run_stage);
 

@@ -23,7 +23,7 @@ void RandomDraws::declare_drawn() {
 }
 
 void RandomDraws::check_divided(const std::string& path) const {
-  if (ways_ == 1 || !divided_ || divided_->state == default_generator().state()) return;
+  if (slice_count_ == 1 || !divided_ || divided_->state == default_generator().state()) return;
   const std::string& since = divided_->since;
   fail("tensor_parallel: random numbers are drawn ",
        since == path ? "within '" + path : "between '" + since + "' and '" + path,

@@ -17,8 +17,9 @@ namespace hero::dist {
 /// Nothing is sent for it. A second run of a checkpoint is not looked at: the first one was.
 class RandomDraws {
  public:
-  /// Of ranks that have `ways` slices together; one slice is the whole.
-  RandomDraws(const Communicator& group, int ways) : group_(group), ways_(ways) {}
+  /// Of ranks that have `slices` slices together; one slice is the whole.
+  RandomDraws(const Communicator& group, int slice_count)
+      : group_(group), slice_count_(slice_count) {}
 
   /// The module's forward begins. What was drawn before is the program's own.
   void begin_forward();
@@ -38,7 +39,7 @@ class RandomDraws {
   void declare_drawn();
 
   Communicator group_;
-  int ways_;
+  int slice_count_;
   std::optional<Generator::State> known_;  // within a forward: what all know
   std::optional<Divided> divided_;
 };

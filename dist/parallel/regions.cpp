@@ -55,7 +55,7 @@ std::vector<Tensor> shares_of(const Region& region, const CutParameter& piece,
     std::vector<Tensor> shares;
     int64_t begin = 0;
     for (size_t g = 0; g < piece.groups.size(); ++g) {
-      const Part part = piece.share(g, slices.first() + i, slices.ways);
+      const Chunk part = piece.share(g, slices.first() + i, slices.count);
       shares.push_back(copy.slice(piece.dim, begin + part.begin, begin + part.begin + part.count));
       begin += piece.groups[g];
     }
@@ -74,7 +74,7 @@ std::vector<Tensor> slices_of(const Region& region, const CutParameter& piece,
   if (piece.dim == 1) return unbind(all);
   std::vector<int64_t> sizes;
   for (int i = slices.first(); i < slices.first() + slices.here(); ++i) {
-    sizes.push_back(piece.size_of(i, slices.ways));
+    sizes.push_back(piece.size_of(i, slices.count));
   }
   return split(all, sizes, 0);
 }
@@ -118,9 +118,9 @@ std::vector<nn::Tensors> copies_of(const nn::Tensors& in, const Region& region,
 
 // The input is this rank's part: one of equal size for each slice.
 std::vector<nn::Tensors> parts_of(const Tensor& x, const Region& region, const Slices& slices) {
-  const int64_t size = region.pieces.front().size_of(slices.first(), slices.ways);
+  const int64_t size = region.pieces.front().size_of(slices.first(), slices.count);
   check(x.size(-1) == size * slices.here(), "tensor_parallel: the input of '", region.path,
-        "' has shape ", x.shape(), ", but ", slices.here(), " of its ", slices.ways,
+        "' has shape ", x.shape(), ", but ", slices.here(), " of its ", slices.count,
         " slices take ", size * slices.here(),
         " columns; its input comes from a module that is cut by rows");
   if (slices.here() == 1) return {{x}};
@@ -139,7 +139,7 @@ Tensor join_outputs(const Region& region, const Slices& slices,
   for (size_t i = 0; i < outputs.size(); ++i) {
     std::vector<int64_t> sizes;
     for (size_t g = 0; g < groups; ++g) {
-      sizes.push_back(weight.share(g, slices.first() + static_cast<int>(i), slices.ways).count);
+      sizes.push_back(weight.share(g, slices.first() + static_cast<int>(i), slices.count).count);
     }
     const std::vector<Tensor> parts =
         groups == 1 ? std::vector<Tensor>{outputs[i][0]} : split(outputs[i][0], sizes, -1);
@@ -183,8 +183,8 @@ nn::Tensors run_norm(const Region& region, const Slices& slices, const nn::Tenso
 }
 
 nn::Tensors run_enter(const Slices& slices, const nn::Tensors& in, const nn::Forward& forward) {
-  check(in[0].ndim() == 3 && in[0].size(1) % slices.ways == 0, "tensor_parallel: ", slices.ways,
-        " ways do not divide the sequence of ", in[0].shape(),
+  check(in[0].ndim() == 3 && in[0].size(1) % slices.count == 0, "tensor_parallel: ", slices.count,
+        " slices do not divide the sequence of ", in[0].shape(),
         "; pad it, or cut the model without .sequence");
   return forward({collectives::split(in[0], kPositions, slices.owners)});
 }
@@ -211,10 +211,10 @@ nn::Tensors run_linear(const Region& region, const Slices& slices, const nn::Ten
 }
 
 // The interval of words that this rank has.
-Part words_of(const CutParameter& piece, const Slices& slices) {
-  const PartCounts counts = PartCounts::balanced(piece.groups.front(), slices.ways);
-  const Part first = counts.part(slices.first());
-  const Part last = counts.part(slices.first() + slices.here() - 1);
+Chunk words_of(const CutParameter& piece, const Slices& slices) {
+  const ChunkCounts counts = ChunkCounts::balanced(piece.groups.front(), slices.count);
+  const Chunk first = counts.chunk(slices.first());
+  const Chunk last = counts.chunk(slices.first() + slices.here() - 1);
   return {first.begin, last.begin + last.count - first.begin};
 }
 
@@ -223,7 +223,7 @@ nn::Tensors run_embedding(const Region& region, const Slices& slices, const nn::
                           const nn::Forward& forward) {
   const CutParameter& piece = region.pieces.front();
   check_gathered(region, piece.name, *piece.slot, true);
-  const Part words = words_of(piece, slices);
+  const Chunk words = words_of(piece, slices);
   const Tensor index(core::checked_index("embedding", in[0].array(), piece.groups.front()));
   Shown shown;
   shown.show(piece.slot, reshape(piece.slot->tensor, piece.slot->tensor.shape()));
@@ -237,7 +237,7 @@ nn::Tensors run_logits(const Region& region, const Slices& slices, const nn::Ten
                        const nn::Forward& forward) {
   const Tensor mine = join_outputs(
       region, slices, run_slices(region, slices, copies_of(in, region, slices), forward));
-  const Part words = words_of(region.pieces.front(), slices);
+  const Chunk words = words_of(region.pieces.front(), slices);
   const int64_t after = region.pieces.front().groups.front() - words.begin - words.count;
   return {sum_out(pad(mine, {words.begin, after}), slices.owners)};
 }

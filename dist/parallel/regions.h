@@ -14,10 +14,10 @@ namespace hero::dist {
 struct Slices {
   Communicator group;
   std::shared_ptr<GroupOwners> owners;
-  int ways = 1;  ///< slices of all ranks; rank r has the r-th of size() equal runs of them
+  int count = 1;  ///< slices of all ranks; rank r has the r-th of size() equal runs of them
   std::shared_ptr<RandomDraws> draws;  ///< what the module around all regions draws
 
-  int here() const { return ways / group.size(); }
+  int here() const { return count / group.size(); }
   int first() const { return group.rank() * here(); }
 };
 
@@ -36,11 +36,11 @@ struct CutParameter {
 
   bool stays_whole() const { return !shares.empty(); }
   /// Slice i's share of a group, counted from the begin of the group.
-  Part share(size_t group, int i, int ways) const;
+  Chunk share(size_t group, int i, int slice_count) const;
   /// Elements of slice i along `dim`.
-  int64_t size_of(int i, int ways) const;
-  /// "weight [13, 7]: rows 8, 5 in 4 ways".
-  std::string text(int ways) const;
+  int64_t size_of(int i, int slice_count) const;
+  /// "weight [13, 7]: rows 8, 5 in 4 slices".
+  std::string text(int slice_count) const;
 };
 
 /// A module that is computed slice by slice.

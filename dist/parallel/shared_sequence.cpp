@@ -30,11 +30,11 @@ Tensor run_of(const Tensor& x, int64_t dim, int64_t run, int64_t length) {
 
 }  // namespace
 
-SharedSequence::SharedSequence(const Communicator& group, int ways)
+SharedSequence::SharedSequence(const Communicator& group, int slice_count)
     : group_(group),
       owners_(std::make_shared<GroupOwners>(group)),
       alone_(std::make_shared<Alone>()),
-      ways_(ways) {}
+      slice_count_(slice_count) {}
 
 Tensor SharedSequence::take(const Tensor& x, int64_t dim) const {
   declare_same(group_, "context_parallel", x);
@@ -42,10 +42,10 @@ Tensor SharedSequence::take(const Tensor& x, int64_t dim) const {
 }
 
 Tensor SharedSequence::part_of(const Tensor& x, int64_t dim) const {
-  const int64_t T = x.size(dim), runs = 2 * ways_;
-  if (ways_ == 1) return x;
+  const int64_t T = x.size(dim), runs = 2 * slice_count_;
+  if (slice_count_ == 1) return x;
   check(T > 0 && T % runs == 0, "context_parallel: the ", T, " positions of ", x.shape(),
-        " are no multiple of ", runs, ", twice the ", ways_, " ways; pad the sequence");
+        " are no multiple of ", runs, ", twice the ", slice_count_, " slices; pad the sequence");
   std::vector<Tensor> mine;
   for (int64_t i = group_.rank() * slices(); i < (group_.rank() + 1) * slices(); ++i) {
     mine.push_back(run_of(x, dim, i, T / runs));
@@ -67,20 +67,20 @@ std::vector<int64_t> SharedSequence::begins(int64_t T) const {
   std::vector<int64_t> all;
   for (int64_t i = group_.rank() * slices(); i < (group_.rank() + 1) * slices(); ++i) {
     all.push_back(i * length);
-    all.push_back((2 * ways_ - 1 - i) * length);
+    all.push_back((2 * slice_count_ - 1 - i) * length);
   }
   return all;
 }
 
 Tensor SharedSequence::in_order(const Tensor& x, int dim) const {
-  if (ways_ == 1) return x;
+  if (slice_count_ == 1) return x;
   Shape pairs, half = x.shape();
   for (int d = 0; d < x.ndim(); ++d) {
     if (d != dim) {
       pairs.push_back(x.size(d));
       continue;
     }
-    for (const int64_t size : {int64_t{ways_}, int64_t{2}, x.size(d) / (2 * ways_)}) {
+    for (const int64_t size : {int64_t{slice_count_}, int64_t{2}, x.size(d) / (2 * slice_count_)}) {
       pairs.push_back(size);
     }
   }
@@ -169,10 +169,10 @@ nn::Tensors run_in_slices(nn::Module& module, const SharedSequence& sequence, co
   for (const auto& [name, slot] : module.slots()) {
     const Partition* const part = partition(slot->tensor);
     check(part == nullptr || slot->tensor.shape() == part->whole,
-          "context_parallel: with more ways than ranks, ", module.type_name(),
+          "context_parallel: with more slices than ranks, ", module.type_name(),
           " computes with its whole '", name,
           "' once for each slice, and that is in a unit of its own, not yet gathered; make units "
-          "of whole blocks, such as each<nn::Block>(), or set ways to 0");
+          "of whole blocks, such as each<nn::Block>(), or set slices to 0");
     if (slot->tensor.defined()) copies.emplace_back(slot, sequence.copies(slot->tensor));
   }
   const auto slices = static_cast<size_t>(sequence.slices());

@@ -14,8 +14,8 @@ namespace hero::dist {
 /// all slices cost the same. Rank r has slices r w / c ... (r + 1) w / c - 1, one behind the other.
 class SharedSequence : public nn::SequencePart {
  public:
-  /// `ways` is a multiple of the number of ranks.
-  SharedSequence(const Communicator& group, int ways);
+  /// `slices` is a multiple of the number of ranks.
+  SharedSequence(const Communicator& group, int slice_count);
 
   /// Within a forward, where all ranks of the group take part: what they have whole is compared.
   Tensor take(const Tensor& x, int64_t dim) const override;
@@ -24,12 +24,12 @@ class SharedSequence : public nn::SequencePart {
   std::vector<int64_t> begins(int64_t T) const override;
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options) const override;
-  int slices() const override { return ways_ / group_.size(); }
+  int slices() const override { return slice_count_ / group_.size(); }
   std::vector<Tensor> copies(const Tensor& parameter) const override;
   std::shared_ptr<void> keep_copies(const Tensor& parameter) const override;
   Tensor mean(const std::vector<Tensor>& sums, const Tensor& count) const override;
 
-  int ways() const { return ways_; }
+  int slice_count() const { return slice_count_; }
   const std::shared_ptr<GroupOwners>& owners() const { return owners_; }
   /// x has along `dim` what the ranks have, one rank behind the other; the result has the positions
   /// in their order.
@@ -45,7 +45,7 @@ class SharedSequence : public nn::SequencePart {
   Communicator group_;
   std::shared_ptr<GroupOwners> owners_;
   std::shared_ptr<Owners> alone_;  // this rank, for sums over its slices
-  int ways_;
+  int slice_count_;
   mutable std::weak_ptr<Kept> kept_;
 };
 

@@ -72,7 +72,7 @@ class StageOwnersOf {
 };
 
 void check_free(const StageValue& value) {
-  check(keeper(value.leaf()) == nullptr, "pipeline: '", value.name,
+  check(parameter_owner(value.leaf()) == nullptr, "pipeline: '", value.name,
         "' is sharded already; make the pipeline before fully_shard() or ZeRO");
   const Partition* part = partition(value.leaf());
   check(part == nullptr || !part->owners || part->owners->elsewhere() == nullptr, "pipeline: '",
@@ -99,23 +99,24 @@ Array own_values(const StageValue& value, Device device, bool simulated) {
 
 }  // namespace
 
-std::vector<size_t> stage_begins(size_t links, int stages, const std::vector<size_t>& given) {
+std::vector<size_t> stage_begins(size_t layers, int stages, const std::vector<size_t>& given) {
   const auto count = static_cast<size_t>(stages);
-  check(links >= count, "pipeline: ", links, " links for ", stages,
+  check(layers >= count, "pipeline: ", layers, " layers for ", stages,
         " stages; take fewer ranks or chunks");
   std::vector<size_t> begins = given;
   if (given.empty()) {
-    const PartCounts even = PartCounts::balanced(static_cast<int64_t>(links), stages);
-    for (int i = 0; i < stages; ++i) begins.push_back(static_cast<size_t>(even.part(i).begin));
+    const ChunkCounts even = ChunkCounts::balanced(static_cast<int64_t>(layers), stages);
+    for (int i = 0; i < stages; ++i) begins.push_back(static_cast<size_t>(even.chunk(i).begin));
   }
-  check(begins.size() == count, "pipeline: first_links names ", begins.size(),
+  check(begins.size() == count, "pipeline: first_layers names ", begins.size(),
         " stages, there are ", stages);
-  check(begins.front() == 0, "pipeline: first_links begins with ", begins.front(),
-        "; link 0 must be in the first stage");
-  begins.push_back(links);
+  check(begins.front() == 0, "pipeline: first_layers begins with ", begins.front(),
+        "; layer 0 must be in the first stage");
+  begins.push_back(layers);
   for (size_t i = 0; i < count; ++i) {
-    check(begins[i] < begins[i + 1], "pipeline: stage ", i, " would have links ", begins[i], " to ",
-          begins[i + 1], " of ", links, "; first_links must rise, below the number of links");
+    check(begins[i] < begins[i + 1], "pipeline: stage ", i, " would have layers ", begins[i],
+          " to ", begins[i + 1], " of ", layers,
+          "; first_layers must rise, below the number of layers");
   }
   return begins;
 }
@@ -133,8 +134,8 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
                                      int ranks) {
   std::map<const nn::Slot*, std::set<int>> users;  // the ranks
   for (size_t stage = 0; stage + 1 < begins.size(); ++stage) {
-    for (size_t link = begins[stage]; link < begins[stage + 1]; ++link) {
-      for (nn::Module* module : chain.modules_of(link)) {
+    for (size_t layer = begins[stage]; layer < begins[stage + 1]; ++layer) {
+      for (nn::Module* module : chain.modules_of(layer)) {
         for (const auto& [name, slot] : module->slots()) {
           users[slot].insert(static_cast<int>(stage) % ranks);
         }
@@ -146,7 +147,7 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
     if (!slot->tensor.defined()) continue;
     if (users.count(slot) == 0) {
       fail("pipeline: '", name, "' of ", chain.root().type_name(),
-           " belongs to no link; modules_of() must name its module");
+           " belongs to no layer; modules_of() must name its module");
     }
     auto known = std::find_if(values.begin(), values.end(), [s = slot](const StageValue& value) {
       return is_same(value.leaf(), s->tensor);

@@ -1,5 +1,5 @@
 #pragma once
-// How the links of a chain are divided among the ranks of a pipeline, and what each rank keeps of
+// How the layers of a chain are divided among the ranks of a pipeline, and what each rank keeps of
 // the model for it.
 #include <memory>
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace hero::dist {
 
-/// The first link of each stage and, behind them, the number of links. `given` is what the program
-/// asked for, or empty. An Error where stages would be empty or links left out.
-std::vector<size_t> stage_begins(size_t links, int stages, const std::vector<size_t>& given);
+/// The first layer of each stage and, behind them, the number of layers. `given` is what the
+/// program asked for, or empty. An Error where stages would be empty or layers left out.
+std::vector<size_t> stage_begins(size_t layers, int stages, const std::vector<size_t>& given);
 
-/// A parameter or buffer of the module and the ranks whose links compute with it.
+/// A parameter or buffer of the module and the ranks whose layers compute with it.
 struct StageValue {
   std::string name;              ///< the first one, where it is tied
   std::vector<nn::Slot*> slots;  ///< every place; the first one has its recipe
-  Shape shape;                   ///< of the whole, with which links compute on all ranks together
+  Shape shape;                   ///< of the whole, with which layers compute on all ranks together
   std::vector<int> ranks;        ///< ascending
 
   const Tensor& leaf() const { return slots.front()->tensor; }
@@ -29,7 +29,7 @@ struct StageValue {
 };
 
 /// All values of the chain's module, each once, in its order. An Error names one that belongs to no
-/// link.
+/// layer.
 std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>& begins,
                                      int ranks);
 

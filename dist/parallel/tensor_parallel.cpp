@@ -1,6 +1,6 @@
 #include <hero/dist/checkpoint/agree.h>
-#include <hero/dist/parallel/tensor_plan.h>
 #include <hero/dist/parallel/same_inputs.h>
+#include <hero/dist/parallel/tensor_plan.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/llama.h>
@@ -11,16 +11,16 @@ namespace {
 
 bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
-int checked_ways(const Communicator& group, int ways) {
+int checked_slice_count(const Communicator& group, int slice_count) {
   check(group.defined(), "tensor_parallel: the group of ranks is undefined");
   const int ranks = group.size();
-  if (ways == 0) return ranks;
-  check(ways > 0 && ways % ranks == 0, "tensor_parallel: ", ranks, " ranks do not divide ", ways,
-        " ways");
-  check(ranks == 1 || is_power_of_two(ways / ranks), "tensor_parallel: ", ways, " ways are ",
-        ways / ranks, " slices for each of ", ranks,
+  if (slice_count == 0) return ranks;
+  check(slice_count > 0 && slice_count % ranks == 0, "tensor_parallel: ", ranks,
+        " ranks do not divide ", slice_count, " slices");
+  check(ranks == 1 || is_power_of_two(slice_count / ranks), "tensor_parallel: ", slice_count,
+        " slices are ", slice_count / ranks, " slices for each of ", ranks,
         " ranks, and a sum of these would depend on the number of ranks; give each 2^k");
-  return ways;
+  return slice_count;
 }
 
 // Line `number` of a text, "nothing more" behind its end.
@@ -92,23 +92,23 @@ TensorPlan tensor_plan(nn::Module& module) {
 
 void tensor_parallel(nn::Module& module, const Communicator& group,
                      const TensorParallelOptions& options) {
-  const int ways = checked_ways(group, options.ways);
+  const int slice_count = checked_slice_count(group, options.slices);
   const TensorPlan plan = options.plan.empty() ? tensor_plan(module) : options.plan;
   check(!plan.empty(), "tensor_parallel: ", module.type_name(),
         " has no module that Hero has a plan for; give one: {.plan = {{\"*.fc1\", Cut::rows}, "
         "{\"*.fc2\", Cut::columns}}}");
-  std::vector<Region> regions = regions_of(module, plan, ways);
+  std::vector<Region> regions = regions_of(module, plan, slice_count);
   check(!options.sequence || options.plan.empty(),
         "tensor_parallel: .sequence goes with the ready plan alone, which cuts all of a block");
   if (options.sequence) cut_sequence(module, regions);
-  check_same_plan(group, text_of(regions, ways));
-  const auto draws = std::make_shared<RandomDraws>(group, ways);
-  const Slices slices = {group, std::make_shared<GroupOwners>(group), ways, draws};
+  check_same_plan(group, text_of(regions, slice_count));
+  const auto draws = std::make_shared<RandomDraws>(group, slice_count);
+  const Slices slices = {group, std::make_shared<GroupOwners>(group), slice_count, draws};
   for (const Region& region : regions) {
     for (const CutParameter& piece : region.pieces) cut(piece, slices);
     install(region, slices);
   }
-  tell_heads(module, plan, ways);
+  tell_heads(module, plan, slice_count);
   if (options.sequence) tell_sequence(module, group.size());
   declare_same_inputs(module, group, "tensor_parallel");
   follow_draws(module, draws);

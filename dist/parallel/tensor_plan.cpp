@@ -51,7 +51,7 @@ struct PlannedModule {
   std::string path;
   nn::Module& module;
   Cut cut;
-  int ways;
+  int slice_count;
 
   nn::Slot* slot(const std::string& name) const {
     for (const auto& [known, slot] : module.slots()) {
@@ -63,15 +63,15 @@ struct PlannedModule {
     return path.empty() ? name : path + "." + name;
   }
   void check_divides(const char* what, int64_t size) const {
-    check(size % ways == 0, "tensor_parallel: '", path, "' has ", size, " ", what, ", which ", ways,
-          " ways do not divide");
+    check(size % slice_count == 0, "tensor_parallel: '", path, "' has ", size, " ", what,
+          ", which ", slice_count, " slices do not divide");
   }
   // How many slices in a row attend to the same head of keys and values.
   int64_t kv_copies(int64_t kv_heads) const {
-    check(kv_heads % ways == 0 || ways % kv_heads == 0, "tensor_parallel: '", path, "' has ",
-          kv_heads, " heads of keys and values; ", ways,
-          " ways neither divide these nor are a multiple of them");
-    return kv_heads % ways == 0 ? 1 : ways / kv_heads;
+    check(kv_heads % slice_count == 0 || slice_count % kv_heads == 0, "tensor_parallel: '", path,
+          "' has ", kv_heads, " heads of keys and values; ", slice_count,
+          " slices neither divide these nor are a multiple of them");
+    return kv_heads % slice_count == 0 ? 1 : slice_count / kv_heads;
   }
   [[noreturn]] void fail_cut(const char* what) const {
     fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
@@ -128,7 +128,7 @@ std::vector<int> kv_shares(const PlannedModule& entry, int64_t kv_heads) {
 // The same of a weight of queries, keys and values.
 std::vector<int> packed_shares(const PlannedModule& entry, int64_t kv_heads) {
   if (entry.kv_copies(kv_heads) == 1) return {};
-  return {entry.ways, static_cast<int>(kv_heads), static_cast<int>(kv_heads)};
+  return {entry.slices, static_cast<int>(kv_heads), static_cast<int>(kv_heads)};
 }
 
 void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
@@ -137,22 +137,23 @@ void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
     const int64_t C = attention->c_proj.in_features;
     const int64_t rows = C / attention->n_head() * attention->n_kv_head();
     regions.push_back(
-        column_region({entry.below("c_attn"), attention->c_attn, entry.cut, entry.ways},
+        column_region({entry.below("c_attn"), attention->c_attn, entry.cut, entry.slices},
                       {C, rows, rows}, packed_shares(entry, attention->n_kv_head())));
     regions.push_back(
-        row_region({entry.below("c_proj"), attention->c_proj, entry.cut, entry.ways}, C));
+        row_region({entry.below("c_proj"), attention->c_proj, entry.cut, entry.slices}, C));
     return;
   }
   if (auto* attention = dynamic_cast<nn::LlamaAttention*>(&entry.module)) {
     entry.check_divides("heads", attention->num_heads());
     const std::vector<int> shares = kv_shares(entry, attention->num_key_value_heads());
     for (nn::Linear* each : {&attention->q_proj, &attention->k_proj, &attention->v_proj}) {
-      regions.push_back(column_region({entry.below(each->name()), *each, entry.cut, entry.ways},
+      regions.push_back(column_region({entry.below(each->name()), *each, entry.cut, entry.slices},
                                       {each->out_features},
                                       each == &attention->q_proj ? std::vector<int>() : shares));
     }
-    regions.push_back(row_region({entry.below("o_proj"), attention->o_proj, entry.cut, entry.ways},
-                                 attention->o_proj.in_features));
+    regions.push_back(
+        row_region({entry.below("o_proj"), attention->o_proj, entry.cut, entry.slices},
+                   attention->o_proj.in_features));
     return;
   }
   auto* attention = dynamic_cast<nn::MultiheadAttention*>(&entry.module);
@@ -187,8 +188,8 @@ void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
     entry.fail_cut("a vocabulary is that of an Embedding or of a Linear");
   }
   const int64_t words = whole_shape(entry.slot("weight")->tensor)[0];
-  check(words >= entry.ways, "tensor_parallel: '", entry.path, "' has ", words,
-        " words, fewer than ", entry.ways, " ways");
+  check(words >= entry.slices, "tensor_parallel: '", entry.path, "' has ", words,
+        " words, fewer than ", entry.slices, " slices");
   entry.add(region.pieces, "weight", 0, {words});
   entry.add_whole(region.pieces, "lora_A");
   entry.add(region.pieces, "lora_B", 0, {words});
@@ -216,8 +217,8 @@ void check_pieces(const std::vector<Region>& regions) {
       check(cut.emplace(piece.slot, piece.name).second, "tensor_parallel: '", piece.name,
             "' is cut twice by the plan, with '", region.path, "' and with a module around it");
       const Tensor& leaf = piece.slot->tensor;
-      check(partition(leaf) == nullptr && keeper(leaf) == nullptr, "tensor_parallel: '", piece.name,
-            "' is a shard already, ", describe_part(leaf),
+      check(partition(leaf) == nullptr && parameter_owner(leaf) == nullptr, "tensor_parallel: '",
+            piece.name, "' is a shard already, ", describe_part(leaf),
             "; a module is cut once, and before fully_shard(), DDP or ZeRO");
       for (const auto& [other, where] : known) {
         const bool tied = is_same(other->slot->tensor, leaf);
@@ -249,7 +250,7 @@ void check_ties(nn::Module& module, const std::vector<Region>& regions) {
 
 }  // namespace
 
-std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int ways) {
+std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int slice_count) {
   const auto modules = module.named_modules();
   std::map<std::string, const TensorPlanEntry*> by;  // the path of a module that is cut
   std::vector<Region> regions;
@@ -261,7 +262,7 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int w
       const auto [before, is_new] = by.emplace(path, &planned);
       check(is_new, "tensor_parallel: '", path, "' is cut twice, by '", before->second->path, "' (",
             name(before->second->cut), ") and '", planned.path, "' (", name(planned.cut), ")");
-      const PlannedModule entry = {path, *found, planned.cut, ways};
+      const PlannedModule entry = {path, *found, planned.cut, slice_count};
       if (planned.cut == Cut::heads) {
         add_heads(regions, entry);
       } else if (planned.cut == Cut::vocabulary) {
@@ -345,11 +346,11 @@ void tell_sequence(nn::Module& module, int ranks) {
   }
 }
 
-void tell_heads(nn::Module& module, const TensorPlan& plan, int ways) {
+void tell_heads(nn::Module& module, const TensorPlan& plan, int slice_count) {
   for (const auto& [path, found] : module.named_modules()) {
     for (const TensorPlanEntry& planned : plan) {
       if (planned.cut != Cut::heads || !matches(planned.path.c_str(), path.c_str())) continue;
-      const PlannedModule entry = {path, *found, planned.cut, ways};
+      const PlannedModule entry = {path, *found, planned.cut, slice_count};
       if (auto* attention = dynamic_cast<nn::CausalSelfAttention*>(found)) {
         attention->set_kv_copies(entry.kv_copies(attention->n_kv_head()));
       } else if (auto* general = dynamic_cast<nn::MultiheadAttention*>(found)) {
@@ -359,7 +360,7 @@ void tell_heads(nn::Module& module, const TensorPlan& plan, int ways) {
   }
 }
 
-std::string text_of(const std::vector<Region>& regions, int ways) {
+std::string text_of(const std::vector<Region>& regions, int slice_count) {
   constexpr const char* kinds[] = {"column", "row",  "inside", "embedding",
                                    "logits", "norm", "enter",  "leave"};
   std::string text;
@@ -367,7 +368,8 @@ std::string text_of(const std::vector<Region>& regions, int ways) {
     const std::string kind = kinds[static_cast<int>(region.kind)];
     if (region.pieces.empty()) text += kind + " " + region.path + "\n";
     for (const CutParameter& piece : region.pieces) {
-      text += kind + " " + piece.text(ways) + (region.sequence ? " of a cut sequence\n" : "\n");
+      text +=
+          kind + " " + piece.text(slice_count) + (region.sequence ? " of a cut sequence\n" : "\n");
     }
   }
   return text;

@@ -9,8 +9,8 @@ namespace hero::dist {
 
 /// The regions of a plan, with all parameters that they cut, in the order of modules. An Error for
 /// a path that leads nowhere, a module or parameter that is cut twice or cannot be cut so, and
-/// sizes that `ways` does not divide.
-std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int ways);
+/// sizes that `slices` does not divide.
+std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int slice_count);
 
 /// Between the cut modules of each GPT's blocks a rank has its positions of the sequence alone. An
 /// Error for a module without a GPT.
@@ -20,9 +20,9 @@ void tell_sequence(nn::Module& module, int ranks);
 
 /// Tells each attention layer that the plan cuts by heads how often it gets each head of keys and
 /// values.
-void tell_heads(nn::Module& module, const TensorPlan& plan, int ways);
+void tell_heads(nn::Module& module, const TensorPlan& plan, int slice_count);
 
 /// What ranks must have in common, a line each.
-std::string text_of(const std::vector<Region>& regions, int ways);
+std::string text_of(const std::vector<Region>& regions, int slice_count);
 
 }  // namespace hero::dist

@@ -25,7 +25,7 @@ std::vector<TiedGradient> tied_gradients(const std::vector<StageValue>& values,
 
 TiedGradientScope::TiedGradientScope(const std::vector<TiedGradient>& tied) : tied_(tied) {
   for (const TiedGradient& each : tied_) {
-    check(keeper(each.leaf) == nullptr, "pipeline: '", each.name,
+    check(parameter_owner(each.leaf) == nullptr, "pipeline: '", each.name,
           "' is tied over stages and sharded, each stage's shards in places of their own; untie it "
           "(GPTConfig::tie_weights), or leave it out by ignored_parameters");
     former_.push_back(each.leaf.grad());

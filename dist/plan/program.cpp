@@ -38,7 +38,7 @@ nn::GPT model_of(const PlanRequest& request, const Strategy& s) {
 }
 
 // As many blocks on every stage; the embedding is with the first one and the head with the last.
-std::vector<size_t> first_links(const PlanRequest& request, const Strategy& s) {
+std::vector<size_t> first_layers(const PlanRequest& request, const Strategy& s) {
   const auto stages = static_cast<size_t>(s.pipe) * static_cast<size_t>(s.schedule.chunks());
   const auto blocks = static_cast<size_t>(request.model.n_layer) / stages;
   std::vector<size_t> first = {0};
@@ -84,7 +84,7 @@ class Runner {
       pipe_.emplace(model_, mesh_["pipe"],
                     PipelineOptions{.schedule = s.schedule,
                                     .micro_batches = static_cast<int>(s.micro_batches),
-                                    .first_links = first_links(request, s),
+                                    .first_layers = first_layers(request, s),
                                     .device = kMeta});
     }
     parallel_ = apply_sharding(s, model_, mesh_, file_);

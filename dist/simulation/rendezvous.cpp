@@ -9,7 +9,7 @@ constexpr std::pair<int, int> kAll = {-1, -1};  // not a lane of messages: a gro
 
 }  // namespace
 
-Meetings::Meetings(const Recording& recording)
+AllRendezvous::AllRendezvous(const Recording& recording)
     : recording_(recording), ways_(recording.ranks.size()) {
   for (size_t i = 0; i < recording.ranks.size(); ++i) places_[recording.ranks[i].rank] = i;
   for (const GroupRecord& group : recording.groups) {
@@ -19,12 +19,12 @@ Meetings::Meetings(const Recording& recording)
   }
 }
 
-const std::vector<int>& Meetings::members(const TimelineEvent& call) const {
+const std::vector<int>& AllRendezvous::members(const TimelineEvent& call) const {
   return recording_.groups[static_cast<size_t>(call.group)].ranks;
 }
 
 // Where a rank's calls of that kind meet others, found at its first one.
-Meetings::Way& Meetings::way(size_t rank, const TimelineEvent& begin) {
+AllRendezvous::Way& AllRendezvous::way(size_t rank, const TimelineEvent& begin) {
   const bool sends = begin.op == Collective::send, message = sends || begin.op == Collective::recv;
   const int peer = message ? begin.peer : -1;
   for (Way& known : ways_[rank]) {
@@ -41,29 +41,29 @@ Meetings::Way& Meetings::way(size_t rank, const TimelineEvent& begin) {
   return ways_[rank].emplace_back(Way{begin.group, peer, sends, place->second});
 }
 
-size_t Meetings::alone(double complete) {
-  Meeting& meeting = meetings_.emplace_back();
-  meeting.known = true;
-  meeting.complete = complete;
-  return meetings_.size() - 1;
+size_t AllRendezvous::alone(double complete) {
+  Rendezvous& rendezvous = all_.emplace_back();
+  rendezvous.known = true;
+  rendezvous.complete = complete;
+  return all_.size() - 1;
 }
 
-size_t Meetings::meet(size_t rank, const TimelineEvent& begin) {
+size_t AllRendezvous::meet(size_t rank, const TimelineEvent& begin) {
   Way& mine = way(rank, begin);
   Lane& lane = lanes_[mine.lane];
   const Collective op = begin.op == Collective::recv ? Collective::send : begin.op;
-  if (mine.calls == lane.meetings.size()) {
-    lane.meetings.push_back(meetings_.size());
-    Meeting& meeting = meetings_.emplace_back();
-    meeting.op = op;
-    meeting.group = begin.group;
-    meeting.expected = lane.expected;
+  if (mine.calls == lane.all_rendezvous.size()) {
+    lane.all_rendezvous.push_back(all_.size());
+    Rendezvous& rendezvous = all_.emplace_back();
+    rendezvous.op = op;
+    rendezvous.group = begin.group;
+    rendezvous.expected = lane.expected;
   }
-  const size_t number = lane.meetings[mine.calls++];
-  const Meeting& meeting = meetings_[number];
-  check(meeting.op == op, "replay: call ", mine.calls, " on '",
+  const size_t number = lane.all_rendezvous[mine.calls++];
+  const Rendezvous& rendezvous = all_[number];
+  check(rendezvous.op == op, "replay: call ", mine.calls, " on '",
         recording_.groups[static_cast<size_t>(begin.group)].axis, "' is ", name(op), " of rank ",
-        recording_.ranks[rank].rank, " and ", name(meeting.op), " of others");
+        recording_.ranks[rank].rank, " and ", name(rendezvous.op), " of others");
   return number;
 }
 

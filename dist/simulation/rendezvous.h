@@ -12,7 +12,7 @@ namespace hero::dist {
 
 /// A call that ranks meet in: a collective of a group, or a message; or a rank's own transfer, in
 /// which it meets nobody.
-struct Meeting {
+struct Rendezvous {
   Collective op = Collective::barrier;
   int group = -1;
   size_t expected = 0;                                           ///< ranks that ran and take part
@@ -24,17 +24,17 @@ struct Meeting {
 };
 
 /// Ranks are known by their places in Recording::ranks. The recording must outlive it.
-class Meetings {
+class AllRendezvous {
  public:
-  explicit Meetings(const Recording& recording);
+  explicit AllRendezvous(const Recording& recording);
 
-  /// The meeting of a call that a rank begins now. An Error where others called something else.
+  /// The rendezvous of a call that a rank begins now. An Error where others called something else.
   size_t meet(size_t rank, const TimelineEvent& begin);
   /// That of a transfer which begins now and is complete at a time.
   size_t alone(double complete);
   /// References hold until the next meet() or alone().
-  Meeting& operator[](size_t meeting) { return meetings_[meeting]; }
-  const Meeting& operator[](size_t meeting) const { return meetings_[meeting]; }
+  Rendezvous& operator[](size_t rendezvous) { return all_[rendezvous]; }
+  const Rendezvous& operator[](size_t rendezvous) const { return all_[rendezvous]; }
 
  private:
   // One rank's end of what its calls meet in: a group's collectives, or the messages of a lane.
@@ -42,13 +42,14 @@ class Meetings {
     int group, peer;  // peer -1: collectives
     bool sends;
     size_t lane;
-    size_t calls = 0;  // that the rank has begun there: its n-th one is the n-th meeting
+    size_t calls = 0;  // that the rank has begun there: its n-th one is the n-th rendezvous
   };
 
-  // The meetings of one group's collectives, or of the messages from one rank to another, in order.
+  // The all_rendezvous of one group's collectives, or of the messages from one rank to another, in
+  // order.
   struct Lane {
     size_t expected;  // ranks that ran and take part
-    std::vector<size_t> meetings;
+    std::vector<size_t> all_rendezvous;
   };
 
   Way& way(size_t rank, const TimelineEvent& begin);
@@ -60,7 +61,7 @@ class Meetings {
   std::vector<std::vector<Way>> ways_;  // of each rank, a handful
   std::vector<Lane> lanes_;
   std::map<std::pair<int, std::pair<int, int>>, size_t> lane_of_;  // by group, sender, receiver
-  std::vector<Meeting> meetings_;
+  std::vector<Rendezvous> all_;
 };
 
 }  // namespace hero::dist

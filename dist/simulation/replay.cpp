@@ -12,7 +12,7 @@ namespace {
 
 // A call that a rank has begun.
 struct Begun {
-  size_t meeting;
+  size_t rendezvous;
   const TimelineEvent* event;
 };
 
@@ -41,7 +41,7 @@ struct Moment {
 class Play {
  public:
   Play(const Recording& recording, const Cluster& cluster, bool spans)
-      : recording_(recording), cluster_(cluster), spans_(spans), meetings_(recording) {
+      : recording_(recording), cluster_(cluster), spans_(spans), all_(recording) {
     for (const GroupRecord& group : recording.groups) {
       const int host = group.ranks.front() / cluster.per_host;
       inside_.push_back(std::all_of(group.ranks.begin(), group.ranks.end(),
@@ -77,14 +77,14 @@ class Play {
     while (player.next < events.size()) {
       const TimelineEvent& event = events[player.next];
       if (event.kind == TimelineEvent::Kind::wait) {
-        Meeting& meeting = meeting_of(rank, event.call);
-        if (!meeting.known) {
-          meeting.waiting.push_back({rank, now});
+        Rendezvous& rendezvous = rendezvous_of(rank, event.call);
+        if (!rendezvous.known) {
+          rendezvous.waiting.push_back({rank, now});
           return;
         }
         ++player.next;
-        if (meeting.complete <= now) continue;
-        resume(rank, meeting, now, event);
+        if (rendezvous.complete <= now) continue;
+        resume(rank, rendezvous, now, event);
         return;
       }
       ++player.next;
@@ -128,7 +128,7 @@ class Play {
     const double from = std::max(now, way);
     way = from + static_cast<double>(event.bytes) / rate;
     const double complete = way + (disk ? 0.0 : cluster_.host_link.latency);
-    player.begun.push_back({meetings_.alone(complete), &event});
+    player.begun.push_back({all_.alone(complete), &event});
     result_.ranks[rank].moved[static_cast<size_t>(event.transfer)] += event.bytes;
     if (!spans_) return;
     using Track = ReplaySpan::Track;
@@ -145,9 +145,9 @@ class Play {
   void begin(size_t rank, const TimelineEvent& event, double now) {
     Player& player = players_[rank];
     if (player.first_call < 0) player.first_call = event.call;
-    player.begun.push_back({meetings_.meet(rank, event), &event});
+    player.begun.push_back({all_.meet(rank, event), &event});
     if (event.after < 0) return arrive(rank, event, now);
-    Meeting& before = meeting_of(rank, event.after);
+    Rendezvous& before = rendezvous_of(rank, event.after);
     if (!before.known) {
       before.held.push_back({rank, &event});
     } else if (before.complete <= now) {
@@ -158,24 +158,24 @@ class Play {
   }
 
   void arrive(size_t rank, const TimelineEvent& event, double now) {
-    Meeting& meeting = meeting_of(rank, event.call);
-    meeting.arrived.push_back({rank, &event});
-    if (meeting.arrived.size() < meeting.expected) return;
-    move(meeting, now);
-    for (const auto& [held, call] : meeting.held) at(meeting.complete, held, call);
-    for (const auto& [waiting, since] : meeting.waiting) {
+    Rendezvous& rendezvous = rendezvous_of(rank, event.call);
+    rendezvous.arrived.push_back({rank, &event});
+    if (rendezvous.arrived.size() < rendezvous.expected) return;
+    move(rendezvous, now);
+    for (const auto& [held, call] : rendezvous.held) at(rendezvous.complete, held, call);
+    for (const auto& [waiting, since] : rendezvous.waiting) {
       Player& player = players_[waiting];
       const TimelineEvent& wait = recording_.ranks[waiting].events[player.next++];
-      resume(waiting, meeting, since, wait);
+      resume(waiting, rendezvous, since, wait);
     }
   }
 
   // The rank that has waited goes on when the call is complete. A thread is woken first; one that
   // waits for less than that takes does not sleep.
-  void resume(size_t rank, const Meeting& meeting, double since, const TimelineEvent& wait) {
-    double until = meeting.complete;
+  void resume(size_t rank, const Rendezvous& rendezvous, double since, const TimelineEvent& wait) {
+    double until = rendezvous.complete;
     if (!alone(rank, wait)) until += std::min(cluster_.wake_seconds, until - since);
-    add_wait(rank, meeting, since, until, wait);
+    add_wait(rank, rendezvous, since, until, wait);
     at(until, rank);
   }
 
@@ -185,14 +185,14 @@ class Play {
   }
 
   // All who ran are there: their bytes leave.
-  void move(Meeting& meeting, double now) {
-    const bool inside = inside_[static_cast<size_t>(meeting.group)] || one_host(meeting);
+  void move(Rendezvous& rendezvous, double now) {
+    const bool inside = inside_[static_cast<size_t>(rendezvous.group)] || one_host(rendezvous);
     const LinkSpec& link = inside ? cluster_.inside : cluster_.outside;
-    const bool message = meeting.op == Collective::send;
-    const size_t size = recording_.groups[static_cast<size_t>(meeting.group)].ranks.size();
+    const bool message = rendezvous.op == Collective::send;
+    const size_t size = recording_.groups[static_cast<size_t>(rendezvous.group)].ranks.size();
     const double latencies = message ? 1.0 : static_cast<double>(size - 1);
     double last = now;
-    for (const auto& [rank, event] : meeting.arrived) {
+    for (const auto& [rank, event] : rendezvous.arrived) {
       ReplayRank& sums = result_.ranks[rank];
       (inside ? sums.sent_inside : sums.sent_outside) += event->bytes;
       if (event->bytes == 0) continue;
@@ -209,15 +209,15 @@ class Play {
            .end = port,
            .bytes = event->bytes});
     }
-    meeting.complete = last + latencies * link.latency;
-    meeting.known = true;
-    if (spans_ && message) add_message(meeting, inside);
+    rendezvous.complete = last + latencies * link.latency;
+    rendezvous.known = true;
+    if (spans_ && message) add_message(rendezvous, inside);
   }
 
-  void add_message(const Meeting& meeting, bool inside) {
-    const TimelineEvent& first = *meeting.arrived.front().second;
+  void add_message(const Rendezvous& rendezvous, bool inside) {
+    const TimelineEvent& first = *rendezvous.arrived.front().second;
     const bool is_send = first.op == Collective::send;
-    const auto& [rank, sent] = is_send ? meeting.arrived.front() : meeting.arrived.back();
+    const auto& [rank, sent] = is_send ? rendezvous.arrived.front() : rendezvous.arrived.back();
     if (sent->op != Collective::send || sent->bytes == 0) return;
     const std::vector<int>& members = recording_.groups[static_cast<size_t>(sent->group)].ranks;
     result_.messages.push_back({.from = recording_.ranks[rank].rank,
@@ -225,19 +225,19 @@ class Play {
                                 .label = sent->label,
                                 .outside = !inside,
                                 .begin = result_.ranks[rank].spans.back().begin,
-                                .end = meeting.complete});
+                                .end = rendezvous.complete});
   }
 
   // Whether both ends of a message are on one host, however far their group goes.
-  bool one_host(const Meeting& meeting) const {
-    if (meeting.op != Collective::send) return false;
-    const auto& [rank, event] = meeting.arrived.front();
-    const GroupRecord& group = recording_.groups[static_cast<size_t>(meeting.group)];
+  bool one_host(const Rendezvous& rendezvous) const {
+    if (rendezvous.op != Collective::send) return false;
+    const auto& [rank, event] = rendezvous.arrived.front();
+    const GroupRecord& group = recording_.groups[static_cast<size_t>(rendezvous.group)];
     return recording_.ranks[rank].rank / cluster_.per_host ==
            group.ranks[static_cast<size_t>(event->peer)] / cluster_.per_host;
   }
 
-  void add_wait(size_t rank, const Meeting& meeting, double since, double until,
+  void add_wait(size_t rank, const Rendezvous& rendezvous, double since, double until,
                 const TimelineEvent& event) {
     ReplayRank& sums = result_.ranks[rank];
     const double seconds = until - since;
@@ -246,7 +246,7 @@ class Play {
     ReplayCall& waited = waits_[{call.label, call.op}];
     ++waited.waits;
     waited.seconds += seconds;
-    (meeting.op == Collective::send ? sums.messages : sums.collectives) += seconds;
+    (rendezvous.op == Collective::send ? sums.messages : sums.collectives) += seconds;
     if (!spans_ || seconds <= 0.0) return;
     sums.spans.push_back({.track = ReplaySpan::Track::wait,
                           .op = call.op,
@@ -274,18 +274,20 @@ class Play {
     return player.begun[static_cast<size_t>(at)];
   }
 
-  Meeting& meeting_of(size_t rank, int64_t call) { return meetings_[begun(rank, call).meeting]; }
+  Rendezvous& rendezvous_of(size_t rank, int64_t call) {
+    return all_[begun(rank, call).rendezvous];
+  }
 
   // What stopped the ranks; a call that nobody waits for and not all have begun is an error too.
   void check_ended() const {
     std::string lines;
     const auto add = [&](size_t rank, const char* does, const Begun& call) {
-      const Meeting& meeting = meetings_[call.meeting];
+      const Rendezvous& rendezvous = all_[call.rendezvous];
       lines += (lines.empty() ? "rank " : "; rank ") + std::to_string(recording_.ranks[rank].rank) +
                does + name(call.event->op) + " on '" +
-               recording_.groups[static_cast<size_t>(meeting.group)].axis + "', which " +
-               std::to_string(meeting.arrived.size()) + " of " + std::to_string(meeting.expected) +
-               " ranks have begun";
+               recording_.groups[static_cast<size_t>(rendezvous.group)].axis + "', which " +
+               std::to_string(rendezvous.arrived.size()) + " of " +
+               std::to_string(rendezvous.expected) + " ranks have begun";
     };
     for (size_t i = 0; i < players_.size(); ++i) {
       if (players_[i].ended) continue;
@@ -294,7 +296,7 @@ class Play {
     check(lines.empty(), "replay: the ranks wait for each other: ", lines);
     for (size_t i = 0; i < players_.size(); ++i) {
       for (const Begun& call : players_[i].begun) {
-        if (meetings_[call.meeting].known) continue;
+        if (all_[call.rendezvous].known) continue;
         add(i, " has begun ", call);
         break;
       }
@@ -362,7 +364,7 @@ class Play {
   const bool spans_;
   std::vector<bool> inside_;  // of each group, whether it lies within a host
   std::vector<Player> players_;
-  Meetings meetings_;
+  AllRendezvous all_;
   std::map<std::pair<int32_t, Collective>, ReplayCall> waits_;
   uint64_t number_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;

@@ -132,8 +132,8 @@ Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Communicator& da
   const auto* gpt = dynamic_cast<nn::GPT*>(&model);
   const size_t blocks = gpt ? static_cast<size_t>(gpt->config().n_layer) : 0;
   if (blocks > 0 && blocks % stages == 0) {
-    options.first_links = {0};
-    for (size_t i = 1; i < stages; ++i) options.first_links.push_back(1 + i * (blocks / stages));
+    options.first_layers = {0};
+    for (size_t i = 1; i < stages; ++i) options.first_layers.push_back(1 + i * (blocks / stages));
   }
   return Pipeline(chain, mesh["pipe"], options);
 }

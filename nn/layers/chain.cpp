@@ -8,14 +8,14 @@ double Chain::target_count(const Tensor& target) const {
   return target.ndim() == 0 ? 1.0 : static_cast<double>(target.size(0));
 }
 
-Tensor SequentialChain::run_links(size_t begin, size_t end, const Tensor& x) {
+Tensor SequentialChain::run_layers(size_t begin, size_t end, const Tensor& x) {
   Tensor y = x;
   for (size_t i = begin; i < end; ++i) y = (*net_)[i](y);
   return y;
 }
 
 Tensor SequentialChain::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
-  return loss_(run_links(begin, links(), x), target);
+  return loss_(run_layers(begin, layers(), x), target);
 }
 
 double SequentialChain::target_count(const Tensor& target) const {

@@ -255,15 +255,15 @@ Tensor GPT::run_range(const Tensor& x, size_t begin, size_t end, bool with_norm)
                     end, x, with_norm ? LastNorm::yes : LastNorm::no);
 }
 
-// What lm_head reads of what the links before `begin` made: [B, T, C].
+// What lm_head reads of what the layers before `begin` made: [B, T, C].
 Tensor GPT::run_to_head(size_t begin, const Tensor& x) {
   if (begin == 0) return features(x);
   return run_range(x, begin - 1, transformer.h.size(), true);
 }
 
-Tensor GPT::run_links(size_t begin, size_t end, const Tensor& x) {
+Tensor GPT::run_layers(size_t begin, size_t end, const Tensor& x) {
   const size_t head = transformer.h.size() + 1;
-  check(begin < end && end <= links(), "GPT: links ", begin, " to ", end, " of ", links());
+  check(begin < end && end <= layers(), "GPT: layers ", begin, " to ", end, " of ", layers());
   if (end > head) return lm_head(run_to_head(begin, x));
   Tensor y = begin == 0 ? embed(checked_tokens(x)) : x;
   // What takes the positions apart before the first block is a hook.
@@ -273,15 +273,15 @@ Tensor GPT::run_links(size_t begin, size_t end, const Tensor& x) {
 }
 
 Tensor GPT::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
-  check(begin < links(), "GPT: a loss from link ", begin, " of ", links());
+  check(begin < layers(), "GPT: a loss from layer ", begin, " of ", layers());
   return head_loss(run_to_head(begin, x), target);
 }
 
 double GPT::target_count(const Tensor& target) const { return valid_targets(target); }
 
-Tensor GPT::run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) {
+Tensor GPT::run_layers_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) {
   const size_t head = transformer.h.size() + 1;
-  check(begin < end && end <= links(), "GPT: links ", begin, " to ", end, " of ", links());
+  check(begin < end && end <= layers(), "GPT: layers ", begin, " to ", end, " of ", layers());
   Tensor y = begin == 0 ? embed(x, &cache) : x;
   for (size_t i = std::max<size_t>(begin, 1); i < std::min(end, head); ++i) {
     y = transformer.h[i - 1](y, cache, i - 1);
@@ -292,14 +292,14 @@ Tensor GPT::run_links_after(KeyValueCache& cache, size_t begin, size_t end, cons
 Tensor GPT::next_logits(const Tensor& tokens, KeyValueCache& cache) {
   check_generates(sequence_.get());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
-    return {run_links_after(cache, 0, links(), in[0])};
+    return {run_layers_after(cache, 0, layers(), in[0])};
   })[0];
 }
 
-std::vector<Module*> GPT::modules_of(size_t link) {
-  check(link < links(), "GPT: link ", link, " of ", links());
-  if (link + 1 == links()) return {&transformer.ln_f, &lm_head};
-  if (link > 0) return {&transformer.h[link - 1]};
+std::vector<Module*> GPT::modules_of(size_t layer) {
+  check(layer < layers(), "GPT: layer ", layer, " of ", layers());
+  if (layer + 1 == layers()) return {&transformer.ln_f, &lm_head};
+  if (layer > 0) return {&transformer.h[layer - 1]};
   if (transformer.wpe == nullptr) return {&transformer.wte};
   return {&transformer.wte, transformer.wpe};
 }

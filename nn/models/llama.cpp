@@ -191,7 +191,7 @@ Tensor Llama::embed(const Tensor& tokens) {
   return model.embed_tokens(sequence_ ? sequence_->take(rows, 1) : rows);
 }
 
-// What lm_head reads of what the links before `begin` made: [B, T, C].
+// What lm_head reads of what the layers before `begin` made: [B, T, C].
 Tensor Llama::features_from(size_t begin, const Tensor& x) {
   const Tensor y = begin == 0 ? embed(x) : x;
   return run_range(y, begin == 0 ? 0 : begin - 1, model.layers.size(), true);
@@ -225,9 +225,9 @@ void Llama::set_sequence(const std::shared_ptr<const SequencePart>& sequence) {
   for (size_t i = 0; i < model.layers.size(); ++i) model.layers[i].self_attn.set_sequence(sequence);
 }
 
-Tensor Llama::run_links(size_t begin, size_t end, const Tensor& x) {
-  check(begin < end && end <= links(), "Llama: links ", begin, " to ", end, " of ", links());
-  if (end == links()) return lm_head(features_from(begin, x));
+Tensor Llama::run_layers(size_t begin, size_t end, const Tensor& x) {
+  check(begin < end && end <= layers(), "Llama: layers ", begin, " to ", end, " of ", layers());
+  if (end == layers()) return lm_head(features_from(begin, x));
   Tensor y = begin == 0 ? embed(x) : x;
   // What takes the positions apart before the first layer is a hook.
   const bool enters = begin <= 1 && end > 1 && WithoutHooks::active();
@@ -236,22 +236,22 @@ Tensor Llama::run_links(size_t begin, size_t end, const Tensor& x) {
 }
 
 Tensor Llama::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
-  check(begin < links(), "Llama: a loss from link ", begin, " of ", links());
+  check(begin < layers(), "Llama: a loss from layer ", begin, " of ", layers());
   return head_loss(features_from(begin, x), target);
 }
 
 double Llama::target_count(const Tensor& target) const { return valid_targets(target); }
 
-std::vector<Module*> Llama::modules_of(size_t link) {
-  check(link < links(), "Llama: link ", link, " of ", links());
-  if (link + 1 == links()) return {&model.norm, &lm_head};
-  if (link > 0) return {&model.layers[link - 1]};
+std::vector<Module*> Llama::modules_of(size_t layer) {
+  check(layer < layers(), "Llama: layer ", layer, " of ", layers());
+  if (layer + 1 == layers()) return {&model.norm, &lm_head};
+  if (layer > 0) return {&model.layers[layer - 1]};
   return {&model.embed_tokens};
 }
 
-Tensor Llama::run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) {
+Tensor Llama::run_layers_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) {
   const size_t head = model.layers.size() + 1;
-  check(begin < end && end <= links(), "Llama: links ", begin, " to ", end, " of ", links());
+  check(begin < end && end <= layers(), "Llama: layers ", begin, " to ", end, " of ", layers());
   Tensor y = begin == 0 ? model.embed_tokens(x) : x;
   for (size_t i = std::max<size_t>(begin, 1); i < std::min(end, head); ++i) {
     y = model.layers[i - 1](y, cache, i - 1);
@@ -262,7 +262,7 @@ Tensor Llama::run_links_after(KeyValueCache& cache, size_t begin, size_t end, co
 Tensor Llama::next_logits(const Tensor& tokens, KeyValueCache& cache) {
   check_generates(sequence_.get());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
-    return {run_links_after(cache, 0, links(), in[0])};
+    return {run_layers_after(cache, 0, layers(), in[0])};
   })[0];
 }
 

@@ -93,7 +93,7 @@ PretrainedWeights::PretrainedWeights(const char* reader, const std::string& fold
 void PretrainedWeights::open(const std::string& path) {
   files_.push_back(std::make_unique<core::SafetensorsReader>(path));
   for (const auto& entry : files_.back()->entries()) {
-    const bool is_new = places_.emplace(entry.name, Place{files_.back().get(), &entry}).second;
+    const bool is_new = located_.emplace(entry.name, Located{files_.back().get(), &entry}).second;
     check(is_new, reader_, ": ", folder_, " has ", entry.name, " in two files");
   }
   for (const auto& [name, dtype] : files_.back()->unreadable()) unreadable_.emplace(name, dtype);
@@ -101,18 +101,18 @@ void PretrainedWeights::open(const std::string& path) {
 
 std::vector<std::string> PretrainedWeights::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, place] : places_) names.push_back(name);
+  for (const auto& [name, place] : located_) names.push_back(name);
   for (const auto& [name, dtype] : unreadable_) names.push_back(name);
   return names;
 }
 
 const core::SafetensorsReader::Entry* PretrainedWeights::find(const std::string& name) const {
-  const auto found = places_.find(name);
-  return found == places_.end() ? nullptr : found->second.entry;
+  const auto found = located_.find(name);
+  return found == located_.end() ? nullptr : found->second.entry;
 }
 
 Array PretrainedWeights::load(const std::string& name) const {
-  return places_.at(name).file->load(name);
+  return located_.at(name).file->load(name);
 }
 
 void load_pretrained(Module& module, const PretrainedWeights& weights, const PretrainedNames& names,

@@ -29,7 +29,7 @@ class PretrainedWeights {
   Array load(const std::string& name) const;
 
  private:
-  struct Place {
+  struct Located {
     const core::SafetensorsReader* file;
     const core::SafetensorsReader::Entry* entry;
   };
@@ -37,7 +37,7 @@ class PretrainedWeights {
 
   std::string reader_, folder_;
   std::vector<std::unique_ptr<core::SafetensorsReader>> files_;
-  std::map<std::string, Place> places_;
+  std::map<std::string, Located> located_;
   std::map<std::string, std::string> unreadable_;
 };
 

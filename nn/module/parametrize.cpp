@@ -22,12 +22,12 @@ struct Adopter : Module {
 
 // A module that only holds parameters and buffers, and is printed under a name of its own. That of
 // a weight knows how it is computed, and the hooks that do so.
-class Holder : public Module {
+class Container : public Module {
  public:
   std::function<Tensor(Module&)> compute;
   std::vector<HookHandle> hooks;
   bool takes_further = false;  // modules of the user, one after the other
-  explicit Holder(std::string type) : type_(std::move(type)) {}
+  explicit Container(std::string type) : type_(std::move(type)) {}
   std::string type_name() const override { return type_; }
   using Module::buffer;
   using Module::parameter;
@@ -36,8 +36,9 @@ class Holder : public Module {
   std::string type_;
 };
 
-Holder& add_holder(Module& parent, const std::string& name, const std::string& type) {
-  return static_cast<Holder&>(Adopter::adopt_in(parent, name, std::make_unique<Holder>(type)));
+Container& add_container(Module& parent, const std::string& name, const std::string& type) {
+  return static_cast<Container&>(
+      Adopter::adopt_in(parent, name, std::make_unique<Container>(type)));
 }
 
 Slot& slot_of(Module& module, const std::string& name) {
@@ -61,16 +62,16 @@ Slot& computed_slot(const char* what, Module& module, const std::string& name) {
 }
 
 // The module that keeps what the weight is computed from.
-Holder& add_list(Module& module, const std::string& name) {
+Container& add_list(Module& module, const std::string& name) {
   for (const auto& [each, child] : module.named_children()) {
-    if (each == "parametrizations") return add_holder(*child, name, "ParametrizationList");
+    if (each == "parametrizations") return add_container(*child, name, "ParametrizationList");
   }
-  return add_holder(add_holder(module, "parametrizations", "ModuleDict"), name,
-                    "ParametrizationList");
+  return add_container(add_container(module, "parametrizations", "ModuleDict"), name,
+                       "ParametrizationList");
 }
 
 // Moves a parameter into the list: the same tensor, with its recipe.
-Slot& move_parameter(Slot& from, Holder& list, const std::string& name) {
+Slot& move_parameter(Slot& from, Container& list, const std::string& name) {
   const bool trains = from.tensor.requires_grad();
   list.parameter(name, from.tensor);
   Slot& to = slot_of(list, name);
@@ -84,7 +85,7 @@ Slot& move_parameter(Slot& from, Holder& list, const std::string& name) {
 }
 
 // Computes `weight` before each call of the module, and keeps only its values after it.
-void compute_before_calls(Module& module, Slot& weight, Holder& list,
+void compute_before_calls(Module& module, Slot& weight, Container& list,
                           std::function<Tensor(Module&)> compute) {
   {
     const NoGrad no_grad;
@@ -143,9 +144,9 @@ void add_spectral_norm(Module& module, const SpectralNormOptions& options) {
       dim_of("spectral_norm", options.dim.value_or(is_transposed(module) ? 1 : 0), weight.tensor);
   const int64_t iterations = options.n_power_iterations;
   const double eps = options.eps;
-  Holder& list = add_list(module, options.name);
+  Container& list = add_list(module, options.name);
   const Slot& original = move_parameter(weight, list, "original");
-  Holder& norm = add_holder(list, "0", "_SpectralNorm");
+  Container& norm = add_container(list, "0", "_SpectralNorm");
   if (weight.tensor.ndim() == 1) {
     return compute_before_calls(module, weight, list, [&original, eps](Module&) {
       return normalize(original.tensor, 2.0, 0, eps);
@@ -183,8 +184,8 @@ void add_weight_norm(Module& module, const WeightNormOptions& options) {
     if (per_slice && others.empty()) return abs(v);
     return per_slice ? norm(v, 2.0, others, true) : norm(v);
   };
-  Holder& list = add_list(module, options.name);
-  add_holder(list, "0", "_WeightNorm");
+  Container& list = add_list(module, options.name);
+  add_container(list, "0", "_WeightNorm");
   Tensor lengths;
   {
     const NoGrad no_grad;
@@ -204,7 +205,7 @@ void add_parametrization(Module& module, const std::string& name,
                          std::unique_ptr<Module> function) {
   constexpr auto kName = "register_parametrization";
   Module* const all = child_of(module, "parametrizations");
-  auto* list = all != nullptr ? dynamic_cast<Holder*>(child_of(*all, name)) : nullptr;
+  auto* list = all != nullptr ? dynamic_cast<Container*>(child_of(*all, name)) : nullptr;
   {
     const NoGrad no_grad;
     const Tensor now = slot_of(module, name).tensor, made = (*function)(now.detach());
@@ -235,7 +236,7 @@ namespace hero::nn {
 
 void remove_parametrizations(Module& module, const std::string& name) {
   Module* const all = detail::child_of(module, "parametrizations");
-  auto* const list = all ? dynamic_cast<detail::Holder*>(detail::child_of(*all, name)) : nullptr;
+  auto* const list = all ? dynamic_cast<detail::Container*>(detail::child_of(*all, name)) : nullptr;
   check(list != nullptr, "remove_parametrizations: ", module.type_name(), "'s ", name,
         " has no parametrization");
   bool trains = false;

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/core/backend.h>
 #include <hero/core/io/file.h>
 #include <hero/nn/module.h>
@@ -35,7 +35,7 @@ void Module::requires_grad_(bool value) {
 
 void Module::zero_grad(bool set_to_none) {
   const std::vector<Tensor> all = parameters();
-  clear_kept_gradients(all, set_to_none);
+  clear_unreduced_gradients(all, set_to_none);
   for (const Tensor& p : all) {
     if (!p.grad().defined()) continue;
     if (set_to_none) {
@@ -74,7 +74,7 @@ class Kept {
  public:
   explicit Kept(const std::vector<Slot*>& slots) {
     for (const Slot* slot : slots) {
-      const std::shared_ptr<Keeper> kept = keeper(slot->tensor);
+      const std::shared_ptr<ParameterOwner> kept = parameter_owner(slot->tensor);
       if (!kept) continue;
       auto known = std::find_if(all_.begin(), all_.end(),
                                 [&](const auto& entry) { return entry.first == kept; });
@@ -91,7 +91,7 @@ class Kept {
   }
 
  private:
-  std::vector<std::pair<std::shared_ptr<Keeper>, Tensors>> all_;
+  std::vector<std::pair<std::shared_ptr<ParameterOwner>, Tensors>> all_;
 };
 
 // The whole of a shard has the values of its recipe; each rank draws its part of them.
@@ -131,7 +131,7 @@ void Module::to(DType dtype) {
   kept.convert(dtype, {});
   for (Slot* slot : all) {
     const bool other = is_floating(slot->tensor.dtype()) && slot->tensor.dtype() != dtype;
-    if (!other || keeper(slot->tensor)) continue;
+    if (!other || parameter_owner(slot->tensor)) continue;
     const Array& values = slot->tensor.array();
     const LedgerScope ledger(on_meta(slot->tensor) ? values.storage().ledger() : current_ledger());
     slot->tensor.set_data(values.to(dtype));
@@ -150,7 +150,7 @@ void Module::to(Device device) {
   kept.convert({}, device);
   const LedgerScope ledger(device.type == DeviceType::meta ? planned_ledger() : current_ledger());
   for (Slot* slot : all) {
-    if (!keeper(slot->tensor)) slot->tensor.set_data(slot->tensor.array().to(device));
+    if (!parameter_owner(slot->tensor)) slot->tensor.set_data(slot->tensor.array().to(device));
   }
 }
 

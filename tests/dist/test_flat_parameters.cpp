@@ -99,7 +99,7 @@ TEST_CASE("gaps in a flat parameter are zeros in memory and in what travels") {
 
 namespace {
 
-using dist::Part;
+using dist::Chunk;
 
 /// Up to six parameters of up to three dimensions: scalars, odd sizes, some without elements.
 struct RandomShapes : nn::Module {
@@ -135,15 +135,15 @@ template <class Fn>
 void each_gap(const dist::Unit& unit, const Fn& fn) {
   int64_t end = 0;
   for (const dist::UnitParameter& parameter : unit.parameters()) {
-    fn(Part{end, parameter.place.begin - end});
+    fn(Chunk{end, parameter.place.begin - end});
     end = parameter.place.begin + parameter.place.count;
   }
-  fn(Part{end, unit.flat_numel() - end});
+  fn(Chunk{end, unit.flat_numel() - end});
 }
 
 void expect_zero_gaps(const dist::Unit& unit, const Array& flat) {
   const std::vector<double> values = flat.to(kFloat64).to_vector<double>();
-  each_gap(unit, [&](const Part& gap) {
+  each_gap(unit, [&](const Chunk& gap) {
     expect(gap.count >= 0, "members lie one behind the other");
     for (int64_t i = gap.begin; i < gap.begin + gap.count; ++i) {
       expect(values[static_cast<size_t>(i)] == 0.0, "zero between and behind the parameters: ", i);
@@ -218,7 +218,7 @@ void check_flat(const dist::Communicator& world, const FlatCase& c) {
          "every rank sends as many bytes");
   expect_zero_gaps(unit, flat);
   for (const dist::UnitParameter& parameter : unit.parameters()) {
-    const Part& place = parameter.place;
+    const Chunk& place = parameter.place;
     const Array& before = values[parameter.id];
     const auto doubles = [](const Array& x) { return x.to(kFloat64).to_vector<double>(); };
     expect(doubles(flat.slice(0, place.begin, place.begin + place.count)) ==

@@ -91,7 +91,7 @@ TEST_CASE("groups of ranks, meshes, pipelines and trainers that were moved from 
     const Tensor tokens = zeros({2, 4}, kInt64);
     refused("pipeline: ", {[&] { pipe.step(tokens, tokens); }, [&] { pipe.loss(tokens, tokens); },
                            [&] { pipe(tokens); }, [&] { pipe.generate(tokens); },
-                           [&] { pipe.parameters(); }, [&] { pipe.links(); }});
+                           [&] { pipe.parameters(); }, [&] { pipe.layers(); }});
     other_pipe.step(tokens, tokens);
     pipe = std::move(other_pipe);
     expect(!pipe.parameters().empty(), "what is moved into can be used again");

@@ -1,4 +1,4 @@
-// Chains: what links compute one after the other, wherever they are cut, is what the whole does.
+// Chains: what layers compute one after the other, wherever they are cut, is what the whole does.
 #include <vector>
 
 #include "support/arrays.h"
@@ -42,38 +42,38 @@ std::vector<uint64_t> taken_gradients(nn::Module& module) {
 
 }  // namespace
 
-TEST_CASE("the links of a GPT have the bits of its forward and loss wherever they are cut",
+TEST_CASE("the layers of a GPT have the bits of its forward and loss wherever they are cut",
           "[chain]") {
   const auto [tokens, targets] = chain_batch();
   for (const nn::GPTConfig& config : chain_configs()) {
     manual_seed(3);
     nn::GPT gpt(config);
-    REQUIRE(gpt.links() == 5);
+    REQUIRE(gpt.layers() == 5);
     const Array logits = gpt(tokens).array(), loss = gpt.loss(tokens, targets).array();
-    for (size_t cut = 1; cut < gpt.links(); ++cut) {
+    for (size_t cut = 1; cut < gpt.layers(); ++cut) {
       CAPTURE(config.tie_weights, config.checkpoint, config.rotary, cut);
-      const Tensor y = gpt.run_links(0, cut, tokens);
+      const Tensor y = gpt.run_layers(0, cut, tokens);
       CHECK(y.shape() == Shape{3, 8, 8});
-      CHECK(test::same(gpt.run_links(cut, gpt.links(), y).array(), logits));
+      CHECK(test::same(gpt.run_layers(cut, gpt.layers(), y).array(), logits));
       CHECK(test::same(gpt.loss_from(cut, y, targets).array(), loss));
     }
     Tensor y = tokens;
-    for (size_t i = 0; i < gpt.links(); ++i) y = gpt.run_links(i, i + 1, y);
+    for (size_t i = 0; i < gpt.layers(); ++i) y = gpt.run_layers(i, i + 1, y);
     CHECK(test::same(y.array(), logits));
     CHECK(test::same(gpt.loss_from(0, tokens, targets).array(), loss));
   }
 }
 
-TEST_CASE("gradients that go through a border between links are those of the whole", "[chain]") {
+TEST_CASE("gradients that go through a border between layers are those of the whole", "[chain]") {
   const auto [tokens, targets] = chain_batch();
   for (const nn::GPTConfig& config : chain_configs()) {
     manual_seed(3);
     nn::GPT gpt(config);
     gpt.loss(tokens, targets).backward();
     const std::vector<uint64_t> expected = taken_gradients(gpt);
-    for (size_t cut = 1; cut < gpt.links(); ++cut) {
+    for (size_t cut = 1; cut < gpt.layers(); ++cut) {
       CAPTURE(config.tie_weights, config.checkpoint, config.rotary, cut);
-      const Tensor y = gpt.run_links(0, cut, tokens);
+      const Tensor y = gpt.run_layers(0, cut, tokens);
       const Tensor received = y.detach().requires_grad_();
       gpt.loss_from(cut, received, targets).backward();
       y.backward(received.grad());
@@ -82,15 +82,15 @@ TEST_CASE("gradients that go through a border between links are those of the who
   }
 }
 
-TEST_CASE("each parameter of a GPT belongs to the link that computes with it", "[chain]") {
+TEST_CASE("each parameter of a GPT belongs to the layer that computes with it", "[chain]") {
   nn::GPT gpt(chain_config());
   CHECK(gpt.modules_of(0) == std::vector<nn::Module*>{&gpt.transformer.wte, gpt.transformer.wpe});
   CHECK(gpt.modules_of(2) == std::vector<nn::Module*>{&gpt.transformer.h[1]});
   CHECK(gpt.modules_of(4) == std::vector<nn::Module*>{&gpt.transformer.ln_f, &gpt.lm_head});
   CHECK_THAT(test::error_of([&] { static_cast<void>(gpt.modules_of(5)); }),
-             ContainsSubstring("GPT: link 5 of 5"));
-  CHECK_THAT(test::error_of([&] { static_cast<void>(gpt.run_links(2, 2, Tensor())); }),
-             ContainsSubstring("GPT: links 2 to 2 of 5"));
+             ContainsSubstring("GPT: layer 5 of 5"));
+  CHECK_THAT(test::error_of([&] { static_cast<void>(gpt.run_layers(2, 2, Tensor())); }),
+             ContainsSubstring("GPT: layers 2 to 2 of 5"));
 }
 
 TEST_CASE("a Sequential is a chain of its children and a loss", "[chain]") {
@@ -99,10 +99,10 @@ TEST_CASE("a Sequential is a chain of its children and a loss", "[chain]") {
   const auto loss = [](const Tensor& y, const Tensor& t) { return mse_loss(y, t); };
   nn::SequentialChain chain(net, loss);
   const Tensor x(test::noise({3, 4})), target(test::noise({3, 2}, kFloat32, 2));
-  CHECK(chain.links() == 3);
+  CHECK(chain.layers() == 3);
   CHECK(&chain.root() == &net);
   CHECK(chain.modules_of(2) == std::vector<nn::Module*>{&net[2]});
-  const Tensor y = chain.run_links(0, 2, x);
-  CHECK(test::same(chain.run_links(2, 3, y).array(), net(x).array()));
+  const Tensor y = chain.run_layers(0, 2, x);
+  CHECK(test::same(chain.run_layers(2, 3, y).array(), net(x).array()));
   CHECK(test::same(chain.loss_from(2, y, target).array(), mse_loss(net(x), target).array()));
 }

@@ -119,20 +119,20 @@ TEST_CASE("a Llama's loss is the cross entropy of its logits") {
   for (const Tensor& g : grad({none}, parameters)) CHECK(equal(g, zeros_like(g)));
 }
 
-TEST_CASE("a Llama's links one after the other are its forward, wherever it is cut") {
+TEST_CASE("a Llama's layers one after the other are its forward, wherever it is cut") {
   manual_seed(8);
   Llama llama(tiny_llama());
   const Tensor tokens = ids(12).reshape({2, 6}), targets = ids(13).slice(0, 1).reshape({2, 6});
-  REQUIRE(llama.links() == 4);
+  REQUIRE(llama.layers() == 4);
   const Tensor logits = llama(tokens), loss = llama.loss(tokens, targets);
   for (size_t cut = 1; cut < 4; ++cut) {
-    const Tensor middle = llama.run_links(0, cut, tokens);
-    CHECK(equal(llama.run_links(cut, 4, middle), logits));
+    const Tensor middle = llama.run_layers(0, cut, tokens);
+    CHECK(equal(llama.run_layers(cut, 4, middle), logits));
     CHECK(equal(llama.loss_from(cut, middle, targets), loss));
   }
   std::vector<nn::Module*> modules;
-  for (size_t link = 0; link < 4; ++link) {
-    for (nn::Module* module : llama.modules_of(link)) modules.push_back(module);
+  for (size_t layer = 0; layer < 4; ++layer) {
+    for (nn::Module* module : llama.modules_of(layer)) modules.push_back(module);
   }
   CHECK(modules.size() == 5);
 }

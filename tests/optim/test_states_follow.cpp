@@ -241,8 +241,9 @@ TEST_CASE("states of a slice are cut again with it, and converted", "[threads]")
 
 TEST_CASE("elements that stay at their places are not copied") {
   const Array a = noise_of({6, 4}, 1);
-  const optim::Place whole = {.shape = {6, 4}, .whole = {6, 4}};
-  const optim::Place row = {.shape = {24}, .whole = {6, 4}}, part = {.shape = {5}, .whole = {6, 4}};
+  const optim::ShardLayout whole = {.shape = {6, 4}, .whole = {6, 4}};
+  const optim::ShardLayout row = {.shape = {24}, .whole = {6, 4}},
+                           part = {.shape = {5}, .whole = {6, 4}};
   CHECK(optim::recut(a, whole, row).storage_ref() == a.storage_ref());
   CHECK(optim::recut(a, whole, part).storage_ref() != a.storage_ref());
   CHECK_THROWS_WITH(optim::recut(optim::recut(a, whole, part), part, whole),

@@ -41,7 +41,7 @@ inline Tensor flat_gradient(const Tensor& g) {
 
 /// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.
 template <class F>
-struct Step : Map<F> {
+struct PiecewiseConstant : Map<F> {
   Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 

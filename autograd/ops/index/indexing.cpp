@@ -151,19 +151,19 @@ std::vector<Tensor> without_masks(const char* op, const Tensor& x,
 }
 
 // Several index tensors as one list of row-major positions in the dimensions they index.
-struct Places {
+struct JoinedIndex {
   Tensor index;  // [count]
   Shape shape;   // of the broadcast indices
   int64_t size = 1;
   int dims = 0;  // that are indexed
 };
 
-Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& given) {
+JoinedIndex join_indices(const char* op, const Tensor& x, const std::vector<Tensor>& given) {
   detail::check_defined(op, given);
   const std::vector<Tensor> indices = without_masks(op, x, given);
   check(!indices.empty() && static_cast<int>(indices.size()) <= x.ndim(), op, ": ", indices.size(),
         " index tensors for an array of shape ", x.shape());
-  Places places;
+  JoinedIndex places;
   places.dims = static_cast<int>(indices.size());
   for (const Tensor& index : indices) {
     places.shape = broadcast_shapes(op, places.shape, index.shape());
@@ -184,7 +184,7 @@ Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& giv
 }
 
 // x as [indexed places, the rest].
-Tensor as_rows(const Tensor& x, const Places& places) {
+Tensor as_rows(const Tensor& x, const JoinedIndex& places) {
   const int64_t rest = places.size == 0 ? 1 : x.numel() / places.size;
   return reshape(x, {places.size, rest});
 }
@@ -247,7 +247,7 @@ Tensor index_put(Into into, const Tensor& x, const std::vector<Tensor>& indices,
   if (const AutocastInputs in("index_put", x, values); in.changed()) {
     return index_put(into, in[0], indices, in[1], accumulate);
   }
-  const Places places = places_of("index_put", x, indices);
+  const JoinedIndex places = join_indices("index_put", x, indices);
   Shape shape = places.shape;
   for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
   check(values.dtype() == x.dtype(), "index_put: values are ", values.dtype(), ", array is ",
@@ -324,7 +324,7 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
 
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
   detail::check_defined("index", {{"x", x}});
-  const Places places = places_of("index", x, indices);
+  const JoinedIndex places = join_indices("index", x, indices);
   Shape shape = places.shape;
   for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
   return reshape(index_select(as_rows(x, places), 0, places.index), shape);

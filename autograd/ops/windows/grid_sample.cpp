@@ -49,11 +49,11 @@ Tensor padded(const Tensor& at, int64_t size, const GridSampleOptions& o) {
 }
 
 // A whole position a dimension, and whether it lies in the image; NaN counts as far outside.
-struct Place {
+struct PixelIndex {
   Tensor index;   // int64, within the dimension
   Tensor inside;  // bool
 };
-Place place_of(const Tensor& whole, int64_t size) {
+PixelIndex pixel_index(const Tensor& whole, int64_t size) {
   const Tensor at = whole.detach();
   const double last = static_cast<double>(size - 1);
   return {clamp(where(isnan(at), 0.0, at), 0.0, last).to(kInt64),
@@ -61,7 +61,7 @@ Place place_of(const Tensor& whole, int64_t size) {
 }
 
 // Pixels of x [N, C, sizes..] at one place a dimension [N, points..], 0 outside: [N, C, points..].
-Tensor pixels(const Tensor& x, const std::vector<Place>& places) {
+Tensor pixels(const Tensor& x, const std::vector<PixelIndex>& places) {
   Tensor position, inside;
   for (size_t i = 0; i < places.size(); ++i) {
     const int64_t size = x.size(2 + static_cast<int64_t>(i));
@@ -81,9 +81,9 @@ Tensor pixels(const Tensor& x, const std::vector<Place>& places) {
 Tensor over_channels(const Tensor& weight) { return unsqueeze(weight, 1); }
 
 Tensor nearest(const Tensor& x, const std::vector<Tensor>& at) {
-  std::vector<Place> places;
+  std::vector<PixelIndex> places;
   for (size_t i = 0; i < at.size(); ++i) {
-    places.push_back(place_of(round(at[i].detach()), x.size(2 + static_cast<int64_t>(i))));
+    places.push_back(pixel_index(round(at[i].detach()), x.size(2 + static_cast<int64_t>(i))));
   }
   return pixels(x, places);
 }
@@ -93,12 +93,13 @@ Tensor linear(const Tensor& x, const std::vector<Tensor>& at) {
   const size_t dims = at.size();
   Tensor total;
   for (size_t corner = 0; corner < (size_t{1} << dims); ++corner) {
-    std::vector<Place> places;
+    std::vector<PixelIndex> places;
     Tensor weight;
     for (size_t i = 0; i < dims; ++i) {
       const Tensor below = floor(at[i].detach()), part = at[i] - below;
       const bool upper = (corner >> (dims - 1 - i)) & 1u;
-      places.push_back(place_of(upper ? below + 1.0 : below, x.size(2 + static_cast<int64_t>(i))));
+      places.push_back(
+          pixel_index(upper ? below + 1.0 : below, x.size(2 + static_cast<int64_t>(i))));
       const Tensor own = upper ? part : 1.0 - part;
       weight = weight.defined() ? weight * own : own;
     }
@@ -121,7 +122,7 @@ Tensor cubic(const Tensor& x, const std::vector<Tensor>& at, const GridSampleOpt
   const std::vector<Tensor> down = cubic_weights(at[0] - row),
                             across = cubic_weights(at[1] - column);
   const auto tap = [&](const Tensor& below, size_t i, int64_t size) {
-    return place_of(padded(below + (static_cast<double>(i) - 1.0), size, o), size);
+    return pixel_index(padded(below + (static_cast<double>(i) - 1.0), size, o), size);
   };
   Tensor total;
   for (size_t i = 0; i < 4; ++i) {

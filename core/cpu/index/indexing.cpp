@@ -36,7 +36,7 @@ int64_t position_in(const Shape& shape, const Shape& part, int64_t at) {
 template <class T>
 void gather_as(const Array& x, int dim, const Array& index, const Array& out) {
   const BlockReader indices(index, out.shape(), kInt64);
-  const Walk walk(pin(x, dim, out.shape()), out.shape());
+  const BroadcastWalk walk(pin(x, dim, out.shape()), out.shape());
   const BlockWriter writer(out, x.dtype());
   const auto* data = reinterpret_cast<const T*>(x.bytes());
   const int64_t jump = stride_of(x, dim);

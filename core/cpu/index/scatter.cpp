@@ -48,7 +48,7 @@ class SideBySide {
 
  private:
   Array rows_;
-  std::optional<Walk> starts_;
+  std::optional<BroadcastWalk> starts_;
 };
 
 // Scatters alpha * src; alpha only counts for ScatterMode::add. Where elements of lines side by

@@ -22,8 +22,8 @@ void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, 
 inline constexpr int64_t kPackSlack = 16;
 
 /// Packs `count` rows of A that lie side by side (line 1) as pack_rows() would, in `panels` nearly
-/// equal parts: lines [count * i / panels, count * (i + 1) / panels) at to + i * panel_size. Places
-/// of lines that a part lacks hold anything.
+/// equal parts: lines [count * i / panels, count * (i + 1) / panels) at to + i * panel_size.
+/// StepOffsets of lines that a part lacks hold anything.
 void pack_panels(int64_t count, int64_t panels, int64_t k, const BFloat16* from, int64_t step,
                  uint32_t* to, int64_t panel_size);
 

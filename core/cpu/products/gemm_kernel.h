@@ -162,9 +162,9 @@ template <class T>
 }
 
 // A is read at a[i + p * a_step] if it has unit row stride, as packed panels have, else at a[i *
-// a_step + p]; B at b[p * b_step + j]. Where Step is Places, p is places.a[p] and places.b[p].
+// a_step + p]; B at b[p * b_step + j]. Where Step is StepOffsets, p is places.a[p] and places.b[p].
 enum class Layout { unit_rows, unit_steps };
-struct Places {
+struct StepOffsets {
   const int32_t *a, *b;
 };
 
@@ -187,7 +187,7 @@ void kernel(int64_t k, const T* a, int64_t a_step, const T* b, Step b_step, cons
     Vector<T> columns[vectors];
     const T* from = b;
     int64_t at = p;
-    if constexpr (std::is_same_v<Step, Places>) {
+    if constexpr (std::is_same_v<Step, StepOffsets>) {
       at = b_step.a[p];
       from += b_step.b[p];
     }

@@ -36,7 +36,7 @@ class RowStarts {
   }
 
  private:
-  Walk walk_;
+  BroadcastWalk walk_;
   int64_t step_;
   bool even_ = true;
 };

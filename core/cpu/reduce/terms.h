@@ -71,7 +71,7 @@ class Terms {
     return room;
   }
 
-  Walk walk_;
+  BroadcastWalk walk_;
   const std::byte* data_;
   DType dtype_;
   int64_t item_;

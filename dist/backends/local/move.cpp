@@ -16,7 +16,7 @@ void for_each_other(int parties, int me, const Copy& copy) {
 
 }  // namespace
 
-void LocalMove::copy_part(const std::byte* from, int64_t from_begin, Part to) const {
+void LocalMove::copy_part(const std::byte* from, int64_t from_begin, Chunk to) const {
   if (to.count == 0) return;
   const int64_t item = item_size(call_.dtype), bytes = to.count * item;
   const std::byte* const source = from + from_begin * item;
@@ -28,7 +28,7 @@ void LocalMove::copy_part(const std::byte* from, int64_t from_begin, Part to) co
   }
 }
 
-void LocalMove::reduce_part(Part part, bool in_place) const {
+void LocalMove::reduce_part(Chunk part, bool in_place) const {
   if (part.count == 0) return;
   const int64_t begin = part.begin * item_size(call_.dtype);
   std::vector<const std::byte*> inputs;
@@ -47,7 +47,7 @@ void LocalMove::pull() const {
   switch (call_.op) {
     case Collective::all_reduce:
     case Collective::reduce_scatter:
-      return reduce_part(call_.counts.part(me_), call_.op == Collective::all_reduce);
+      return reduce_part(call_.counts.chunk(me_), call_.op == Collective::all_reduce);
     case Collective::reduce:
       return root ? reduce_part({0, call_.size}, true) : void();
     case Collective::gather:
@@ -55,17 +55,17 @@ void LocalMove::pull() const {
     case Collective::split:
       if (call_.op == Collective::gather && !root) return;
       return for_each_other(parties(), me_,
-                            [&](int i) { copy_part(call_of(i).input, 0, call_.counts.part(i)); });
+                            [&](int i) { copy_part(call_of(i).input, 0, call_.counts.chunk(i)); });
     case Collective::broadcast:
       return root ? void() : copy_part(call_of(call_.root).input, 0, {0, call_.size});
     case Collective::scatter: {
-      const Part own = call_.counts.part(me_);
+      const Chunk own = call_.counts.chunk(me_);
       return copy_part(call_of(call_.root).input, own.begin, {0, own.count});
     }
     case Collective::all_to_all:
       return for_each_other(parties(), me_, [&](int i) {
-        const Part from = call_of(i).send_counts.part(me_);
-        copy_part(call_of(i).input, from.begin, call_.recv_counts.part(i));
+        const Chunk from = call_of(i).send_counts.chunk(me_);
+        copy_part(call_of(i).input, from.begin, call_.recv_counts.chunk(i));
       });
     case Collective::recv:
       return copy_part(call_of(0).input, 0, {0, call_.size});
@@ -78,7 +78,7 @@ void LocalMove::pull() const {
 void LocalMove::pull_reduced() const {
   if (!call_.moves) return;
   for_each_other(parties(), me_, [&](int i) {
-    const Part part = call_.counts.part(i);
+    const Chunk part = call_.counts.chunk(i);
     copy_part(call_of(i).output, part.begin, part);
   });
 }

@@ -21,8 +21,8 @@ class LocalMove {
  private:
   int parties() const { return round_.parties(); }
   const Call& call_of(int i) const { return round_.calls[static_cast<size_t>(i)]; }
-  void copy_part(const std::byte* from, int64_t from_begin, Part to) const;
-  void reduce_part(Part part, bool in_place) const;
+  void copy_part(const std::byte* from, int64_t from_begin, Chunk to) const;
+  void reduce_part(Chunk part, bool in_place) const;
 
   const LocalRound& round_;
   const Call& call_;

@@ -17,8 +17,8 @@ constexpr int kTags = 32768;  // what every MPI has
 // A rank's statement becomes a digest, and ranks exchange what they know of the digests of all
 // (agreement.h). Only where these differ does every rank state its call in full, and the first of
 // the parties names the difference; statements reach it by the tree of the parties, along the ways
-// of the ballots. Who is missing nobody knows at once, as most ballots speak for several ranks: see
-// the note in wait.cpp.
+// of the summaries. Who is missing nobody knows at once, as most summaries speak for several ranks:
+// see the note in wait.cpp.
 void MpiProgress::tell_call(MpiCall& call) {
   const int tag = next_tag_;
   next_tag_ = (next_tag_ + 2) % kTags;
@@ -29,27 +29,30 @@ void MpiProgress::tell_call(MpiCall& call) {
                                          carried_by(call.call, call.me, parties, tag));
 }
 
-void MpiProgress::send_ballot(const MpiCall& call, int party, int stage, const Ballot& ballot) {
-  if (call.to_oneself()) return agreements_[{call.key, party}].hear(stage, ballot);
-  Packet packet = note(Note::ballot);
+void MpiProgress::send_summary(const MpiCall& call, int party, int stage,
+                               const StatementSummary& summary) {
+  if (call.to_oneself()) return agreements_[{call.key, party}].hear(stage, summary);
+  Packet packet = note(Note::summary);
   packet.put(call.key).put(party).put(stage);
-  put_ballot(packet, ballot);
+  put_summary(packet, summary);
   tell(call.parties[static_cast<size_t>(party)], packet);
   ++told_;
 }
 
-void MpiProgress::hear_ballot(Packet& packet) {
+void MpiProgress::receive_summary(Packet& packet) {
   ++heard_;
   const auto key = packet.take<CallKey>();
   const int party = packet.take<int>();
   const int stage = packet.take<int>();
-  agreements_[{key, party}].hear(stage, take_ballot(packet));
+  agreements_[{key, party}].hear(stage, take_summary(packet));
 }
 
 void MpiProgress::find_agreement(MpiCall& call) {
   const auto found = agreements_.find({call.key, call.me});
-  const bool done = found->second.advance(
-      [&](int party, int stage, const Ballot& ballot) { send_ballot(call, party, stage, ballot); });
+  const bool done =
+      found->second.advance([&](int party, int stage, const StatementSummary& summary) {
+        send_summary(call, party, stage, summary);
+      });
   if (!done) return;
   Agreement agreement = std::move(found->second);
   agreements_.erase(found);
@@ -116,7 +119,7 @@ bool MpiProgress::told_by_all(const MpiCall& call) const {
   return finals_->has(call.key, call.to_oneself() ? 1 : static_cast<int>(call.parties.size()));
 }
 
-// As far as is known: the ranks that rank 0 has not heard of, or the one whose ballot comes next.
+// As far as is known: the ranks that rank 0 has not heard of, or the one whose summary comes next.
 std::vector<int> MpiProgress::absent(const MpiCall& call) const {
   const auto agreement = agreements_.find({call.key, call.me});
   if (agreement == agreements_.end() || agreement->second.waits_for() < 0) return {};

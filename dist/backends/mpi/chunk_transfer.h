@@ -9,23 +9,23 @@ namespace hero::dist {
 
 /// Sends and receives slices of arrays of the call's dtype; party i's `stage`s, 0 and 1, have tags
 /// of their own.
-class PartTransfer : public MpiTransfer {
+class ChunkTransfer : public MpiTransfer {
  public:
-  PartTransfer(Transport& transport, Agreed agreed)
+  ChunkTransfer(Transport& transport, Agreed agreed)
       : transport_(transport), agreed_(std::move(agreed)), item_(item_size(call().dtype)) {}
 
  protected:
   const Call& call() const { return agreed_.call; }
   int me() const { return agreed_.me; }
   int parties() const { return static_cast<int>(agreed_.parties.size()); }
-  Part part(int i) const { return call().counts.part(i); }
+  Chunk chunk(int i) const { return call().counts.chunk(i); }
 
-  void send(int party, int stage, const std::byte* base, Part what, int& pending) {
+  void send(int party, int stage, const std::byte* base, Chunk what, int& pending) {
     if (what.count == 0) return;
     transport_.send(rank_of(party), agreed_.tag(party) + stage, base + what.begin * item_,
                     what.count * item_, pending);
   }
-  void receive(int party, int stage, std::byte* base, Part what, int& pending) {
+  void receive(int party, int stage, std::byte* base, Chunk what, int& pending) {
     if (what.count == 0) return;
     transport_.receive(rank_of(party), agreed_.tag(me()) + stage, base + what.begin * item_,
                        what.count * item_, pending);

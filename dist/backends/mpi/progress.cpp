@@ -97,8 +97,8 @@ bool MpiProgress::hear_all() {
 
 void MpiProgress::hear(int from, Note kind, Packet& packet) {
   switch (kind) {
-    case Note::ballot:
-      return hear_ballot(packet);
+    case Note::summary:
+      return receive_summary(packet);
     case Note::statement:
       return hear_statements(packet);
     case Note::waiting:

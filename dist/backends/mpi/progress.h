@@ -85,8 +85,8 @@ class MpiProgress {
   /// \name Agreement, in agree.cpp
   /// \{
   void tell_call(MpiCall& call);
-  void send_ballot(const MpiCall& call, int party, int stage, const Ballot& ballot);
-  void hear_ballot(Packet& packet);
+  void send_summary(const MpiCall& call, int party, int stage, const StatementSummary& summary);
+  void receive_summary(Packet& packet);
   void find_agreement(MpiCall& call);
   void state_in_full(MpiCall& call);
   void hear_statements(Packet& packet);

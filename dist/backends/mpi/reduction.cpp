@@ -27,10 +27,10 @@ size_t index_of(int64_t i) { return static_cast<size_t>(i); }
 // sent, so not before that has left. Message k (N - 1) + s - 1 of each kind is that of segment k
 // to the party s behind the own one, or from that s before it: the same order on all ranks, so
 // whoever waits for room in a window waits for an earlier message, and the first of all can go.
-class Reduction : public PartTransfer {
+class Reduction : public ChunkTransfer {
  public:
   Reduction(Transport& transport, Agreed agreed)
-      : PartTransfer(transport, std::move(agreed)),
+      : ChunkTransfer(transport, std::move(agreed)),
         pieces_(pieces_of(parties(), item_, staging_budget.load())),
         segment_(pieces_.segment / item_),
         others_(parties() - 1),
@@ -43,11 +43,11 @@ class Reduction : public PartTransfer {
     outgoing_.resize(index_of(parties()));
     for (int i = 0; i < parties(); ++i) {
       const bool reduces = !to_root || i == call().root;
-      const Part whole = to_root ? Part{0, call().size} : part(i);
-      (i == me() ? own_ : outgoing_[index_of(i)]) = reduces ? whole : Part{};
+      const Chunk whole = to_root ? Chunk{0, call().size} : chunk(i);
+      (i == me() ? own_ : outgoing_[index_of(i)]) = reduces ? whole : Chunk{};
     }
     in_segments_ = segments(own_);
-    for (const Part& out : outgoing_) out_segments_ = std::max(out_segments_, segments(out));
+    for (const Chunk& out : outgoing_) out_segments_ = std::max(out_segments_, segments(out));
     slot_bytes_ = std::min(segment_, own_.count) * item_;
     const int64_t slots = std::min<int64_t>(pieces_.slots, in_segments_);
     staging_.reset(new std::byte[index_of(slots * others_ * slot_bytes_)]);
@@ -62,9 +62,9 @@ class Reduction : public PartTransfer {
   }
 
  private:
-  int64_t segments(Part what) const { return (what.count + segment_ - 1) / segment_; }
+  int64_t segments(Chunk what) const { return (what.count + segment_ - 1) / segment_; }
   // Segment k of a part; empty behind its end.
-  Part segment(Part what, int64_t k) const {
+  Chunk segment(Chunk what, int64_t k) const {
     const int64_t begin = std::min(k * segment_, what.count);
     return {what.begin + begin, std::min(segment_, what.count - begin)};
   }
@@ -80,7 +80,7 @@ class Reduction : public PartTransfer {
     bool moved = sends_.retire();
     while (sends_.open() && sends_.next() < out_segments_ * others_) {
       const int i = party_behind(sends_);
-      const Part what = segment(outgoing_[index_of(i)], segment_of(sends_));
+      const Chunk what = segment(outgoing_[index_of(i)], segment_of(sends_));
       send(i, 0, call().input, what, sends_.begin());
       moved = true;
     }
@@ -102,7 +102,7 @@ class Reduction : public PartTransfer {
     while (receives_.open() && receives_.next() < room * others_) {
       const int i = party_before(receives_);
       const int64_t k = segment_of(receives_);
-      const Part what{0, segment(own_, k).count};
+      const Chunk what{0, segment(own_, k).count};
       receive(i, 0, staged(k, i), what, receives_.begin());
       moved = true;
     }
@@ -110,7 +110,7 @@ class Reduction : public PartTransfer {
   }
 
   void reduce_segment(int64_t k) {
-    const Part what = segment(own_, k);
+    const Chunk what = segment(own_, k);
     // a reduce_scatter's output is the part alone
     const int64_t begin =
         call().op == Collective::reduce_scatter ? what.begin - own_.begin : what.begin;
@@ -127,14 +127,14 @@ class Reduction : public PartTransfer {
     bool moved = returned || come;
     while (returns_.open() && returns_.next() < reduced_ * others_) {
       const int i = party_behind(returns_);
-      const Part what = segment(own_, segment_of(returns_));
+      const Chunk what = segment(own_, segment_of(returns_));
       send(i, 1, call().output, what, returns_.begin());
       moved = true;
     }
     const int64_t left = sends_.done() / std::max(1, others_) * others_;
     while (results_.open() && results_.next() < left) {
       const int i = party_before(results_);
-      const Part what = segment(outgoing_[index_of(i)], segment_of(results_));
+      const Chunk what = segment(outgoing_[index_of(i)], segment_of(results_));
       receive(i, 1, call().output, what, results_.begin());
       moved = true;
     }
@@ -145,8 +145,8 @@ class Reduction : public PartTransfer {
   const int64_t segment_;  // elements
   const int others_;
   const bool gathers_;
-  Part own_;
-  std::vector<Part> outgoing_;  // by party
+  Chunk own_;
+  std::vector<Chunk> outgoing_;  // by party
   int64_t in_segments_ = 0, out_segments_ = 0;
   int64_t reduced_ = 0;                          // segments
   Window sends_, receives_, returns_, results_;  // unreduced; reduced

@@ -43,7 +43,7 @@ class Carried : public MpiTransfer {
     const int parties = static_cast<int>(agreed.parties.size());
     if (!call.reduces()) {
       for (int i = 0; i < parties; ++i) {
-        const Part part = call.counts.part(i);
+        const Chunk part = call.counts.chunk(i);
         const auto bytes = at(part.count * item_size(call.dtype));
         if (bytes == 0) continue;
         std::memcpy(call.output + part.begin * item_size(call.dtype), agreed.contribution(i).data(),
@@ -51,8 +51,8 @@ class Carried : public MpiTransfer {
       }
       return;
     }
-    Part what{0, call.size};
-    if (call.op == Collective::reduce_scatter) what = call.counts.part(agreed.me);
+    Chunk what{0, call.size};
+    if (call.op == Collective::reduce_scatter) what = call.counts.chunk(agreed.me);
     if (what.count == 0 || (call.op == Collective::reduce && agreed.me != call.root)) return;
     std::vector<const std::byte*> inputs;
     for (int i = 0; i < parties; ++i) {
@@ -71,14 +71,14 @@ std::atomic<int> move_window{64};
 // and comes from that s before it: on all ranks the same order, in which those that a rank has
 // under way are the next ones. So whoever waits for room in a window waits for an earlier message,
 // the first of all can go, and not all send to the same rank at once.
-class Move : public PartTransfer {
+class Move : public ChunkTransfer {
  public:
   Move(Transport& transport, Agreed agreed)
-      : PartTransfer(transport, std::move(agreed)),
+      : ChunkTransfer(transport, std::move(agreed)),
         sends_(move_window.load()),
         receives_(move_window.load()) {
     if (is_message()) return;
-    const Part from = outgoing(me()), to = incoming(me());
+    const Chunk from = outgoing(me()), to = incoming(me());
     if (from.count > 0 && to.count > 0) {
       copy_bytes(call().input + from.begin * item_, call().output + to.begin * item_,
                  to.count * item_, call().size * item_);
@@ -117,41 +117,41 @@ class Move : public PartTransfer {
   }
 
   // What of the input party i gets.
-  Part outgoing(int i) const {
+  Chunk outgoing(int i) const {
     switch (call().op) {
       case Collective::all_gather:
       case Collective::split:
-        return {0, part(me()).count};
+        return {0, chunk(me()).count};
       case Collective::gather:
-        return i == call().root ? Part{0, part(me()).count} : Part{};
+        return i == call().root ? Chunk{0, chunk(me()).count} : Chunk{};
       case Collective::broadcast:
-        return is_root() && i != me() ? Part{0, call().size} : Part{};
+        return is_root() && i != me() ? Chunk{0, call().size} : Chunk{};
       case Collective::scatter:
-        return is_root() ? part(i) : Part{};
+        return is_root() ? chunk(i) : Chunk{};
       case Collective::all_to_all:
-        return call().send_counts.part(i);
+        return call().send_counts.chunk(i);
       case Collective::send:
-        return i == 1 ? Part{0, call().size} : Part{};
+        return i == 1 ? Chunk{0, call().size} : Chunk{};
       default:
         return {};
     }
   }
   // What of the output comes from party i.
-  Part incoming(int i) const {
+  Chunk incoming(int i) const {
     switch (call().op) {
       case Collective::all_gather:
       case Collective::split:
-        return part(i);
+        return chunk(i);
       case Collective::gather:
-        return is_root() ? part(i) : Part{};
+        return is_root() ? chunk(i) : Chunk{};
       case Collective::broadcast:
-        return i == call().root && i != me() ? Part{0, call().size} : Part{};
+        return i == call().root && i != me() ? Chunk{0, call().size} : Chunk{};
       case Collective::scatter:
-        return i == call().root ? Part{0, part(me()).count} : Part{};
+        return i == call().root ? Chunk{0, chunk(me()).count} : Chunk{};
       case Collective::all_to_all:
-        return call().recv_counts.part(i);
+        return call().recv_counts.chunk(i);
       case Collective::recv:
-        return i == 0 ? Part{0, call().size} : Part{};
+        return i == 0 ? Chunk{0, call().size} : Chunk{};
       default:
         return {};
     }
@@ -161,15 +161,15 @@ class Move : public PartTransfer {
 };
 
 // The library's own reduction.
-class Native : public PartTransfer {
+class Native : public ChunkTransfer {
  public:
   Native(Transport& transport, uint64_t group, Agreed agreed)
-      : PartTransfer(transport, std::move(agreed)) {
+      : ChunkTransfer(transport, std::move(agreed)) {
     if (call().size == 0) return;
     Call native = call();
     if (call().op == Collective::reduce_scatter) {  // may not write into the input
-      for (int i = 0; i < parties(); ++i) counts_.push_back(static_cast<int>(part(i).count));
-      own_.reset(new std::byte[at(part(me()).count * item_)]);
+      for (int i = 0; i < parties(); ++i) counts_.push_back(static_cast<int>(chunk(i).count));
+      own_.reset(new std::byte[at(chunk(me()).count * item_)]);
       native.output = own_.get();
     }
     transport_.reduce(group, native, counts_, pending_);
@@ -178,7 +178,7 @@ class Native : public PartTransfer {
   bool advance() override {
     if (pending_ > 0) return false;
     const bool scattered = call().op == Collective::reduce_scatter;
-    const int64_t count = scattered ? part(me()).count : call().size;
+    const int64_t count = scattered ? chunk(me()).count : call().size;
     if (call().output == nullptr || count == 0) return true;
     if (own_) std::memcpy(call().output, own_.get(), at(count * item_));
     if (call().reduce == ReduceOp::mean) divide(count);

@@ -21,7 +21,7 @@ constexpr Seconds kTogether{0.025};  // news of several ranks, or of several cal
 // Who has waited for a second says so to the rank above it in the tree of ranks, which says so for
 // all below it, and so on up to rank 0. Rank 0 tells those who wait in a call, the same way down,
 // who waits there, and who has ended without that call: so each knows who is missing among its
-// parties. A call whose ranks come within a second costs no message beside its ballots, and one
+// parties. A call whose ranks come within a second costs no message beside its summaries, and one
 // that stands still one of few bytes for each edge of the tree, as ranks that say the same are
 // told together. A rank above that does not answer is left out: the one above that is told too.
 bool MpiProgress::is_stalled(const MpiCall& call, Clock::time_point now) const {

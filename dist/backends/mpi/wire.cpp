@@ -10,7 +10,7 @@ namespace {
 // parts. Whether they were given as a list goes along, as ranks are told apart by it.
 enum class CountsForm : uint8_t { balanced, balanced_list, list };
 
-void put_counts(Packet& packet, const PartCounts& counts) {
+void put_counts(Packet& packet, const ChunkCounts& counts) {
   if (!counts.is_balanced()) {
     packet.put(CountsForm::list).put(counts.to_vector());
     return;
@@ -20,13 +20,13 @@ void put_counts(Packet& packet, const PartCounts& counts) {
       .put(counts.total());
 }
 
-PartCounts take_counts(Packet& packet) {
+ChunkCounts take_counts(Packet& packet) {
   const auto form = packet.take<CountsForm>();
   if (form == CountsForm::list) return packet.take_list<int64_t>();
   const int parts = packet.take<int>();
   const auto total = packet.take<int64_t>();
   if (parts == 0) return {};
-  const PartCounts counts = PartCounts::balanced(total, parts);
+  const ChunkCounts counts = ChunkCounts::balanced(total, parts);
   return form == CountsForm::balanced_list ? counts.as_list() : counts;
 }
 
@@ -42,7 +42,7 @@ void put_call(Packet& packet, const Call& call) {
       .put(call.root)
       .put(call.size)
       .put(call.device);
-  for (const PartCounts* counts : {&call.counts, &call.send_counts, &call.recv_counts}) {
+  for (const ChunkCounts* counts : {&call.counts, &call.send_counts, &call.recv_counts}) {
     put_counts(packet, *counts);
   }
   packet.put(call.unit).put(call.declared);
@@ -73,17 +73,17 @@ bool Told::has(const CallKey& key) const {
          std::find(never.begin(), never.end(), key) == never.end();
 }
 
-void put_ballot(Packet& packet, const Ballot& ballot) {
-  packet.put(ballot.least).put(ballot.greatest).put(ballot.balance).put(ballot.carried);
+void put_summary(Packet& packet, const StatementSummary& summary) {
+  packet.put(summary.least).put(summary.greatest).put(summary.balance).put(summary.carried);
 }
 
-Ballot take_ballot(Packet& packet) {
-  Ballot ballot;
-  ballot.least = packet.take<Digest>();
-  ballot.greatest = packet.take<Digest>();
-  ballot.balance = packet.take<Digest>();
-  ballot.carried = packet.take<std::string>();
-  return ballot;
+StatementSummary take_summary(Packet& packet) {
+  StatementSummary summary;
+  summary.least = packet.take<Digest>();
+  summary.greatest = packet.take<Digest>();
+  summary.balance = packet.take<Digest>();
+  summary.carried = packet.take<std::string>();
+  return summary;
 }
 
 void put_told(Packet& packet, const Told& told) {

@@ -18,9 +18,9 @@ namespace hero::dist {
 /// What a short message is about. Up the tree of ranks (see RankTree): `waiting`, `fail`, `final`,
 /// `answer`, `threw`, `end`. Down it: `arrived`, `verdict`, `finals`, `query`, `result`. Up the
 /// tree of a call's parties: `statement`. To rank 0: `ready`, `left`, and from it `make`,
-/// `release`. Among all: `ballot`.
+/// `release`. Among all: `summary`.
 enum class Note : uint8_t {
-  ballot,     ///< what it knows of the statements of a call; see Agreement
+  summary,    ///< what it knows of the statements of a call; see Agreement
   statement,  ///< the statements of a part of the parties, in full, as they differ
   waiting,    ///< who there waits, for a while already; see WaitReport
   arrived,    ///< who waits in that call, and who has finished without it
@@ -139,8 +139,8 @@ struct ToldByAll {
 };
 
 struct Failure;
-void put_ballot(Packet& packet, const Ballot& ballot);
-Ballot take_ballot(Packet& packet);
+void put_summary(Packet& packet, const StatementSummary& summary);
+StatementSummary take_summary(Packet& packet);
 void put_told(Packet& packet, const Told& told);
 Told take_told(Packet& packet);
 void put_failure(Packet& packet, const Failure& failure);

@@ -7,8 +7,8 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/backends/nccl/backend.h>
-#include <hero/dist/backends/nccl/rendezvous.h>
 #include <hero/dist/backends/nccl/pending.h>
+#include <hero/dist/backends/nccl/rendezvous.h>
 
 namespace hero::dist::nccl {
 namespace {
@@ -90,14 +90,15 @@ class NcclBackend : public Backend {
 
   std::shared_ptr<Backend> group(std::span<const int> members, const std::string& axis) override {
     std::shared_ptr<Backend> part = host().group(members, axis);
-    std::shared_ptr<Backend> meeting = meeting_of(*part, axis);
-    Comms comms = meet_within(group_->comms, *group_->meeting, {members, meeting.get()}, axis);
+    std::shared_ptr<Backend> rendezvous = rendezvous_of(*part, axis);
+    Comms comms =
+        split_communicators(group_->comms, *group_->rendezvous, {members, rendezvous.get()}, axis);
     return std::make_shared<NcclBackend>(
-        rank_, add_group(rank_, {std::move(part), std::move(meeting), std::move(comms), axis}));
+        rank_, add_group(rank_, {std::move(part), std::move(rendezvous), std::move(comms), axis}));
   }
 
   void group_of_others(const std::string& axis) override {
-    meet_within(group_->comms, *group_->meeting, {}, axis);
+    split_communicators(group_->comms, *group_->rendezvous, {}, axis);
   }
 
   bool has_failed() const override { return host().has_failed(); }
@@ -142,7 +143,7 @@ class NcclBackend : public Backend {
     const std::pair<int, int> ends = lane_of(call).first;
     Messages& messages = group_->lanes[ends];
     if (!messages.lane) {
-      messages.lane = std::make_unique<Lane>(*group_->meeting, ends.first, ends.second,
+      messages.lane = std::make_unique<Lane>(*group_->rendezvous, ends.first, ends.second,
                                              group_->axis, rank_->terms);
     }
     pending->state(host());
@@ -171,12 +172,12 @@ class NcclBackend : public Backend {
 
 std::shared_ptr<Backend> make_backend(std::shared_ptr<Backend> host, int local_rank, int local_size,
                                       const Timeouts& timeouts) {
-  std::shared_ptr<Backend> meeting = meeting_of(*host, "world");
-  auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*meeting, local_rank, local_size),
+  std::shared_ptr<Backend> rendezvous = rendezvous_of(*host, "world");
+  auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*rendezvous, local_rank, local_size),
                                               timeouts, [host] { return host->has_failed(); }});
-  Comms comms = meet(*meeting, "world", rank->terms);
+  Comms comms = make_communicators(*rendezvous, "world", rank->terms);
   std::shared_ptr<GpuGroup> world =
-      add_group(rank, {std::move(host), std::move(meeting), std::move(comms), "world"});
+      add_group(rank, {std::move(host), std::move(rendezvous), std::move(comms), "world"});
   return std::make_shared<NcclBackend>(std::move(rank), std::move(world));
 }
 

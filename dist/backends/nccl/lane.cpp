@@ -43,9 +43,9 @@ void connect_ends(ncclComm_t comm, int me, Device device, const std::string& whe
 
 }  // namespace
 
-Lane::Lane(Backend& meeting, int from, int to, const std::string& axis, Terms terms)
+Lane::Lane(Backend& rendezvous, int from, int to, const std::string& axis, Terms terms)
     : name_{axis + ", messages of rank " + std::to_string(from) + " to rank " + std::to_string(to),
-            meeting.rank() == from ? 0 : 1},
+            rendezvous.rank() == from ? 0 : 1},
       terms_(std::move(terms)) {
   const bool sends = name_.rank == 0;
   id_ = sends ? make_id(axis)
@@ -59,7 +59,7 @@ Lane::Lane(Backend& meeting, int from, int to, const std::string& axis, Terms te
   call.input = sends ? id_.bytes() : nullptr;
   call.output = sends ? nullptr : id_.bytes();
   id_here_ =
-      meeting.post(std::move(call), sends ? id_ : core::Array(), sends ? core::Array() : id_);
+      rendezvous.post(std::move(call), sends ? id_ : core::Array(), sends ? core::Array() : id_);
 }
 
 Comm* Lane::ready() {

@@ -17,8 +17,9 @@ namespace hero::dist::nccl {
 /// and receive.
 class Lane {
  public:
-  /// Both ends make theirs; `meeting` carries NCCL's id, in messages between the two. Never blocks.
-  Lane(Backend& meeting, int from, int to, const std::string& axis, Terms terms);
+  /// Both ends make theirs; `rendezvous` carries NCCL's id, in messages between the two. Never
+  /// blocks.
+  Lane(Backend& rendezvous, int from, int to, const std::string& axis, Terms terms);
   /// The communicator, null until both have joined. Never blocks.
   Comm* ready();
   /// As Comm::abort().

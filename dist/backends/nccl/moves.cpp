@@ -68,8 +68,8 @@ class Asking {
   }
 
  private:
-  Part part(int i) const { return call_.counts.part(i); }
-  Part own() const { return part(end_.rank); }
+  Chunk chunk(int i) const { return call_.counts.chunk(i); }
+  Chunk own() const { return chunk(end_.rank); }
   bool is_root() const { return end_.rank == call_.root; }
   bool even() const { return call_.counts.all_equal(); }
   void said(ncclResult_t status) const {
@@ -111,7 +111,7 @@ class Asking {
     group([&] {
       for_others([&](int i) {
         send(i, own_part, own().count);
-        receive(i, call_.output + part(i).begin * item_, part(i).count);
+        receive(i, call_.output + chunk(i).begin * item_, chunk(i).count);
       });
     });
   }
@@ -130,7 +130,7 @@ class Asking {
     if (is_root()) copy(call_.input, call_.output + own().begin * item_, own().count);
     group([&] {
       if (!is_root()) return send(call_.root, call_.input, own().count);
-      for_others([&](int i) { receive(i, call_.output + part(i).begin * item_, part(i).count); });
+      for_others([&](int i) { receive(i, call_.output + chunk(i).begin * item_, chunk(i).count); });
     });
   }
 
@@ -138,13 +138,13 @@ class Asking {
     if (is_root()) copy(call_.input + own().begin * item_, call_.output, own().count);
     group([&] {
       if (!is_root()) return receive(call_.root, call_.output, own().count);
-      for_others([&](int i) { send(i, call_.input + part(i).begin * item_, part(i).count); });
+      for_others([&](int i) { send(i, call_.input + chunk(i).begin * item_, chunk(i).count); });
     });
   }
 
   void all_to_all() {
-    const auto sent = [&](int i) { return call_.send_counts.part(i); };
-    const auto come = [&](int i) { return call_.recv_counts.part(i); };
+    const auto sent = [&](int i) { return call_.send_counts.chunk(i); };
+    const auto come = [&](int i) { return call_.recv_counts.chunk(i); };
     copy(call_.input + sent(end_.rank).begin * item_, call_.output + come(end_.rank).begin * item_,
          sent(end_.rank).count);
     group([&] {
@@ -177,8 +177,8 @@ class Asking {
                                 end_.comm.handle(), end_.comm.queue()));
       } else {
         for (int i = 0; i < end_.size; ++i) {
-          if (part(i).count > 0) {
-            reduce(call_.input + part(i).begin * item_, call_.output, part(i).count, i);
+          if (chunk(i).count > 0) {
+            reduce(call_.input + chunk(i).begin * item_, call_.output, chunk(i).count, i);
           }
         }
       }
@@ -195,12 +195,12 @@ class Asking {
     if (call_.op == Collective::reduce) {
       exchange_and_sum(
           [&](int i) {
-            return i == call_.root ? Part{0, call_.size} : Part{};
+            return i == call_.root ? Chunk{0, call_.size} : Chunk{};
           },
           call_.output);
       return;
     }
-    exchange_and_sum([&](int i) { return part(i); }, call_.output);
+    exchange_and_sum([&](int i) { return chunk(i); }, call_.output);
   }
 
   // [note: parts of an all_reduce] Nobody but this backend sees them. All ranks sum up equal parts,
@@ -212,7 +212,7 @@ class Asking {
     const int64_t even = call_.size / end_.size / pack * pack, left = call_.size - even * end_.size;
     const int last = end_.size - 1;
     std::byte* const sums = call_.output + end_.rank * even * item_;
-    exchange_and_sum([&](int i) { return Part{i * even, i == last ? even + left : even}; }, sums);
+    exchange_and_sum([&](int i) { return Chunk{i * even, i == last ? even + left : even}; }, sums);
     std::byte* const behind = call_.output + end_.size * even * item_;
     group([&] {
       if (even > 0) gather_even(sums, even);
@@ -222,13 +222,13 @@ class Asking {
     });
   }
 
-  // Rank i sums up part(i) of all inputs. All ranks make the same number of steps: those of the
+  // Rank i sums up chunk(i) of all inputs. All ranks make the same number of steps: those of the
   // longest part.
   template <class PartOf>
   void exchange_and_sum(const PartOf& part, std::byte* sums) {
-    const Part own = part(end_.rank);
+    const Chunk own = chunk(end_.rank);
     int64_t longest = 0;
-    for (int i = 0; i < end_.size; ++i) longest = std::max(longest, part(i).count);
+    for (int i = 0; i < end_.size; ++i) longest = std::max(longest, chunk(i).count);
     const int64_t others = end_.size - 1, pack = 16 / item_;
     const int64_t fits = kStaged / item_ / std::max<int64_t>(others, 1) / pack * pack;
     // whole packs, so that each rank's segment begins where the device reads 16 bytes at a time
@@ -239,7 +239,7 @@ class Asking {
     const core::Array staged =
         core::Array::empty({own.count > 0 ? others * segment * item_ : 0}, kUInt8, end_.device);
     for (int64_t begin = 0; begin < longest; begin += segment) {
-      const auto count = [&](const Part& p) {
+      const auto count = [&](const Chunk& p) {
         return std::clamp<int64_t>(p.count - begin, 0, segment);
       };
       std::vector<const std::byte*> inputs(static_cast<size_t>(end_.size));
@@ -247,8 +247,8 @@ class Asking {
         int64_t place = 0;
         for (int i = 0; i < end_.size; ++i) {
           if (i == end_.rank) continue;
-          if (count(part(i)) > 0) {
-            send(i, call_.input + (part(i).begin + begin) * item_, count(part(i)));
+          if (count(chunk(i)) > 0) {
+            send(i, call_.input + (chunk(i).begin + begin) * item_, count(chunk(i)));
           }
           if (count(own) > 0) {
             std::byte* const to = staged.bytes() + place++ * segment * item_;

@@ -28,7 +28,7 @@ bool GpuRank::ask_for_messages() {
         first.ask(*comm, [&](const End& end, const std::string& where) {
           ask_message(end, first.call, where);
         });
-        first.state(*group->meeting);
+        first.state(*group->rendezvous);
         messages.waiting.pop_front();
       }
     }

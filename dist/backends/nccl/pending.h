@@ -18,8 +18,8 @@
 #include <hero/dist/backends/backend.h>
 #include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/backends/nccl/lane.h>
-#include <hero/dist/backends/nccl/rendezvous.h>
 #include <hero/dist/backends/nccl/moves.h>
+#include <hero/dist/backends/nccl/rendezvous.h>
 #include <hero/dist/backends/nccl/thread_ranks.h>
 #include <hero/dist/backends/nccl/watchdog.h>
 #include <hero/dist/backends/notices.h>
@@ -95,7 +95,7 @@ struct Messages {
 /// A group to which the rank belongs.
 struct GpuGroup {
   std::shared_ptr<Backend> host;
-  std::shared_ptr<Backend> meeting;  // the host's too, with calls that are not the ranks'
+  std::shared_ptr<Backend> rendezvous;  // the host's too, with calls that are not the ranks'
   Comms comms;
   std::string axis;
   std::map<std::pair<int, int>, Messages> lanes = {};
@@ -170,7 +170,7 @@ class NcclPending : public Pending {
       // NCCL waited for a rank that has failed: the host's backend says which
       if (group_->host->has_failed()) {
         rank_->confirm();
-        state(statement_ ? *group_->meeting : *group_->host);
+        state(statement_ ? *group_->rendezvous : *group_->host);
       }
       throw;
     }

@@ -21,17 +21,17 @@ namespace {
 constexpr int64_t kUuid = 32;  // characters
 
 // Asks every rank for its bytes, which come to `all` in the order of ranks.
-std::shared_ptr<Pending> gather(Backend& meeting, const char* what, const core::Array& mine,
+std::shared_ptr<Pending> gather(Backend& rendezvous, const char* what, const core::Array& mine,
                                 const core::Array& all) {
   Call call;
   call.op = Collective::all_gather;
   call.dtype = kUInt8;
   call.size = all.numel();
-  call.counts = PartCounts::balanced(call.size, meeting.size());
+  call.counts = ChunkCounts::balanced(call.size, rendezvous.size());
   call.unit = what;
   call.input = mine.bytes();
   call.output = all.bytes();
-  return meeting.post(std::move(call), mine, all);
+  return rendezvous.post(std::move(call), mine, all);
 }
 
 // While NCCL joins the ranks they tell each other, round after round, who has been joined, until
@@ -39,7 +39,7 @@ std::shared_ptr<Pending> gather(Backend& meeting, const char* what, const core::
 // others, who would wait in NCCL for ever.
 class Rounds {
  public:
-  explicit Rounds(Backend& meeting) : meeting_(meeting) {}
+  explicit Rounds(Backend& rendezvous) : rendezvous_(rendezvous) {}
 
   // This rank still waits; an Error where another one has failed. Rounds of many ranks are many
   // messages: there is time between them, the more the longer NCCL takes.
@@ -64,14 +64,14 @@ class Rounds {
  private:
   void begin(uint8_t is_joined) {
     mine_ = core::Array::from(std::span<const uint8_t>(&is_joined, 1), {1});
-    all_ = core::Array::zeros({meeting_.size()}, kUInt8);
-    round_ = gather(meeting_, "NCCL's communicator", mine_, all_);
+    all_ = core::Array::zeros({rendezvous_.size()}, kUInt8);
+    round_ = gather(rendezvous_, "NCCL's communicator", mine_, all_);
   }
 
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kLongest{64};
 
-  Backend& meeting_;
+  Backend& rendezvous_;
   std::chrono::milliseconds pause_{1};
   Clock::time_point next_;
   std::shared_ptr<Pending> round_;
@@ -94,9 +94,9 @@ std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& w
   return comm;
 }
 
-// That of all ranks of `meeting`, by an id.
-std::unique_ptr<Comm> join(Backend& meeting, const Name& name, const Terms& terms) {
-  const bool sends = meeting.rank() == 0;
+// That of all ranks of `rendezvous`, by an id.
+std::unique_ptr<Comm> join(Backend& rendezvous, const Name& name, const Terms& terms) {
+  const bool sends = rendezvous.rank() == 0;
   core::Array id = sends ? make_id(name.axis)
                          : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
   Call call;
@@ -107,40 +107,41 @@ std::unique_ptr<Comm> join(Backend& meeting, const Name& name, const Terms& term
   call.unit = "NCCL's id";
   call.input = sends ? id.bytes() : nullptr;
   call.output = sends ? nullptr : id.bytes();
-  meeting.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
-  Rounds rounds(meeting);
+  rendezvous.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
+  Rounds rounds(rendezvous);
   const std::string& slow = library().no_split;
   const std::string where =
       "nccl: joining " + name.text() + (slow.empty() ? "" : ", by an id as " + slow);
-  return make(rounds, by_id(library(), id_in(id), meeting.size(), name.rank), where, name, terms);
+  return make(rounds, by_id(library(), id_in(id), rendezvous.size(), name.rank), where, name,
+              terms);
 }
 
-// Splits `parent`, whose ranks are those of `meeting`.
-std::unique_ptr<Comm> split(Comm& parent, Backend& meeting, int color, const Name& name) {
-  Rounds rounds(meeting);
+// Splits `parent`, whose ranks are those of `rendezvous`.
+std::unique_ptr<Comm> split(Comm& parent, Backend& rendezvous, int color, const Name& name) {
+  Rounds rounds(rendezvous);
   parent.finish([&] { rounds.not_yet(); });  // NCCL splits what has nothing to do
   const std::string where = "nccl: splitting '" + parent.name().axis + "' for " + name.text();
   return make(rounds, by_split(library(), parent.handle(), color, name.rank), where, name,
               parent.terms());
 }
 
-// A second one of the same ranks, which are those of `meeting`; null where the rank is alone.
-std::unique_ptr<Comm> twin(Comm& comm, Backend& meeting) {
-  if (meeting.size() == 1) return nullptr;
+// A second one of the same ranks, which are those of `rendezvous`; null where the rank is alone.
+std::unique_ptr<Comm> twin(Comm& comm, Backend& rendezvous) {
+  if (rendezvous.size() == 1) return nullptr;
   const Name name{comm.name().axis + ", reductions", comm.name().rank};
-  if (comm.library().CommSplit == nullptr) return join(meeting, name, comm.terms());
-  return split(comm, meeting, 0, name);
+  if (comm.library().CommSplit == nullptr) return join(rendezvous, name, comm.terms());
+  return split(comm, rendezvous, 0, name);
 }
 
 }  // namespace
 
-std::shared_ptr<Backend> meeting_of(Backend& host, const std::string& axis) {
+std::shared_ptr<Backend> rendezvous_of(Backend& host, const std::string& axis) {
   std::vector<int> everyone(static_cast<size_t>(host.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return host.group(everyone, axis);
 }
 
-Device choose_gpu(Backend& meeting, int local_rank, int local_size) {
+Device choose_gpu(Backend& rendezvous, int local_rank, int local_size) {
   const int count = cuda::device_count();
   check(count > 0, "backend: nccl needs GPUs: ", cuda::reason());
   const Device device{DeviceType::cuda, static_cast<int8_t>(local_rank % count)};
@@ -148,14 +149,14 @@ Device choose_gpu(Backend& meeting, int local_rank, int local_size) {
   const core::Array mine =
       core::Array::from(std::span(reinterpret_cast<const uint8_t*>(uuid.data()), uuid.size()),
                         {static_cast<int64_t>(uuid.size())});
-  const core::Array all = core::Array::zeros({kUuid * meeting.size()}, kUInt8);
-  gather(meeting, "the ranks' GPUs", mine, all)->wait();
+  const core::Array all = core::Array::zeros({kUuid * rendezvous.size()}, kUInt8);
+  gather(rendezvous, "the ranks' GPUs", mine, all)->wait();
   const std::string_view uuids(reinterpret_cast<const char*>(all.data<uint8_t>()),
                                static_cast<size_t>(all.numel()));
   const auto of = [&](int rank) {
     return uuids.substr(static_cast<size_t>(kUuid * rank), static_cast<size_t>(kUuid));
   };
-  for (int rank = 0; rank < meeting.size(); ++rank) {
+  for (int rank = 0; rank < rendezvous.size(); ++rank) {
     for (int before = 0; before < rank; ++before) {
       check(of(before) != of(rank), "backend: nccl gives every rank a GPU, and ranks ", before,
             " and ", rank, " would have the same one: ", local_size, " ranks of this machine see ",
@@ -170,26 +171,26 @@ void Comms::abort(std::chrono::steady_clock::time_point deadline) const noexcept
   if (reductions) reductions->abort(deadline);
 }
 
-Comms meet(Backend& meeting, const std::string& axis, const Terms& terms) {
+Comms make_communicators(Backend& rendezvous, const std::string& axis, const Terms& terms) {
   Comms comms;
-  comms.gathers = join(meeting, {axis, meeting.rank()}, terms);
-  comms.reductions = twin(*comms.gathers, meeting);
+  comms.gathers = join(rendezvous, {axis, rendezvous.rank()}, terms);
+  comms.reductions = twin(*comms.gathers, rendezvous);
   return comms;
 }
 
-Comms meet_within(const Comms& parent, Backend& meeting, const Subset& subset,
-                  const std::string& axis) {
-  const bool none = subset.meeting == nullptr;
+Comms split_communicators(const Comms& parent, Backend& rendezvous, const Subset& subset,
+                          const std::string& axis) {
+  const bool none = subset.rendezvous == nullptr;
   const Comm& whole = *parent.gathers;
   Comms comms;
   if (whole.library().CommSplit != nullptr) {
     const int color = none ? -1 : std::ranges::min(subset.members);
-    const int key = none ? 0 : subset.meeting->rank();
-    comms.gathers = split(*parent.gathers, meeting, color, {axis, key});
+    const int key = none ? 0 : subset.rendezvous->rank();
+    comms.gathers = split(*parent.gathers, rendezvous, color, {axis, key});
   } else if (!none) {
-    comms.gathers = join(*subset.meeting, {axis, subset.meeting->rank()}, whole.terms());
+    comms.gathers = join(*subset.rendezvous, {axis, subset.rendezvous->rank()}, whole.terms());
   }
-  if (!none) comms.reductions = twin(*comms.gathers, *subset.meeting);
+  if (!none) comms.reductions = twin(*comms.gathers, *subset.rendezvous);
   return comms;
 }
 

@@ -12,13 +12,13 @@
 namespace hero::dist::nccl {
 
 /// The ranks of `host` among themselves once more: their calls of `host` are counted from 0 still.
-std::shared_ptr<Backend> meeting_of(Backend& host, const std::string& axis);
+std::shared_ptr<Backend> rendezvous_of(Backend& host, const std::string& axis);
 
 /// The GPU of this rank, which is number `local_rank` of the `local_size` ranks on its machine: the
 /// one with that number among those that its process sees; where a launcher shows every process
 /// only its own, the number is counted round. An Error on all ranks, which all call this, where two
 /// have the same GPU or one sees none.
-Device choose_gpu(Backend& meeting, int local_rank, int local_size);
+Device choose_gpu(Backend& rendezvous, int local_rank, int local_size);
 
 /// A group's communicators. Calls of one run one after the other, so reductions have one of their
 /// own: what is gathered ahead never waits for one. Null for a rank of no group.
@@ -31,21 +31,22 @@ struct Comms {
   void abort(std::chrono::steady_clock::time_point deadline) const noexcept;
 };
 
-/// The communicators of all ranks of `meeting`, by an id, all of which call this: an Error on all
-/// where one fails or ends meanwhile.
-Comms meet(Backend& meeting, const std::string& axis, const Terms& terms);
+/// The communicators of all ranks of `rendezvous`, by an id, all of which call this: an Error on
+/// all where one fails or ends meanwhile.
+Comms make_communicators(Backend& rendezvous, const std::string& axis, const Terms& terms);
 
-/// The ranks of the group to which this rank of a parent group belongs, in their order; `meeting`
-/// is null, and there are no members, for a rank that belongs to none.
+/// The ranks of the group to which this rank of a parent group belongs, in their order;
+/// `rendezvous` is null, and there are no members, for a rank that belongs to none.
 struct Subset {
   std::span<const int> members;
-  Backend* meeting = nullptr;
+  Backend* rendezvous = nullptr;
 };
 
 /// The communicators of groups of a parent's ranks, all of which call this, each for its own: split
-/// from the parent's, where this NCCL can, so that no group starts from nothing; else as meet().
-/// `parent` is whose ranks `meeting` are. An Error on all where one fails or ends meanwhile.
-Comms meet_within(const Comms& parent, Backend& meeting, const Subset& subset,
-                  const std::string& axis);
+/// from the parent's, where this NCCL can, so that no group starts from nothing; else as
+/// make_communicators(). `parent` is whose ranks `rendezvous` are. An Error on all where one fails
+/// or ends meanwhile.
+Comms split_communicators(const Comms& parent, Backend& rendezvous, const Subset& subset,
+                          const std::string& axis);
 
 }  // namespace hero::dist::nccl

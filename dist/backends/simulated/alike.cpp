@@ -59,7 +59,7 @@ void say_alike(const Call& call, const core::Array& input, const core::Array& ou
     case Collective::reduce:
       return reduce_alike(call, call.input, call.output, call.size, ranks);
     case Collective::reduce_scatter: {
-      const Part own = call.counts.part(me);
+      const Chunk own = call.counts.chunk(me);
       if (own.count == 0) return;
       return reduce_alike(call, call.input + own.begin * item, call.output, own.count, ranks);
     }
@@ -70,7 +70,7 @@ void say_alike(const Call& call, const core::Array& input, const core::Array& ou
     case Collective::scatter: {
       check(input.defined(), name(call.op), ": rank ", me,
             " cannot know the root's array on the cpu; ", kNoValues);
-      const Part own = call.counts.part(me);
+      const Chunk own = call.counts.chunk(me);
       if (own.count == 0) return;
       return move_bytes(call.input + own.begin * item, call.output, own.count * item);
     }

@@ -23,7 +23,7 @@ Call statement_of(const Call& call) {
 
 std::string disagreement_of(const Call& a, int rank_of_a, const Call& b, int rank_of_b) {
   std::vector<Call> calls = {a, b};
-  for (Call& call : calls) call.send_counts = call.recv_counts = PartCounts::balanced(0, 2);
+  for (Call& call : calls) call.send_counts = call.recv_counts = ChunkCounts::balanced(0, 2);
   const int ranks[] = {rank_of_a, rank_of_b};
   return disagreement(calls, ranks);
 }

@@ -44,7 +44,7 @@ class SimulatedGroup {
  private:
   struct Counts {
     int rank;
-    PartCounts send, recv;
+    ChunkCounts send, recv;
   };
   struct Message {
     Call call;

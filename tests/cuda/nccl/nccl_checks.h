@@ -39,7 +39,7 @@ inline void check_native(const Communicator& world, ReduceOp op, DType dtype) {
       counts.back() = 0;
     }
     if (!even) options.counts = counts;
-    const Part own = PartCounts(counts).part(world.rank());
+    const Chunk own = ChunkCounts(counts).chunk(world.rank());
     const Array part = Array::empty({own.count}, dtype, world.device());
     world.reduce_scatter(part, copy_on(mine, world.device()), options);
     expect(close(part, expected.slice(0, own.begin, own.begin + own.count).contiguous()),

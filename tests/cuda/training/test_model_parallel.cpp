@@ -69,7 +69,8 @@ TEST_CASE("on one GPU slices have the same bits on any number of ranks", "[model
   for (const bool sequence : {false, true}) {
     nn::GPTConfig config = tensor_gpt();
     config.block_size = 8;
-    TensorGrid grid = {.data = 2, .ways = 4, .shards = true, .sequence = sequence, .device = kGpu};
+    TensorGrid grid = {
+        .data = 2, .slices = 4, .shards = true, .sequence = sequence, .device = kGpu};
     Whole expected;
     train_on(config, grid, expected, 2);
     CHECK(expected.size() > 4);

@@ -1,4 +1,4 @@
-// Shards whose home is the host's memory while their units compute on a GPU.
+// Shards whose offload target is the host's memory while their units compute on a GPU.
 #include <filesystem>
 
 #include "cuda/nccl/nccl_ranks.h"
@@ -21,9 +21,10 @@ constexpr ShardingStrategy kOffloaded[] = {ShardingStrategy::zero1,     Sharding
                                            ShardingStrategy::zero3,     ShardingStrategy::fsdp,
                                            ShardingStrategy::fsdp_kept, ShardingStrategy::hybrid};
 
-// Three steps of every strategy with a home on the host or in a file, and of the same strategy
-// without.
-void check_homes(Climb c, const dist::RunOptions& options = {}, core::SwapFile* disk = nullptr) {
+// Three steps of every strategy with a offload target on the host or in a file, and of the same
+// strategy without.
+void check_offloaded(Climb c, const dist::RunOptions& options = {},
+                     core::SwapFile* disk = nullptr) {
   c.steps = 3;
   c.device = kGpu;
   for (const ShardingStrategy strategy : kOffloaded) {
@@ -64,32 +65,32 @@ struct [[maybe_unused]] LateDevices {};
 
 TEST_CASE("offloaded strategies end with the bits of those that are not: MLP, GPT, AdamW") {
   HERO_NEEDS_GPU();
-  for (const int ranks : {1, 2, 4}) check_homes(of(Subject::mlp, Method::adamw, ranks));
-  check_homes(of(Subject::gpt_loss, Method::adamw, 2));
+  for (const int ranks : {1, 2, 4}) check_offloaded(of(Subject::mlp, Method::adamw, ranks));
+  check_offloaded(of(Subject::gpt_loss, Method::adamw, 2));
 }
 
 TEST_CASE("offloaded strategies end with the bits of those that are not: SGD, LAMB with clipping") {
   HERO_NEEDS_GPU();
-  check_homes(of(Subject::odd, Method::sgd, 3, 0.5));
-  check_homes(of(Subject::odd, Method::lamb, 2, 0.5));
-  check_homes(of(Subject::mlp, Method::lamb, 4, 0.5));
+  check_offloaded(of(Subject::odd, Method::sgd, 3, 0.5));
+  check_offloaded(of(Subject::odd, Method::lamb, 2, 0.5));
+  check_offloaded(of(Subject::mlp, Method::lamb, 4, 0.5));
 }
 
 TEST_CASE("offloaded strategies end with the bits of those that are not: bfloat16 with masters") {
   HERO_NEEDS_GPU();
   for (const int ranks : {1, 2, 4}) {
-    check_homes(of_halves(Subject::mlp, ranks));
+    check_offloaded(of_halves(Subject::mlp, ranks));
   }
-  check_homes(of_halves(Subject::gpt_untied, 2));
+  check_offloaded(of_halves(Subject::gpt_untied, 2));
 }
 
 TEST_CASE("offloaded strategies wait for all copies that they need") {
   HERO_NEEDS_GPU();
   const LateDevices devices;
   for (const int ranks : {1, 2, 4}) {
-    check_homes(of(Subject::mlp, Method::adamw, ranks, 0.5));
-    check_homes(of(Subject::gpt_untied, Method::sgd, ranks));
-    check_homes(of_halves(Subject::gpt, ranks));
+    check_offloaded(of(Subject::mlp, Method::adamw, ranks, 0.5));
+    check_offloaded(of(Subject::gpt_untied, Method::sgd, ranks));
+    check_offloaded(of_halves(Subject::gpt, ranks));
   }
 }
 
@@ -98,13 +99,14 @@ TEST_CASE(
   HERO_NEEDS_GPU();
   core::SwapFile disk(std::filesystem::temp_directory_path().string(), {.bytes = int64_t{1} << 20});
   for (const int ranks : {1, 2, 4}) {
-    check_homes(of(Subject::mlp, Method::adamw, ranks, 0.5), {}, &disk);
-    check_homes(of_halves(Subject::gpt_loss, ranks), {}, &disk);
+    check_offloaded(of(Subject::mlp, Method::adamw, ranks, 0.5), {}, &disk);
+    check_offloaded(of_halves(Subject::gpt_loss, ranks), {}, &disk);
   }
   CHECK(disk.used() == 0);
 }
 
-// Stages beside ZeRO, whose leaves have their home on the host; what other stages have is empty.
+// Stages beside ZeRO, whose leaves have their offload target on the host; what other stages have is
+// empty.
 TEST_CASE("offloaded stages end with the bits and the norms of those that are not") {
   HERO_NEEDS_GPU();
   const auto run = [](int stage, bool offloaded, Whole& whole, std::vector<double>& numbers) {
@@ -147,8 +149,8 @@ TEST_CASE("offloaded stages end with the bits and the norms of those that are no
 TEST_CASE("nccl: offloaded strategies end with the bits of those that are not") {
   HERO_NEEDS_NCCL();
   for (const int ranks : nccl_worlds()) {
-    check_homes(of(Subject::mlp, Method::adamw, ranks, 0.5), kNccl);
-    check_homes(of_halves(Subject::gpt_untied, ranks), kNccl);
+    check_offloaded(of(Subject::mlp, Method::adamw, ranks, 0.5), kNccl);
+    check_offloaded(of_halves(Subject::gpt_untied, ranks), kNccl);
   }
 }
 
@@ -274,7 +276,9 @@ TEST_CASE("offloaded parameters are summoned, written, converted and read whole"
   });
 }
 
-TEST_CASE("gradients of several backwards add up at home, and those of a failed one are dropped") {
+TEST_CASE(
+    "gradients of several backwards add up at offload target, and those of a failed one are "
+    "dropped") {
   HERO_NEEDS_GPU();
   const LateDevices devices;
   std::vector<std::string> hashes;

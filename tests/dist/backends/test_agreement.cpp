@@ -21,7 +21,7 @@ using namespace hero::dist;
 struct Letter {
   uint64_t number;  // of the agreement
   int stage;
-  Ballot ballot;
+  StatementSummary summary;
 };
 
 // One letter box a rank.
@@ -76,9 +76,9 @@ std::vector<Outcome> agreements_of(LetterBoxes& boxes, int me, int ranks, int co
   std::vector<Agreement> agreements(static_cast<size_t>(count));
   std::vector<Outcome> outcomes(static_cast<size_t>(count));
   const auto advance = [&](size_t number) {
-    agreements[number].advance([&](int party, int stage, const Ballot& ballot) {
+    agreements[number].advance([&](int party, int stage, const StatementSummary& summary) {
       ++outcomes[number].sent;
-      boxes.send(party, {number, stage, ballot});
+      boxes.send(party, {number, stage, summary});
     });
   };
   for (size_t i = 0; i < agreements.size(); ++i) {
@@ -91,7 +91,7 @@ std::vector<Outcome> agreements_of(LetterBoxes& boxes, int me, int ranks, int co
   };
   while (!all_done()) {
     Letter letter = boxes.receive(me);
-    agreements[letter.number].hear(letter.stage, std::move(letter.ballot));
+    agreements[letter.number].hear(letter.stage, std::move(letter.summary));
     advance(letter.number);
   }
   for (size_t i = 0; i < agreements.size(); ++i) {
@@ -149,7 +149,7 @@ TEST_CASE("every rank sees that one deviates or several do", "[dist][threads][ag
   }
 }
 
-TEST_CASE("ballots may come in any order and before the own statement", "[dist][agreement]") {
+TEST_CASE("summaries may come in any order and before the own statement", "[dist][agreement]") {
   std::mt19937 random(1);
   for (int ranks = 1; ranks <= 20; ++ranks) {
     std::vector<Agreement> agreements(static_cast<size_t>(ranks));
@@ -158,8 +158,8 @@ TEST_CASE("ballots may come in any order and before the own statement", "[dist][
     std::shuffle(late.begin(), late.end(), random);
     std::vector<std::pair<size_t, Letter>> post;
     const auto advance = [&](size_t at) {
-      agreements[at].advance([&](int party, int stage, const Ballot& ballot) {
-        post.push_back({static_cast<size_t>(party), {0, stage, ballot}});
+      agreements[at].advance([&](int party, int stage, const StatementSummary& summary) {
+        post.push_back({static_cast<size_t>(party), {0, stage, summary}});
       });
     };
     while (!late.empty() || !post.empty()) {
@@ -173,7 +173,7 @@ TEST_CASE("ballots may come in any order and before the own statement", "[dist][
       std::swap(post[random() % post.size()], post.back());
       auto [to, letter] = std::move(post.back());
       post.pop_back();
-      agreements[to].hear(letter.stage, std::move(letter.ballot));
+      agreements[to].hear(letter.stage, std::move(letter.summary));
       advance(to);
     }
     for (Agreement& agreement : agreements) {
@@ -186,12 +186,13 @@ TEST_CASE("ballots may come in any order and before the own statement", "[dist][
 
 TEST_CASE("a rank that is missing is the one that others wait for", "[dist][agreement]") {
   Agreement first, third;
-  const auto drop = [](int, int, const Ballot&) {};
+  const auto drop = [](int, int, const StatementSummary&) {};
   first.state(0, 3, Digest(), {}, {});
   first.advance(drop);
   REQUIRE(first.waits_for() == 2);  // folded into rank 0
   third.state(2, 3, Digest(), {}, {});
-  third.advance([&](int, int stage, const Ballot& ballot) { first.hear(stage, ballot); });
+  third.advance(
+      [&](int, int stage, const StatementSummary& summary) { first.hear(stage, summary); });
   first.advance(drop);
   REQUIRE(first.waits_for() == 1);
   REQUIRE(!first.done());
@@ -201,7 +202,7 @@ Call stated() {
   Call call;
   call.op = Collective::all_gather;
   call.size = 12;
-  call.counts = PartCounts{3, 4, 5};
+  call.counts = ChunkCounts{3, 4, 5};
   call.unit = "fc1";
   return call;
 }
@@ -218,11 +219,11 @@ TEST_CASE("whatever ranks must state alike changes the digest", "[dist][agreemen
       [](Call& c) { c.root = 0; },
       [](Call& c) { c.size = 13; },
       [](Call& c) {
-        c.counts = PartCounts{4, 3, 5};
+        c.counts = ChunkCounts{4, 3, 5};
       },
-      [](Call& c) { c.counts = PartCounts::balanced(12, 3); },
+      [](Call& c) { c.counts = ChunkCounts::balanced(12, 3); },
       [](Call& c) {
-        c.counts = PartCounts{4, 4, 4};
+        c.counts = ChunkCounts{4, 4, 4};
       },
       [](Call& c) { c.counts = {}; },
       [](Call& c) { c.unit = "fc2"; },

@@ -169,7 +169,7 @@ void exchange(Communicator& world, int wrong_from, int wrong_to) {
     const bool wrong = i == wrong_from && world.rank() == wrong_to;
     recvs.push_back(i + 2 * world.rank() + (wrong ? 1 : 0));
   }
-  const PartCounts send(sends), recv(recvs);
+  const ChunkCounts send(sends), recv(recvs);
   world.all_to_all(planned(recv.total()), planned(send.total()),
                    {.unit = "experts", .send_counts = send, .recv_counts = recv});
 }
@@ -242,7 +242,7 @@ TEST_CASE("what simulated ranks cannot know of arrays on the cpu is an error") {
   CHECK_THAT(refused(large), ContainsSubstring("all_reduce: the array is on cpu and has 4194304") &&
                                  ContainsSubstring(meta));
   const auto uneven = [](Communicator& world) {
-    const PartCounts counts = {1, 2, 3, 4};
+    const ChunkCounts counts = {1, 2, 3, 4};
     world.all_gather(Array::zeros({10}), Array::zeros({counts.count(world.rank())}),
                      {.counts = counts});
   };

@@ -43,7 +43,7 @@ TEST_CASE("every rank is below rank 0, by few steps and with few below it", "[di
       REQUIRE(sorted(tree.children()) == below[static_cast<size_t>(rank)]);
       REQUIRE(static_cast<int>(tree.children().size()) <= bits + 1);
       REQUIRE(tree.part() == part[static_cast<size_t>(rank)]);
-      for (const int child : tree.children()) {  // who exchanges ballots with this rank
+      for (const int child : tree.children()) {  // who exchanges summaries with this rank
         const bool one_bit = std::has_single_bit(static_cast<unsigned>(child ^ rank));
         REQUIRE((one_bit || child == rank + (1 << bits)));
       }

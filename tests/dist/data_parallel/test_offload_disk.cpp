@@ -1,5 +1,5 @@
-// Shards whose home is a file: the bits of shards in memory, the bytes of the formulas, and what a
-// disk that fails does.
+// Shards whose offload target is a file: the bits of shards in memory, the bytes of the formulas,
+// and what a disk that fails does.
 #include <filesystem>
 #include <functional>
 

@@ -1,5 +1,5 @@
 #pragma once
-// GPTs cut eight ways, whose bits do not depend on the number of ranks.
+// GPTs cut eight slices, whose bits do not depend on the number of ranks.
 #include <cstdlib>
 #include <string>
 
@@ -11,9 +11,9 @@ namespace hero::test {
 
 /// Trains a GPT cut over all ranks, and one cut over half of them in two shards; the parameters
 /// that they end with become files in the folder HERO_RUN.
-inline void train_eight_ways(dist::Communicator& world) {
+inline void train_eight_slices(dist::Communicator& world) {
   const char* const run = std::getenv("HERO_RUN");
-  check(run != nullptr, "ways: HERO_RUN names the folder");
+  check(run != nullptr, "slices: HERO_RUN names the folder");
   nn::GPTConfig config = tensor_gpt();
   config.n_head = 8;
   for (const int data : {1, 2}) {

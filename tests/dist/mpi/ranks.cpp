@@ -17,11 +17,11 @@
 #include "dist/data_parallel/seeded_bugs.h"
 #include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
+#include "dist/mpi/eight_slices.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/library_groups.h"
 #include "dist/mpi/messages.h"
 #include "dist/mpi/texts.h"
-#include "dist/mpi/eight_slices.h"
 #include "dist/parallel/pipelines.h"
 #include "support/clocklock.h"
 #include <unistd.h>
@@ -96,10 +96,10 @@ void print_context(Communicator& world) {
 // What pipelines over all ranks leave on this rank, and what it sent.
 void print_pipelines(Communicator& world) {
   for (const PipeSubject subject : {PipeSubject::layers, PipeSubject::gpt_tied}) {
-    const size_t links = make_pipe_model(subject).chain().links();
+    const size_t layers = make_pipe_model(subject).chain().layers();
     for (const Schedule& schedule : {Schedule::gpipe(), Schedule::one_f_one_b(),
                                      Schedule::interleaved(2), Schedule::zero_bubble()}) {
-      if (static_cast<size_t>(schedule.chunks() * world.size()) > links) continue;
+      if (static_cast<size_t>(schedule.chunks() * world.size()) > layers) continue;
       Whole whole;
       std::vector<double> numbers;
       world.traffic().reset();
@@ -349,7 +349,7 @@ int main(int argc, char** argv) {
        }},
       {"staging", check_staging},
       {"resume", train_and_resume},
-      {"ways", train_eight_ways},
+      {"slices", train_eight_slices},
       {"restarts", train_and_die},
       {"print", [](Communicator& world) {
          world.out() << "rank " << world.rank() << " of " << world.size() << " on "

@@ -20,9 +20,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace pages {
 
-// [snippet: meeting]
+// [snippet: rendezvous]
 /// Where the ranks of one group meet, call after call.
-struct Meeting {
+struct Rendezvous {
   std::vector<dist::Call> calls;  // what each rank states, in the round that is under way
   std::set<int> here;             // ranks of the world that have come and not yet left
   size_t done = 0;                // how many of them have read what they need
@@ -34,7 +34,7 @@ struct World {
   std::condition_variable changed;
   std::string failure;  // why no call will be complete any more
   std::set<int> ended;  // ranks whose program has returned
-  std::map<std::string, std::shared_ptr<Meeting>> meetings;
+  std::map<std::string, std::shared_ptr<Rendezvous>> all_rendezvous;
 
   /// Waits under the lock until `ready`; an Error where the world has failed.
   template <class Ready>
@@ -52,12 +52,12 @@ std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
   const dist::Call& own = calls[static_cast<size_t>(me)];
   const int64_t item = item_size(own.dtype);
   std::vector<std::byte> result;
-  const auto take = [&](const dist::Call& from, dist::Part part) {
+  const auto take = [&](const dist::Call& from, dist::Chunk part) {
     if (part.count == 0) return;
     const std::byte* const begin = from.input + part.begin * item;
     result.insert(result.end(), begin, begin + part.count * item);
   };
-  const auto reduce = [&](dist::Part part) {
+  const auto reduce = [&](dist::Chunk part) {
     std::vector<const std::byte*> inputs;
     for (const dist::Call& call : calls) inputs.push_back(call.input + part.begin * item);
     result.resize(static_cast<size_t>(part.count * item_size(own.result)));
@@ -72,7 +72,7 @@ std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
       if (own.root == me) reduce({0, own.size});
       break;
     case dist::Collective::reduce_scatter:
-      reduce(own.counts.part(me));
+      reduce(own.counts.chunk(me));
       break;
     case dist::Collective::gather:
     case dist::Collective::all_gather:
@@ -86,10 +86,10 @@ std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
       if (own.root != me) take(calls[root], {0, own.size});
       break;
     case dist::Collective::scatter:
-      take(calls[root], own.counts.part(me));
+      take(calls[root], own.counts.chunk(me));
       break;
     case dist::Collective::all_to_all:
-      for (const dist::Call& call : calls) take(call, call.send_counts.part(me));
+      for (const dist::Call& call : calls) take(call, call.send_counts.chunk(me));
       break;
     case dist::Collective::recv:
       take(calls[0], {0, own.size});
@@ -152,35 +152,35 @@ class MeetingBackend : public dist::Backend {
   void meet(const std::string& place, int me, const std::vector<int>& ranks,
             const dist::Call& call) {
     std::unique_lock lock(world_->mutex);
-    std::shared_ptr<Meeting>& shared = world_->meetings[place];
-    if (!shared) shared = std::make_shared<Meeting>();
-    Meeting& meeting = *shared;
-    world_->wait(lock, [&] { return meeting.done == 0; });  // the round before is over
-    meeting.calls.resize(ranks.size());
-    meeting.calls[static_cast<size_t>(me)] = call;
-    meeting.here.insert(ranks[static_cast<size_t>(me)]);
+    std::shared_ptr<Rendezvous>& shared = world_->all_rendezvous[place];
+    if (!shared) shared = std::make_shared<Rendezvous>();
+    Rendezvous& rendezvous = *shared;
+    world_->wait(lock, [&] { return rendezvous.done == 0; });  // the round before is over
+    rendezvous.calls.resize(ranks.size());
+    rendezvous.calls[static_cast<size_t>(me)] = call;
+    rendezvous.here.insert(ranks[static_cast<size_t>(me)]);
     const auto ended = [&] {  // the ranks that will never come
       std::vector<int> absent;
       for (const int rank : ranks) {
-        if (world_->ended.count(rank) > meeting.here.count(rank)) absent.push_back(rank);
+        if (world_->ended.count(rank) > rendezvous.here.count(rank)) absent.push_back(rank);
       }
       return absent;
     };
-    world_->wait(lock, [&] { return meeting.here.size() == ranks.size() || !ended().empty(); });
+    world_->wait(lock, [&] { return rendezvous.here.size() == ranks.size() || !ended().empty(); });
     std::string wrong = dist::rank_list(ended()) + " ended without this call";
-    if (ended().empty()) wrong = dist::disagreement(meeting.calls, ranks);
+    if (ended().empty()) wrong = dist::disagreement(rendezvous.calls, ranks);
     if (!wrong.empty()) {
       world_->failure = dist::describe(call, made_, name_) + ": " + wrong;
       world_->changed.notify_all();
       fail(world_->failure);
     }
     const std::vector<std::byte> result =
-        call.moves ? bytes_for(me, meeting.calls) : std::vector<std::byte>();
-    ++meeting.done;  // behind this point nobody reads this rank's input any more
-    world_->wait(lock, [&] { return meeting.done == ranks.size(); });
+        call.moves ? bytes_for(me, rendezvous.calls) : std::vector<std::byte>();
+    ++rendezvous.done;  // behind this point nobody reads this rank's input any more
+    world_->wait(lock, [&] { return rendezvous.done == ranks.size(); });
     if (!result.empty()) std::memcpy(call.output, result.data(), result.size());
-    meeting.here.erase(ranks[static_cast<size_t>(me)]);
-    if (meeting.here.empty()) meeting.done = 0;
+    rendezvous.here.erase(ranks[static_cast<size_t>(me)]);
+    if (rendezvous.here.empty()) rendezvous.done = 0;
     world_->changed.notify_all();
   }
 
@@ -194,7 +194,7 @@ class MeetingBackend : public dist::Backend {
 
 // [snippet: run]
 /// Runs the program on ranks of this backend; throws again what the first to fail threw.
-void run_meeting(int size, const dist::RankProgram& program) {
+void run_ranks_of_page(int size, const dist::RankProgram& program) {
   const auto world = std::make_shared<World>();
   std::vector<int> all;
   for (int rank = 0; rank < size; ++rank) all.push_back(rank);
@@ -230,7 +230,7 @@ void run_meeting(int size, const dist::RankProgram& program) {
 
 TEST_CASE("the backend of the page has every collective, with the bits of their definitions") {
   for (const int ranks : {1, 2, 3, 5}) {
-    pages::run_meeting(ranks, [](dist::Communicator& world) {
+    pages::run_ranks_of_page(ranks, [](dist::Communicator& world) {
       check_all(world, {kBool, kInt64, kBFloat16, kFloat32}, {0, 1, 67});
       const Array x = Array::full({2}, 1.0F + static_cast<float>(world.rank()), kFloat32);
       if (world.rank() + 1 < world.size()) world.send(x, world.rank() + 1);
@@ -247,7 +247,7 @@ TEST_CASE("the backend of the page trains FSDP and a hybrid to the bits of one p
     const Climb c{strategy, Subject::gpt, Method::adamw, 4, 3, 0.5};
     Whole expected, got;
     train(c, expected, nullptr);
-    pages::run_meeting(4, [&](dist::Communicator& world) { train(c, got, &world); });
+    pages::run_ranks_of_page(4, [&](dist::Communicator& world) { train(c, got, &world); });
     CAPTURE(name(strategy));
     CHECK(expected.difference(got) == "");
   }
@@ -258,16 +258,16 @@ TEST_CASE("the backend of the page ends all ranks when they differ or one of the
     const Array x = Array::full({2}, 1.0F, kFloat32);
     world.rank() == 0 ? (void)world.all_reduce(x) : (void)world.broadcast(x, 0);
   };
-  CHECK_THROWS_WITH(pages::run_meeting(3, differ),
+  CHECK_THROWS_WITH(pages::run_ranks_of_page(3, differ),
                     ContainsSubstring("ranks disagree on the operation: rank 0 says all_reduce"));
   const auto one_ends = [](dist::Communicator& world) {
     if (world.rank() != 1) world.barrier();
   };
-  CHECK_THROWS_WITH(pages::run_meeting(3, one_ends),
+  CHECK_THROWS_WITH(pages::run_ranks_of_page(3, one_ends),
                     ContainsSubstring("rank 1 ended without this call"));
   const auto one_fails = [](dist::Communicator& world) {
     if (world.rank() == 1) fail("no data");
     world.barrier();
   };
-  CHECK_THROWS_WITH(pages::run_meeting(3, one_fails), ContainsSubstring("no data"));
+  CHECK_THROWS_WITH(pages::run_ranks_of_page(3, one_fails), ContainsSubstring("no data"));
 }

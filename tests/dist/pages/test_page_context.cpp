@@ -27,7 +27,7 @@ double train_long(dist::Communicator& world, int data, int context) {
   const dist::Mesh mesh(world, {{"data", data}, {"context", context}});
   manual_seed(1);
   nn::GPT model(kLongConfig);
-  dist::context_parallel(model, mesh["context"], {.ways = 4});
+  dist::context_parallel(model, mesh["context"], {.slices = 4});
   dist::fully_shard(model, mesh, {.unit = dist::each<nn::Block>()});  // over both axes
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   double last = 0.0;

@@ -110,7 +110,7 @@ TEST_CASE("the layers of the page of pipelines train in stages", "[pipeline]") {
     dist::Pipeline pipe(chain, world,
                         {.schedule = dist::Schedule::gpipe(),
                          .micro_batches = 3,
-                         .first_links = {0, 2, 4}});  // stages of two, two and one link
+                         .first_layers = {0, 2, 4}});  // stages of two, two and one layer
     const double loss = pipe.step(x, y);   // the mean loss, the same number on every rank
     const double check = pipe.loss(x, y);  // the same without gradients
     const Tensor output = pipe(x);         // on the last rank

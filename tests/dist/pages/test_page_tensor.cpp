@@ -27,7 +27,7 @@ double train_in_slices(dist::Communicator& world, int data, int tensor) {
   const dist::Mesh mesh(world, {{"data", data}, {"tensor", tensor}});
   manual_seed(1);
   nn::GPT model(kPageConfig);
-  dist::tensor_parallel(model, mesh["tensor"], {.ways = 4});
+  dist::tensor_parallel(model, mesh["tensor"], {.slices = 4});
   dist::fully_shard(model, mesh["data"], {.unit = dist::each<nn::Block>()});
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   double last = 0.0;

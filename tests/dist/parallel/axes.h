@@ -31,7 +31,7 @@ struct AxesOptions {
   Along along = Along::fsdp;  ///< over "data"
   bool sequence = false;
   dist::Schedule schedule = dist::Schedule::one_f_one_b();
-  int ways = 2;
+  int slices = 2;
   Device device = kCpu;
   bool alike = false;  ///< all replicas have the first one's batches
 };
@@ -76,7 +76,7 @@ struct AxesRank {
         options(o),
         model(axes_model()) {
     // [snippet: axes]
-    dist::tensor_parallel(*model, mesh["tensor"], {.ways = o.ways, .sequence = o.sequence});
+    dist::tensor_parallel(*model, mesh["tensor"], {.slices = o.slices, .sequence = o.sequence});
     pipe.emplace(
         *model, mesh["pipe"],
         dist::PipelineOptions{
@@ -104,7 +104,7 @@ inline void train_axes_alone(int replicas, int steps, Whole& whole, std::vector<
                              const AxesOptions& options = {}) {
   dist::run_ranks(1, [&](dist::Communicator& world) {
     const auto model = axes_model();
-    dist::tensor_parallel(*model, world, {.ways = options.ways, .sequence = options.sequence});
+    dist::tensor_parallel(*model, world, {.slices = options.slices, .sequence = options.sequence});
     model->materialize(options.device);
     const auto parameters = model->parameters();
     const auto optimizer = make_method(Method::adamw, parameters);

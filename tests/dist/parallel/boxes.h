@@ -19,7 +19,7 @@ inline Partition boxes_of(const Shape& whole, int dim, const std::vector<int64_t
   Partition place = {whole, {}, 0, std::move(owners)};
   int64_t begin = 0;
   for (const int64_t size : groups) {
-    const dist::Part share = dist::PartCounts::balanced(size, comm.size()).part(comm.rank());
+    const dist::Chunk share = dist::ChunkCounts::balanced(size, comm.size()).chunk(comm.rank());
     Box box = {Shape::filled(whole.size(), 0), whole};
     box.offset[dim] = begin + share.begin;
     box.extent[dim] = share.count;

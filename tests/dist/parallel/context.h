@@ -60,7 +60,7 @@ inline void train_context(ContextKind kind, const ContextGrid& grid, Whole& whol
     const dist::Mesh mesh(world, {{"data", grid.data}, {"context", grid.context}});
     const auto model = context_model(context_gpt(kind));
     model->to(grid.device);
-    dist::context_parallel(*model, mesh["context"], {.ways = 4});
+    dist::context_parallel(*model, mesh["context"], {.slices = 4});
     if (grid.strategy == ShardingStrategy::hybrid) {
       dist::fully_shard(*model, mesh, {.unit = dist::each<nn::Block>()});
     } else {

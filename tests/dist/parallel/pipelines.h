@@ -25,7 +25,7 @@ struct PipeModel {
 
 enum class PipeSubject { layers, gpt, gpt_tied };
 
-/// Eight links, of sizes that nothing divides, and parameters in each but the first.
+/// Eight layers, of sizes that nothing divides, and parameters in each but the first.
 /// `activations`: those of a GPT's blocks are offloaded so.
 inline PipeModel make_pipe_model(PipeSubject subject, Device device = kMeta,
                                  const std::optional<OffloadOptions>& activations = {}) {

@@ -18,7 +18,7 @@ inline nn::GPTConfig tensor_gpt() {
 
 struct TensorGrid {
   int data = 1, tensor = 1;
-  int ways = 0;         ///< 0: as many as `tensor`
+  int slices = 0;       ///< 0: as many as `tensor`
   bool shards = false;  ///< fully_shard() along "data", else DDP
   bool meta = false;    ///< made on meta
   bool sequence = false;
@@ -44,7 +44,7 @@ inline std::unique_ptr<nn::GPT> cut_gpt(const nn::GPTConfig& config, const dist:
                                         const TensorGrid& grid) {
   auto model = made_gpt(config, grid.meta);
   if (!grid.meta) model->to(grid.device);
-  dist::tensor_parallel(*model, mesh["tensor"], {.ways = grid.ways, .sequence = grid.sequence});
+  dist::tensor_parallel(*model, mesh["tensor"], {.slices = grid.slices, .sequence = grid.sequence});
   if (grid.stage > 0) {
     dist::ZeRO(*model, mesh["data"], {.stage = grid.stage, .bucket_bytes = 700});
   } else if (grid.shards) {

@@ -34,12 +34,12 @@ std::string to_string(const AxesBytes& b) {
 int64_t sum_of(int64_t n, int t) { return 2 * 4 * n * (t - 1) / t; }
 
 // By the formulas of docs/guides/pipeline.md, tensor_parallel.md and ranks.md, for units that are
-// not freed after forward and links [first, end): the embedding, the blocks, the norm with the
+// not freed after forward and layers [first, end): the embedding, the blocks, the norm with the
 // head.
-AxesBytes formulas(const Mesh& mesh, const std::pair<size_t, size_t>& links) {
+AxesBytes formulas(const Mesh& mesh, const std::pair<size_t, size_t>& layers) {
   const int p = mesh["pipe"].size(), t = mesh["tensor"].size(), d = mesh["data"].size();
-  const bool embeds = links.first == 0, ends = links.second == kLayers + 2;
-  const auto blocks = static_cast<int64_t>(links.second - links.first) - embeds - ends;
+  const bool embeds = layers.first == 0, ends = layers.second == kLayers + 2;
+  const auto blocks = static_cast<int64_t>(layers.second - layers.first) - embeds - ends;
   const int64_t h = kWidth, n = kRows * kPositions * h;
   const int64_t block = 12 * h * h / t + 7 * h / t + 6 * h;
   std::vector<int64_t> units(static_cast<size_t>(blocks), block);
@@ -91,7 +91,7 @@ void check_rank(Communicator& world, const Axes& axes, Device device) {
     got.parameters = live(MemoryTag::parameter);
     got.gradients = live(MemoryTag::gradient);
     got.states = live(MemoryTag::optimizer);
-    const AxesBytes expected = formulas(mesh, pipe.links());
+    const AxesBytes expected = formulas(mesh, pipe.layers());
     expect(got == expected, "rank ", world.rank(), ", step ", step, ":", to_string(got),
            " and by the formulas", to_string(expected));
   }

@@ -18,7 +18,7 @@ constexpr int64_t kTimes = 16;
 
 struct AttentionRun {
   bool causal = true, batch_first = true, packed = true;
-  int ways = 4;
+  int slices = 4;
 };
 
 // The output at all positions and the gradients of x and of the parameters.
@@ -27,7 +27,7 @@ std::vector<Tensor> attend_shared(const AttentionRun& run, dist::Communicator& w
   nn::MultiheadAttentionOptions options{.batch_first = run.batch_first, .num_kv_heads = 2};
   if (!run.packed) options.kdim = 6;
   nn::MultiheadAttention attention(8, 4, options);
-  const auto context = dist::context_parallel(attention, world, {.ways = run.ways});
+  const auto context = dist::context_parallel(attention, world, {.slices = run.slices});
   const dist::DDP ddp(attention, world);
   const int dim = run.batch_first ? 1 : 0;
   const Shape shape = run.batch_first ? Shape{2, kTimes, 8} : Shape{kTimes, 2, 8};
@@ -65,7 +65,7 @@ std::string context_error(const Make& make, int ranks = 2) {
 
 }  // namespace
 
-TEST_CASE("attention of several ranks is that of one, with the same bits by ways", "[context]") {
+TEST_CASE("attention of several ranks is that of one, with the same bits by slices", "[context]") {
   for (const bool causal : {true, false}) {
     for (const bool packed : {true, false}) {
       CAPTURE(causal, packed);
@@ -87,7 +87,7 @@ TEST_CASE("attention of several ranks is that of one, with the same bits by ways
   }
 }
 
-TEST_CASE("positions may come first where there are as many ways as ranks", "[context]") {
+TEST_CASE("positions may come first where there are as many slices as ranks", "[context]") {
   const std::vector<Tensor> alone = on_first_rank(1, {true, false, true, 1});
   for (const int ranks : {2, 4}) {
     const std::vector<Tensor> shared = on_first_rank(ranks, {true, false, true, 0});
@@ -148,7 +148,7 @@ TEST_CASE("stages of a pipeline share sequences with the bits of one stage", "[c
       manual_seed(7);
       const nn::DeviceScope meta(kMeta);
       nn::GPT model(config);
-      dist::context_parallel(model, mesh["context"], {.ways = 2});
+      dist::context_parallel(model, mesh["context"], {.slices = 2});
       dist::Pipeline pipe(model, mesh["pipe"], {.micro_batches = micro_batches});
       dist::fully_shard(model, mesh["context"], {.unit = dist::each<nn::Block>()});
       const auto optimizer = make_method(Method::adamw, pipe.parameters());
@@ -228,16 +228,16 @@ TEST_CASE("what ranks that share sequences cannot do is an error", "[context]") 
 
 TEST_CASE("what ranks cannot share is an error on all of them before anything changes",
           "[context]") {
-  const auto refused = [](int ways, int ranks) {
+  const auto refused = [](int slices, int ranks) {
     return context_error(
         [&](dist::Communicator& world) {
           nn::MultiheadAttention attention(8, 2, {.batch_first = true});
-          dist::context_parallel(attention, world, {.ways = ways});
+          dist::context_parallel(attention, world, {.slices = slices});
         },
         ranks);
   };
-  CHECK_THAT(refused(3, 2), ContainsSubstring("2 ranks do not divide 3 ways"));
-  CHECK_THAT(refused(6, 2), ContainsSubstring("6 ways are 3 slices for each of 2 ranks"));
+  CHECK_THAT(refused(3, 2), ContainsSubstring("2 ranks do not divide 3 slices"));
+  CHECK_THAT(refused(6, 2), ContainsSubstring("6 slices are 3 for each of 2 ranks"));
   CHECK_THAT(context_error([](dist::Communicator& world) {
                nn::Linear linear(2, 2);
                dist::context_parallel(linear, world);
@@ -245,12 +245,12 @@ TEST_CASE("what ranks cannot share is an error on all of them before anything ch
              ContainsSubstring("Linear has no attention"));
   CHECK_THAT(context_error([](dist::Communicator& world) {
                nn::MultiheadAttention attention(8, 2);
-               dist::context_parallel(attention, world, {.ways = 4});
+               dist::context_parallel(attention, world, {.slices = 4});
              }),
-             ContainsSubstring("set batch_first, or ways to 0"));
+             ContainsSubstring("set batch_first, or slices to 0"));
   CHECK_THAT(context_error([](dist::Communicator& world) {
                nn::TransformerEncoderLayer layer(8, 2, {.batch_first = true});
-               dist::context_parallel(layer, world, {.ways = 4});
+               dist::context_parallel(layer, world, {.slices = 4});
              }),
              ContainsSubstring("'linear1.weight' is outside of them"));
   for (const std::string& error : errors_of(2, [](dist::Communicator& world) {

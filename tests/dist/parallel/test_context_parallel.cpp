@@ -21,7 +21,7 @@ TEST_CASE("ranks that share a sequence have one loss and the gradients of one pr
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         const auto whole = context_model(context_gpt(kind)),
                    mine = context_model(context_gpt(kind));
-        dist::context_parallel(*mine, world, {.ways = 4});
+        dist::context_parallel(*mine, world, {.slices = 4});
         dist::DDP(*mine, world);
         const Tensor expected = context_loss(*whole, 0, 0), loss = context_loss(*mine, 0, 0);
         expected.backward();
@@ -79,7 +79,7 @@ TEST_CASE("micro-batches of one process are those of ranks beside those that sha
   train_context(ContextKind::tied, {2, 4, ShardingStrategy::fsdp}, expected, losses);
   dist::run_ranks(1, [&](dist::Communicator& world) {
     const auto model = context_model(context_gpt(ContextKind::tied));
-    dist::context_parallel(*model, world, {.ways = 4});
+    dist::context_parallel(*model, world, {.slices = 4});
     const auto optimizer = make_method(Method::adamw, model->parameters());
     optim::Accumulator gradients(model->parameters());
     for (int step = 0; step < 3; ++step) {
@@ -177,21 +177,21 @@ TEST_CASE("ranks that share a sequence send the keys and values and one loss", "
       {0, 7});
 }
 
-TEST_CASE("units within a module that computes in slices are refused with more ways than ranks",
+TEST_CASE("units within a module that computes in slices are refused with more slices than ranks",
           "[context]") {
-  for (const int ways : {2, 4}) {
+  for (const int slices : {2, 4}) {
     const auto errors = errors_of(2, [&](dist::Communicator& world) {
       const auto model = context_model(context_gpt(ContextKind::tied));
-      dist::context_parallel(*model, world, {.ways = ways});
+      dist::context_parallel(*model, world, {.slices = slices});
       dist::ZeRO(*model, world, {.stage = 3});
       context_loss(*model, 0, 0).backward();
     });
     for (const std::string& error : errors) {
-      CAPTURE(ways, error);
+      CAPTURE(slices, error);
       const bool refused = error.find(
                                "'c_fc.weight' once for each slice, and that is in a unit of "
                                "its own") != std::string::npos;
-      CHECK((ways == 2 ? error.empty() : refused));
+      CHECK((slices == 2 ? error.empty() : refused));
     }
   }
 }

@@ -51,7 +51,7 @@ TEST_CASE("a Llama in slices has the loss, gradients and text of the whole", "[t
       CAPTURE(tied, ranks);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         const auto whole = made_llama(tied), mine = made_llama(tied);
-        dist::tensor_parallel(*mine, world, {.ways = 2});
+        dist::tensor_parallel(*mine, world, {.slices = 2});
         const Tensor tokens = llama_ids({2, 6}, 1), targets = llama_ids({2, 6}, 2);
         const Tensor expected = whole->loss(tokens, targets), got = mine->loss(tokens, targets);
         expect(std::abs(expected.item() - got.item()) < kAnotherOrder, "the loss");
@@ -72,12 +72,12 @@ TEST_CASE("a Llama in slices has the loss, gradients and text of the whole", "[t
   }
 }
 
-TEST_CASE("two ways of a Llama have the same bits on one rank and on two", "[tensor]") {
+TEST_CASE("two slices of a Llama have the same bits on one rank and on two", "[tensor]") {
   Whole expected, got;
   for (const int ranks : {1, 2}) {
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       const auto model = made_llama();
-      dist::tensor_parallel(*model, world, {.ways = 2});
+      dist::tensor_parallel(*model, world, {.slices = 2});
       train_llama(*model, 0, ranks == 1 ? expected : got);
     });
   }

@@ -52,7 +52,7 @@ TEST_CASE("ranks that share a Llama's sequences have the loss and gradients of o
       CAPTURE(tied, ranks);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         const auto mine = made_llama(tied);
-        dist::context_parallel(*mine, world, {.ways = 4});
+        dist::context_parallel(*mine, world, {.slices = 4});
         dist::DDP(*mine, world);
         check_gradients(*mine, tied);
       });
@@ -70,7 +70,7 @@ TEST_CASE("ranks that share a Llama's sequences train to the same bits on any nu
         Whole got;
         dist::run_ranks(ranks, [&](dist::Communicator& world) {
           const auto model = made_llama(tied);
-          dist::context_parallel(*model, world, {.ways = 4});
+          dist::context_parallel(*model, world, {.slices = 4});
           if (shards) {
             dist::fully_shard(*model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
           } else {
@@ -91,7 +91,7 @@ TEST_CASE("a Llama's cut sequence has the loss and gradients of the whole", "[te
       CAPTURE(tied, ranks);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         const auto mine = made_llama(tied);
-        dist::tensor_parallel(*mine, world, {.ways = 2, .sequence = true});
+        dist::tensor_parallel(*mine, world, {.slices = 2, .sequence = true});
         check_gradients(*mine, tied);
       });
     }
@@ -103,7 +103,7 @@ TEST_CASE("a Llama's cut sequence trains to the same bits on one rank and on two
   for (const int ranks : {1, 2}) {
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       const auto model = made_llama();
-      dist::tensor_parallel(*model, world, {.ways = 2, .sequence = true});
+      dist::tensor_parallel(*model, world, {.slices = 2, .sequence = true});
       train_llama(*model, 0, ranks == 1 ? expected : got, kPositions);
     });
   }

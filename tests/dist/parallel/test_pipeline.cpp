@@ -84,17 +84,17 @@ TEST_CASE("a tied weight over stages gets the sum of its gradients", "[pipeline]
   CHECK(hashes[0] == hashes[2]);
 }
 
-TEST_CASE("a rank of a pipeline holds its links and gives the others' no bytes", "[pipeline]") {
+TEST_CASE("a rank of a pipeline holds its layers and gives the others' no bytes", "[pipeline]") {
   const PipeModel whole = make_pipe_model(PipeSubject::gpt, kCpu);
   run_ranks(4, [&](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::gpt);
     Pipeline pipe(model.chain(), world, {.schedule = Schedule::interleaved(2)});
     const auto rank = static_cast<size_t>(world.rank());
-    expect(pipe.links(0) == std::pair(rank, rank + 1), "the first chunk");
-    expect(pipe.links(1) == std::pair(rank + 4, rank + 5), "the second chunk");
+    expect(pipe.layers(0) == std::pair(rank, rank + 1), "the first chunk");
+    expect(pipe.layers(1) == std::pair(rank + 4, rank + 5), "the second chunk");
     int64_t held = 0;
-    for (size_t link : {rank, rank + 4}) {
-      for (nn::Module* module : whole.gpt->modules_of(link)) held += module->parameter_count();
+    for (size_t layer : {rank, rank + 4}) {
+      for (nn::Module* module : whole.gpt->modules_of(layer)) held += module->parameter_count();
     }
     const auto theirs = model.module().named_parameters();
     const auto all = whole.gpt->named_parameters();
@@ -108,7 +108,7 @@ TEST_CASE("a rank of a pipeline holds its links and gives the others' no bytes",
              theirs[i].first);
       got += leaf.numel();
     }
-    expect(got == held, "elements held: ", got, ", by links ", held);
+    expect(got == held, "elements held: ", got, ", by layers ", held);
     expect(current_ledger().live(MemoryTag::parameter) == 4 * held, "bytes held");
   });
 }
@@ -134,7 +134,8 @@ TEST_CASE("a pipeline without gradients gives the output and the loss", "[pipeli
   }
 }
 
-TEST_CASE("stages are cut where the program says and buffers stay with their links", "[pipeline]") {
+TEST_CASE("stages are cut where the program says and buffers stay with their layers",
+          "[pipeline]") {
   const auto make = [](Device device) {
     manual_seed(5);
     std::optional<nn::DeviceScope> scope;
@@ -154,7 +155,7 @@ TEST_CASE("stages are cut where the program says and buffers stay with their lin
   run_ranks(3, [&](Communicator& world) {
     nn::Sequential net = make(kMeta);
     nn::SequentialChain chain(net, loss);
-    Pipeline pipe(chain, world, {.micro_batches = 2, .first_links = {0, 1, 3}});
+    Pipeline pipe(chain, world, {.micro_batches = 2, .first_layers = {0, 1, 3}});
     expect(pipe.step(x, y) == expected, "the loss");
     const auto mean = net.get_buffer("1.running_mean"), all = whole.get_buffer("1.running_mean");
     if (world.rank() == 1) expect(same(mean.array(), all.array()), "the running mean");
@@ -172,17 +173,17 @@ TEST_CASE("stages are cut where the program says and buffers stay with their lin
 TEST_CASE("a frozen stage hands gradients on and keeps none", "[pipeline]") {
   const auto [x, y] = pipe_batch(PipeSubject::layers, 0);
   PipeModel whole = make_pipe_model(PipeSubject::layers, kCpu);
-  const auto freeze = [](PipeModel& model, size_t link) {
-    (*model.net)[link].requires_grad_(false);
+  const auto freeze = [](PipeModel& model, size_t layer) {
+    (*model.net)[layer].requires_grad_(false);
   };
-  for (const size_t link : {size_t{0}, size_t{3}}) freeze(whole, link);
+  for (const size_t layer : {size_t{0}, size_t{3}}) freeze(whole, layer);
   accumulate_alone(whole.chain(), x, y, 4);
   for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::zero_bubble()}) {
     run_ranks(4, [&, x = x, y = y](Communicator& world) {
       PipeModel model = make_pipe_model(PipeSubject::layers);
-      for (const size_t link : {size_t{0}, size_t{3}}) freeze(model, link);
+      for (const size_t layer : {size_t{0}, size_t{3}}) freeze(model, layer);
       Pipeline pipe(model.chain(), world,
-                    {.schedule = schedule, .micro_batches = 4, .first_links = {0, 1, 3, 4}});
+                    {.schedule = schedule, .micro_batches = 4, .first_layers = {0, 1, 3, 4}});
       pipe.step(x, y);
       const auto got = model.module().parameters(), expected = whole.module().parameters();
       for (size_t i = 0; i < got.size(); ++i) {

@@ -147,13 +147,14 @@ TEST_CASE("what a pipeline cannot take is one clear line", "[pipeline]") {
              ContainsSubstring("pipeline: the loss's scale must be positive: 0"));
   CHECK_THAT(error(1, {.micro_batches = 0}, x, y), ContainsSubstring("0 micro-batches"));
   CHECK_THAT(error(3, {.schedule = Schedule::interleaved(3)}, x, y),
-             ContainsSubstring("pipeline: 8 links for 9 stages; take fewer ranks or chunks"));
-  CHECK_THAT(error(2, {.first_links = {0, 3, 5}}, x, y),
-             ContainsSubstring("pipeline: first_links names 3 stages, there are 2"));
-  CHECK_THAT(error(2, {.first_links = {1, 3}}, x, y),
-             ContainsSubstring("pipeline: first_links begins with 1; link 0 must be in the first"));
-  CHECK_THAT(error(2, {.first_links = {0, 8}}, x, y),
-             ContainsSubstring("pipeline: stage 1 would have links 8 to 8 of 8"));
+             ContainsSubstring("pipeline: 8 layers for 9 stages; take fewer ranks or chunks"));
+  CHECK_THAT(error(2, {.first_layers = {0, 3, 5}}, x, y),
+             ContainsSubstring("pipeline: first_layers names 3 stages, there are 2"));
+  CHECK_THAT(
+      error(2, {.first_layers = {1, 3}}, x, y),
+      ContainsSubstring("pipeline: first_layers begins with 1; layer 0 must be in the first"));
+  CHECK_THAT(error(2, {.first_layers = {0, 8}}, x, y),
+             ContainsSubstring("pipeline: stage 1 would have layers 8 to 8 of 8"));
 }
 
 TEST_CASE("ranks that make different pipelines are an error on all", "[pipeline]") {
@@ -163,7 +164,7 @@ TEST_CASE("ranks that make different pipelines are an error on all", "[pipeline]
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, ContainsSubstring("pipeline: ranks make different ones: 1f1b of 4 "
-                                        "micro-batches, links 0 3 6 8"));
+                                        "micro-batches, layers 0 3 6 8"));
     CHECK_THAT(error, ContainsSubstring("(ranks 0, 2)"));
     CHECK_THAT(error, ContainsSubstring("1f1b of 8 micro-batches"));
     CHECK_THAT(error, ContainsSubstring("(rank 1)"));

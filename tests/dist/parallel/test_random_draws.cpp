@@ -45,13 +45,13 @@ std::vector<std::pair<const char*, Draw>> draws() {
 }
 
 // The errors of ranks that take three steps of SGD with this module.
-std::vector<std::string> errors_with(int ranks, int ways, bool own_seeds,
+std::vector<std::string> errors_with(int ranks, int slices, bool own_seeds,
                                      const std::function<void(Noisy&)>& make) {
   return errors_of(ranks, [&](dist::Communicator& world) {
     manual_seed(3);
     Noisy model;
     make(model);
-    dist::tensor_parallel(model, world, {.plan = kPlan, .ways = ways});
+    dist::tensor_parallel(model, world, {.plan = kPlan, .slices = slices});
     if (own_seeds) manual_seed(5 + static_cast<uint64_t>(world.rank()));
     optim::SGD sgd(model.parameters(), {.lr = 0.1});
     for (int step = 0; step < 3; ++step) {
@@ -93,10 +93,10 @@ TEST_CASE("ranks of a tensor axis may have seeds of their own where nothing is d
 TEST_CASE("what is drawn between layers that are cut is an error on any number of ranks",
           "[tensor]") {
   for (const auto& [name, draw] : draws()) {
-    for (const auto& [ranks, ways] : {std::pair(1, 2), std::pair(2, 2), std::pair(2, 4)}) {
-      CAPTURE(name, ranks, ways);
+    for (const auto& [ranks, slices] : {std::pair(1, 2), std::pair(2, 2), std::pair(2, 4)}) {
+      CAPTURE(name, ranks, slices);
       const auto make = [&draw = draw](Noisy& model) { model.between = draw; };
-      for (const std::string& error : errors_with(ranks, ways, false, make)) {
+      for (const std::string& error : errors_with(ranks, slices, false, make)) {
         CHECK_THAT(error, ContainsSubstring("tensor_parallel: random numbers are drawn between "
                                             "'fc1' and 'fc2', where each rank has a part"));
       }
@@ -118,7 +118,7 @@ TEST_CASE("dropout around layers that are cut has the bits of one rank, run agai
         manual_seed(3);
         Noisy model;
         model.before = model.after = [](const Tensor& x) { return dropout(x, 0.5); };
-        dist::tensor_parallel(model, world, {.plan = kPlan, .ways = 4});
+        dist::tensor_parallel(model, world, {.plan = kPlan, .slices = 4});
         optim::SGD sgd(model.parameters(), {.lr = 0.1});
         for (int step = 0; step < 3; ++step) {
           const auto forward = [&](const Tensor& x) { return model(x); };

@@ -135,7 +135,7 @@ TEST_CASE("the full state of a module that is cut over other axes has the values
     for (const int tensor : {1, 2}) {
       check_state(2 * tensor, [&](nn::GPT& model, Communicator& world, Pipe&) {
         const Mesh mesh(world, {{"data", 2}, {"tensor", tensor}});
-        tensor_parallel(model, mesh["tensor"], {.ways = 2});
+        tensor_parallel(model, mesh["tensor"], {.slices = 2});
         return fully_shard(model, mesh["data"], {.unit = each<nn::Block>()});
       });
     }

@@ -110,7 +110,7 @@ TEST_CASE("one or two heads of keys and values in four slices compute what the w
   for (const int64_t kv_heads : {1, 2}) {
     for (const bool sequence : {false, true}) {
       CAPTURE(kv_heads, sequence);
-      const dist::TensorParallelOptions options = {.ways = 4, .sequence = sequence};
+      const dist::TensorParallelOptions options = {.slices = 4, .sequence = sequence};
       check_model<nn::Llama>([&] { return llama_with(kv_heads); }, llama_ids({2, 8}, 1),
                              llama_ids({2, 8}, 2), options);
       nn::GPTConfig config = gpt_with(kv_heads);
@@ -207,7 +207,7 @@ TEST_CASE("attention of several inputs shares its heads of keys and values", "[t
             return std::make_unique<nn::MultiheadAttention>(8, 4, options);
           };
           const auto whole = make(), mine = make();
-          dist::tensor_parallel(*mine, world, {.ways = 4});
+          dist::tensor_parallel(*mine, world, {.slices = 4});
           const Tensor x(noise({5, 2, 8})), value(noise({3, 2, 8}, kFloat32, 2));
           const Tensor key(noise({3, 2, packed ? 8 : 6}, kFloat32, 3));
           const nn::MultiheadAttentionInputs inputs = {.need_weights = false};

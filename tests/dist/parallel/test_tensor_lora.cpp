@@ -56,7 +56,7 @@ void check_gradients(const std::function<std::unique_ptr<Model>()>& make, bool s
     CAPTURE(ranks, sequence);
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       const auto whole = make(), mine = make();
-      dist::tensor_parallel(*mine, world, {.ways = 4, .sequence = sequence});
+      dist::tensor_parallel(*mine, world, {.slices = 4, .sequence = sequence});
       const Tensor tokens = llama_ids({2, 4}, 1), targets = llama_ids({2, 4}, 2);
       const Tensor expected = whole->loss(tokens, targets), got = mine->loss(tokens, targets);
       expect(std::abs(expected.item() - got.item()) < kOtherOrder, "the loss");
@@ -84,7 +84,7 @@ nn::StateDict trained(int data, int tensor, bool shards) {
   dist::run_ranks(data * tensor, [&](dist::Communicator& world) {
     const dist::Mesh mesh(world, {{"data", data}, {"tensor", tensor}});
     const auto model = adapted_llama();
-    dist::tensor_parallel(*model, mesh["tensor"], {.ways = 4});
+    dist::tensor_parallel(*model, mesh["tensor"], {.slices = 4});
     const dist::DataParallel parallel =
         shards
             ? dist::fully_shard(*model, mesh["data"], {.unit = dist::each<nn::LlamaDecoderLayer>()})

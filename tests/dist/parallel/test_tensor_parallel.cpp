@@ -49,14 +49,14 @@ void expect_near(nn::Module& mine, nn::Module& whole, double tolerance) {
 
 TEST_CASE("a pair of linear layers in slices computes what the whole computes", "[tensor]") {
   for (const int ranks : {1, 2, 4}) {
-    for (const int ways : {0, 4}) {
-      CAPTURE(ranks, ways);
+    for (const int slices : {0, 4}) {
+      CAPTURE(ranks, slices);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         manual_seed(3);
         TensorMLP whole;
         manual_seed(3);
         TensorMLP mine;
-        dist::tensor_parallel(mine, world, {.plan = kMlpPlan, .ways = ways});
+        dist::tensor_parallel(mine, world, {.plan = kMlpPlan, .slices = slices});
         const Tensor x = Tensor(noise({4, 7})).requires_grad_();
         const Tensor y = Tensor(noise({4, 7})).requires_grad_();
         const Tensor expected = whole(x), got = mine(y);
@@ -78,7 +78,7 @@ TEST_CASE("second derivatives go through slices", "[tensor]") {
     manual_seed(3);
     TensorMLP mine;
     mine.to(kFloat64);
-    dist::tensor_parallel(mine, world, {.plan = kMlpPlan, .ways = 4});
+    dist::tensor_parallel(mine, world, {.plan = kMlpPlan, .slices = 4});
     const Tensor x = Tensor(noise({2, 7}, kFloat64)).requires_grad_();
     const auto run = [&](const std::vector<Tensor>& in) { return mine(in[0]); };
     gradcheck(TensorFunction(run), {x});
@@ -101,7 +101,7 @@ TEST_CASE("a GPT in slices has the loss and gradients of the whole", "[tensor]")
       CAPTURE(ranks, other);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         const auto whole = made_gpt(config, false), mine = made_gpt(config, false);
-        dist::tensor_parallel(*mine, world, {.ways = ranks == 4 ? 4 : 2});
+        dist::tensor_parallel(*mine, world, {.slices = ranks == 4 ? 4 : 2});
         const Tensor tokens = gpt_labels(config, 1, 0), targets = gpt_labels(config, 2, 0);
         const Tensor expected = whole->loss(tokens, targets), got = mine->loss(tokens, targets);
         expect(std::abs(expected.item() - got.item()) < kOtherOrder, "the loss");
@@ -120,7 +120,7 @@ TEST_CASE("a GPT in slices has the loss and gradients of the whole", "[tensor]")
   }
 }
 
-TEST_CASE("four ways have the same bits on one or two or four ranks", "[tensor]") {
+TEST_CASE("four slices have the same bits on one or two or four ranks", "[tensor]") {
   for (const bool shards : {false, true}) {
     const int data = shards ? 2 : 1;
     Whole expected;
@@ -134,13 +134,13 @@ TEST_CASE("four ways have the same bits on one or two or four ranks", "[tensor]"
         CHECK(expected.difference(got) == "");
       }
     }
-    Whole plain;  // the test sees a difference: fewer ways are other sums
+    Whole plain;  // the test sees a difference: fewer slices are other sums
     train_on(tensor_gpt(), {data, 2, 2, shards}, plain);
     CHECK(expected.difference(plain) != "");
   }
 }
 
-TEST_CASE("eight ways have the same bits on 1, 2, 4 and 8 ranks", "[tensor]") {
+TEST_CASE("eight slices have the same bits on 1, 2, 4 and 8 ranks", "[tensor]") {
   nn::GPTConfig config = tensor_gpt();
   config.n_head = 8;
   for (const bool shards : {false, true}) {
@@ -220,7 +220,7 @@ TEST_CASE("encoder layers and attention of several inputs run in slices", "[tens
             8, 4, nn::TransformerEncoderLayerOptions{.dim_feedforward = 16, .dropout = 0.0});
       };
       const auto whole = make(), mine = make();
-      dist::tensor_parallel(*mine, world, {.ways = 4});
+      dist::tensor_parallel(*mine, world, {.slices = 4});
       const Tensor x(noise({5, 2, 8}));
       const Tensor expected = (*whole)(x), got = (*mine)(x);
       expect(largest_difference(got.array(), expected.array()) < kOtherOrder, "outputs");
@@ -232,7 +232,7 @@ TEST_CASE("encoder layers and attention of several inputs run in slices", "[tens
       nn::MultiheadAttention all(8, 4, {.kdim = 6, .num_kv_heads = 4});
       manual_seed(6);
       nn::MultiheadAttention some(8, 4, {.kdim = 6, .num_kv_heads = 4});
-      dist::tensor_parallel(some, world, {.ways = 4});
+      dist::tensor_parallel(some, world, {.slices = 4});
       const Tensor key(noise({3, 2, 6})), value(noise({3, 2, 8}));
       const nn::MultiheadAttentionInputs inputs = {.need_weights = false};
       expect(largest_difference(some(x, key, value, inputs).output.array(),
@@ -285,7 +285,7 @@ TEST_CASE("autocast and bfloat16 train in slices with the same bits on any numbe
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       const auto model = made_gpt(tensor_gpt(), false);
       if (!cast) model->to(kBFloat16);
-      dist::tensor_parallel(*model, world, {.ways = 4});
+      dist::tensor_parallel(*model, world, {.slices = 4});
       const auto optimizer = make_method(Method::adamw, model->parameters());
       for (int step = 0; step < 2; ++step) {
         std::optional<Autocast> scope;

@@ -65,11 +65,11 @@ using dist::Cut;
 
 TEST_CASE("a rank holds and sends what the formulas of tensor parallelism say", "[tensor]") {
   for (const int ranks : {1, 2, 4}) {
-    for (const int ways : {0, 4}) {
-      CAPTURE(ranks, ways);
+    for (const int slices : {0, 4}) {
+      CAPTURE(ranks, slices);
       dist::run_ranks(ranks, [&](dist::Communicator& world) {
         const nn::GPTConfig config = tensor_gpt();
-        const TensorGrid grid = {1, ranks, ways};
+        const TensorGrid grid = {1, ranks, slices};
         const dist::Mesh mesh = mesh_of(world, grid);
         const auto model = cut_gpt(config, mesh, grid);
         expect(elements_of(model->transformer.h[0]) == block_elements(config.n_embd, ranks),
@@ -140,21 +140,21 @@ TEST_CASE("the norm of cut and of whole gradients counts each element once", "[t
 TEST_CASE("a plan that does not fit names the module and its sizes", "[tensor]") {
   nn::GPTConfig config = tensor_gpt();
   config.n_kv_head = 2;
-  CHECK_THAT(plan_error(gpt_of(config), {.ways = 8}),
-             ContainsSubstring("'transformer.h.0.attn' has 4 heads, which 8 ways do not divide"));
+  CHECK_THAT(plan_error(gpt_of(config), {.slices = 8}),
+             ContainsSubstring("'transformer.h.0.attn' has 4 heads, which 8 slices do not divide"));
   config.n_head = 12;
   config.n_embd = 24;
   config.n_kv_head = 3;
-  CHECK_THAT(plan_error(gpt_of(config), {.ways = 2}),
-             ContainsSubstring("has 3 heads of keys and values; 2 ways neither divide these nor "
+  CHECK_THAT(plan_error(gpt_of(config), {.slices = 2}),
+             ContainsSubstring("has 3 heads of keys and values; 2 slices neither divide these nor "
                                "are a multiple of them"));
   config.n_kv_head = 6;
-  CHECK_THAT(plan_error(gpt_of(config), {.ways = 4}),
-             ContainsSubstring("has 6 heads of keys and values; 4 ways neither divide"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .ways = 8}),
-             ContainsSubstring("'fc1' has 12 outputs, which 8 ways do not divide"));
+  CHECK_THAT(plan_error(gpt_of(config), {.slices = 4}),
+             ContainsSubstring("has 6 heads of keys and values; 4 slices neither divide"));
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = 8}),
+             ContainsSubstring("'fc1' has 12 outputs, which 8 slices do not divide"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::columns}}}),
-             ContainsSubstring("'fc1' has 7 inputs, which 2 ways do not divide"));
+             ContainsSubstring("'fc1' has 7 inputs, which 2 slices do not divide"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"fc3", Cut::rows}}}),
              ContainsSubstring("no module is called 'fc3'; the nearest are 'fc1', 'fc2'"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}, {"*1", Cut::columns}}}),
@@ -175,13 +175,13 @@ TEST_CASE("a plan that does not fit names the module and its sizes", "[tensor]")
   CHECK_THAT(plan_error(two_layers, {}), ContainsSubstring("no module that Hero has a plan for"));
 }
 
-TEST_CASE("ways that would make sums depend on the ranks are refused", "[tensor]") {
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .ways = 3}),
-             ContainsSubstring("2 ranks do not divide 3 ways"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .ways = 6}),
-             ContainsSubstring("6 ways are 3 slices for each of 2 ranks"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .ways = -2}),
-             ContainsSubstring("2 ranks do not divide -2 ways"));
+TEST_CASE("slices that would make sums depend on the ranks are refused", "[tensor]") {
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = 3}),
+             ContainsSubstring("2 ranks do not divide 3 slices"));
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = 6}),
+             ContainsSubstring("6 slices are 3 for each of 2 ranks"));
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = -2}),
+             ContainsSubstring("2 ranks do not divide -2 slices"));
 }
 
 TEST_CASE("ranks with different plans get one error that names the difference", "[tensor]") {
@@ -199,12 +199,12 @@ TEST_CASE("ranks with different plans get one error that names the difference", 
     CHECK_THAT(error, ContainsSubstring("ranks have different plans: rank 0 has row fc2.weight") &&
                           ContainsSubstring("rank 1 has column fc2.weight"));
   }
-  const auto ways = errors_with([](int rank) -> dist::TensorParallelOptions {
-    return {.plan = {{"fc1", Cut::rows}}, .ways = rank == 0 ? 2 : 4};
+  const auto slices = errors_with([](int rank) -> dist::TensorParallelOptions {
+    return {.plan = {{"fc1", Cut::rows}}, .slices = rank == 0 ? 2 : 4};
   });
-  for (const std::string& error : ways) {
-    CHECK_THAT(error, ContainsSubstring("rows 12 in 2 ways, rank 1 has") &&
-                          ContainsSubstring("rows 12 in 4 ways"));
+  for (const std::string& error : slices) {
+    CHECK_THAT(error, ContainsSubstring("rows 12 in 2 slices, rank 1 has") &&
+                          ContainsSubstring("rows 12 in 4 slices"));
   }
   const auto shorter = errors_with([](int rank) -> dist::TensorParallelOptions {
     dist::TensorPlan plan = {{"fc1", Cut::rows}};

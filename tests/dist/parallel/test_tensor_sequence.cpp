@@ -38,8 +38,8 @@ TEST_CASE("a cut sequence has the loss of a whole one and gradients near it", "[
       const nn::GPTConfig config = sequence_gpt();
       const auto whole = made_gpt(config, false), plain = made_gpt(config, false),
                  mine = made_gpt(config, false);
-      dist::tensor_parallel(*plain, world, {.ways = 4});
-      dist::tensor_parallel(*mine, world, {.ways = 4, .sequence = true});
+      dist::tensor_parallel(*plain, world, {.slices = 4});
+      dist::tensor_parallel(*mine, world, {.slices = 4, .sequence = true});
       sequence_loss(*whole);
       const double expected = sequence_loss(*plain), got = sequence_loss(*mine);
       expect(got == expected, "the same bits as with whole sequences");
@@ -97,7 +97,7 @@ TEST_CASE("what a cut sequence cannot do is an error", "[tensor]") {
   };
   const auto tokens = [](int64_t length) { return Tensor(Array::zeros({1, length}, kInt64)); };
   CHECK_THAT(error_of([&](nn::GPT& model) { model(tokens(7)); }),
-             ContainsSubstring("2 ways do not divide the sequence of [1, 7, 16]"));
+             ContainsSubstring("2 slices do not divide the sequence of [1, 7, 16]"));
   CHECK_THAT(error_of([&](nn::GPT& model) { model.generate(tokens(4)); }),
              ContainsSubstring("generate with a model that was cut without .sequence"));
   const auto refused = [](const dist::TensorParallelOptions& options) {

@@ -91,7 +91,7 @@ TEST_CASE("checkpoints go on from any of slices, stages and shards to any other"
   // whose mean is exact, so that all train the same.
   constexpr Axes kAll[] = {{1, 1, 1}, {1, 1, 2}, {1, 1, 4}, {1, 2, 2},
                            {2, 1, 1}, {2, 1, 2}, {2, 2, 2}};
-  const AxesOptions options = {.ways = 4, .alike = true};
+  const AxesOptions options = {.slices = 4, .alike = true};
   Whole expected;
   std::vector<double> numbers;
   train_axes_alone(1, 2, expected, numbers, options);

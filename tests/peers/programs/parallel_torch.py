@@ -119,11 +119,11 @@ def optimizers_of(parameters):
     return [torch.optim.AdamW(some, lr=3e-4, fused=True) for some in (cut, whole) if some]
 
 
-def work(rank, strategy, name, steps, ranks, threads, meeting):
+def work(rank, strategy, name, steps, ranks, threads, rendezvous):
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     if ranks > 1:
-        dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=ranks)
+        dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=ranks)
     layers, heads, width, block, batch = SIZES[name]
     batch = 2 * batch // (1 if strategy in ("tensor", "pipeline") else ranks)
     model = GPT(layers, heads, width, block, VOCABULARY)
@@ -158,7 +158,7 @@ def work(rank, strategy, name, steps, ranks, threads, meeting):
 def main():
     strategy, name, steps, ranks, threads = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (strategy, name, steps, ranks, threads, os.path.join(folder, "meeting"))
+        arguments = (strategy, name, steps, ranks, threads, os.path.join(folder, "rendezvous"))
         if ranks == 1:
             work(0, *arguments)
         else:

@@ -12,7 +12,7 @@
 namespace tutorial {
 
 using hero::MemoryTag, hero::Tensor;
-using hero::dist::PartCounts;
+using hero::dist::ChunkCounts;
 
 // [snippet: batch]
 Tensor loss_of(hero::nn::Module& net, int rank) {
@@ -99,7 +99,7 @@ hero::Array flat_gradient_of(const hero::nn::Module& net) {
 // [end]
 
 Cut::Cut(const Communicator& world, int64_t numel) {
-  const auto cut = PartCounts::balanced(numel, world.size());
+  const auto cut = ChunkCounts::balanced(numel, world.size());
   counts = cut.to_vector();
   begin = cut.first(world.rank());
   end = begin + cut.count(world.rank());
@@ -108,11 +108,11 @@ Cut::Cut(const Communicator& world, int64_t numel) {
 hero::Array Cut::mine(const hero::Array& flat) const { return flat.slice(0, begin, end); }
 
 int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel) {
-  return 4 * (numel - PartCounts::balanced(numel, world.size()).count(world.rank()));
+  return 4 * (numel - ChunkCounts::balanced(numel, world.size()).count(world.rank()));
 }
 
 int64_t all_gather_bytes(const Communicator& world, int64_t numel) {
-  return 4 * (world.size() - 1) * PartCounts::balanced(numel, world.size()).count(world.rank());
+  return 4 * (world.size() - 1) * ChunkCounts::balanced(numel, world.size()).count(world.rank());
 }
 
 // [snippet: train]
