@@ -164,9 +164,8 @@ void* system_block(int64_t bytes) {
   void* block = ask();
   if (block == nullptr) [[unlikely]] {
     // Free blocks of other sizes may be all that is in the way.
-    shared_cache.clear();
     small_cache.clear();
-    give_back();
+    empty_cache();
     block = ask();
   }
   if (block == nullptr) [[unlikely]] {
