@@ -14,6 +14,10 @@ add_library(hero_cpu INTERFACE)
 add_library(hero::cpu ALIAS hero_cpu)
 set_target_properties(hero_cpu PROPERTIES EXPORT_NAME cpu)
 set(hero_components "" CACHE INTERNAL "The components of the library")
+set(hero_extras "" CACHE INTERNAL "Those of the components below that are not left out")
+set(hero_without "" CACHE INTERNAL "Headers, as a regular expression, of those that are")
+# Components within a folder of another: hero_extra() makes them targets of their own, which no other component needs.
+set(hero_extra_files "/nn/distributions/|/dist/(compress|trainer|plan)/|/dist/simulation/(cluster|rendezvous|replay|table)")
 
 # Folders whose headers only the library and its tests include: they are not installed, and no public
 # header and no tutorial includes them; and such headers that lie beside public ones. tests/layers/check reads the
@@ -42,7 +46,7 @@ endfunction()
 # What a file of the library reads of Hero takes longer to compile than the file itself: several are compiled
 # at a time, in half the time. Kernels by fewer, since somebody who changes one waits for those beside it, and
 # those that take long alone, and the one whose instructions tests/levels/check_objects allows in it alone.
-set(HERO_BATCH 8 CACHE STRING "How many files of the library are compiled at a time, of kernels half as many; 1: each alone")
+set(HERO_BATCH 8 CACHE STRING "How many files of core are compiled at a time, of its kernels half as many, above it twice as many; 1: each alone")
 set(hero_kernels_alone
     "/(kernels|level|conv|conv_bf16|conv_groups|exact_sum|gemm|gemm_amx|gemm_bf16_kernel|group_weights|im2col|map_double|map_float|normalize_channels|pool|pool_average|recurrent|reduce|scan|scatter|softmax|sort|wide_svd)\\.cpp$")
 
@@ -67,6 +71,10 @@ function(hero_batches_of target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     math(EXPR half "${HERO_BATCH} / 2")
     hero_batch("${hero_kernels_joined}" ${half} kernels)
+    set(size ${HERO_BATCH})
+    if(NOT target STREQUAL "hero_core")
+      math(EXPR size "2 * ${HERO_BATCH}")
+    endif()
     get_target_property(others ${target} SOURCES)
     list(FILTER others INCLUDE REGEX "\\.cpp$")
     list(REMOVE_ITEM others ${hero_kernels})
@@ -79,8 +87,8 @@ function(hero_batches_of target)
       endif()
     endforeach()
     list(REMOVE_ITEM others ${json} "")
-    hero_batch("${others}" ${HERO_BATCH} ${target})
-    hero_batch("${json}" ${HERO_BATCH} ${target}_json)
+    hero_batch("${others}" ${size} ${target})
+    hero_batch("${json}" ${size} ${target}_json)
     # g++ takes a batch's files for headers, in which types without linkage are worth a warning
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
@@ -93,16 +101,54 @@ function(hero_component name)
   cmake_parse_arguments(arg "" "" "USES;PARTS" ${ARGN})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
-  # a library and a program of their own: cmake/HeroNccl.cmake, cmake/HeroTools.cmake
-  list(FILTER sources EXCLUDE REGEX "/dist/(backends/nccl/|plan/hero_plan\\.cpp)")
-  while(arg_PARTS)
-    list(POP_FRONT arg_PARTS part regex)
+  # a library of its own: cmake/HeroNccl.cmake
+  list(FILTER sources EXCLUDE REGEX "/dist/backends/nccl/|${hero_extra_files}")
+  hero_library(${name} "${sources}" "${arg_USES}" "${arg_PARTS}")
+  set(hero_components ${hero_components} ${name} CACHE INTERNAL "")
+  if(name MATCHES "^(autograd|nn|optim)$") # not dist, which simulates
+    hero_callers_of_kernels(hero_${name})
+  endif()
+endfunction()
+
+# hero_extra(name OF component FILES regex HEADERS regex USES components... [PARTS (target regex)...]): the target
+# hero_<name>, hero::<name>, of those files in the component's folder. -DHERO_<NAME>=OFF leaves it out, with its
+# headers in an installation and with its tests.
+function(hero_extra name)
+  cmake_parse_arguments(arg "" "OF;FILES;HEADERS" "USES;PARTS" ${ARGN})
+  string(TOUPPER HERO_${name} option)
+  option(${option} "Build hero::${name}" ON)
+  set(is_whole ${${option}})
+  foreach(used IN LISTS arg_USES)
+    if(NOT TARGET hero_${used})
+      set(is_whole OFF)
+      if(${option})
+        message(STATUS "hero: hero::${name} is left out, as is hero::${used}, which it needs")
+      endif()
+    endif()
+  endforeach()
+  if(NOT is_whole)
+    string(JOIN "|" without ${hero_without} ${arg_HEADERS})
+    set(hero_without "${without}" CACHE INTERNAL "")
+    return()
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${arg_OF}/*.cpp)
+  list(FILTER sources INCLUDE REGEX "${arg_FILES}")
+  list(FILTER sources EXCLUDE REGEX "/hero_plan\\.cpp$") # a program: cmake/HeroTools.cmake
+  hero_library(${name} "${sources}" "${arg_USES}" "${arg_PARTS}")
+  set(hero_extras ${hero_extras} ${name} CACHE INTERNAL "")
+  hero_callers_of_kernels(hero_${name})
+endfunction()
+
+# hero_library(name sources uses parts): the archive hero_<name> of a component
+function(hero_library name sources uses parts)
+  list(TRANSFORM uses PREPEND hero_)
+  while(parts)
+    list(POP_FRONT parts part regex)
     set(files ${sources})
     list(FILTER files INCLUDE REGEX "${regex}")
     list(FILTER sources EXCLUDE REGEX "${regex}")
     add_library(${part} OBJECT EXCLUDE_FROM_ALL ${files})
-    list(TRANSFORM arg_USES PREPEND hero_ OUTPUT_VARIABLE used)
-    target_link_libraries(${part} PRIVATE ${used} ZLIB::ZLIB nlohmann_json::nlohmann_json)
+    target_link_libraries(${part} PRIVATE ${uses} ZLIB::ZLIB nlohmann_json::nlohmann_json)
     hero_standard_headers(${part} hero_core)
     hero_batches_of(${part})
     list(APPEND sources $<TARGET_OBJECTS:${part}>)
@@ -114,21 +160,15 @@ function(hero_component name)
   target_include_directories(
     hero_${name} PUBLIC $<BUILD_INTERFACE:${hero_include_dir}>
                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  foreach(used IN LISTS arg_USES)
-    target_link_libraries(hero_${name} PUBLIC hero_${used})
-  endforeach()
+  target_link_libraries(hero_${name} PUBLIC ${uses})
   target_link_libraries(hero INTERFACE hero_${name})
   target_link_libraries(hero_cpu INTERFACE hero_${name})
-  set(hero_components ${hero_components} ${name} CACHE INTERNAL "The components of the library")
   if(name MATCHES "^(core|dist)$") # dist knows MPI
     hero_standard_headers(hero_${name})
   else()
     hero_standard_headers(hero_${name} hero_core)
   endif()
   hero_batches_of(hero_${name})
-  if(name MATCHES "^(autograd|nn|optim)$") # not dist, which simulates and plans
-    hero_callers_of_kernels(hero_${name})
-  endif()
 endfunction()
 
 # What is above core calls its kernels, and has hardly a loop over numbers: at -O1, with what the compiler can put in

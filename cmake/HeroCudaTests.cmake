@@ -46,7 +46,7 @@ endif()
 hero_test_program(hero_test_cuda cuda cuda hero_nccl_sim)
 # for tests that tell cusim what to do
 target_compile_definitions(hero_test_cuda PRIVATE HERO_TEST_CUSIM)
-target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables)
+target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables hero::cpu)
 
 # every block of freed memory goes back to the driver, as under the address sanitizer
 if(NOT HERO_SANITIZE)
@@ -95,7 +95,7 @@ if(HERO_HAS_CUDA)
     set(hero_test_extra ON)
   endif()
   hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
-  target_link_libraries(hero_test_gpu PRIVATE hero_op_tables hero_layer_tables)
+  target_link_libraries(hero_test_gpu PRIVATE hero_op_tables hero_layer_tables hero::cpu)
   add_executable(hero_bench_gpu EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hero_bench_gpu_objects>)
   target_link_libraries(hero_bench_gpu PRIVATE hero::hero)
   if(HERO_GPU_PACKED) # programs that travel (tests/gpu/prepare.sh)

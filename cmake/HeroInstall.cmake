@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 set(hero_libraries "")
-foreach(component IN LISTS hero_components)
+foreach(component IN LISTS hero_components hero_extras)
   list(APPEND hero_libraries hero_${component})
 endforeach()
 foreach(library IN ITEMS hero_cpu_v4 hero_nccl)
@@ -13,8 +13,8 @@ foreach(library IN ITEMS hero_cpu_v4 hero_nccl)
   endif()
 endforeach()
 set(hero_programs "")
-if(TARGET hero_plan)
-  set(hero_programs hero_plan)
+if(TARGET hero_plan_program)
+  set(hero_programs hero_plan_program)
 endif()
 
 # Everything that is installed. After ./tutorials/run it is there; where it is not, as after ./tutorials/run 03, one line
@@ -42,11 +42,15 @@ if(missing)
 endif()")
 install(CODE "${hero_check}" ALL_COMPONENTS)
 
+set(left_out "")
+if(hero_without)
+  set(left_out REGEX "/(${hero_without})" EXCLUDE)
+endif()
 foreach(component IN LISTS hero_components)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
           COMPONENT dev FILES_MATCHING PATTERN "*.h"
           REGEX "/(${hero_private_folders})$" EXCLUDE
-          REGEX "/(${hero_private_headers})$" EXCLUDE)
+          REGEX "/(${hero_private_headers})$" EXCLUDE ${left_out})
 endforeach()
 target_link_options(hero_core INTERFACE $<INSTALL_INTERFACE:LINKER:--gc-sections>)
 set(hero_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hero)
@@ -70,7 +74,9 @@ if(TARGET hero_nccl)
   string(APPEND hero_pc_libs " -Wl,--undefined=hero_nccl_registered -lhero_nccl")
 endif()
 string(APPEND hero_pc_libs " -Wl,--undefined=hero_cuda_registered -lhero_cuda")
-foreach(component IN ITEMS dist optim nn autograd core)
+set(extras ${hero_extras})
+list(REVERSE extras) # trainer uses compress
+foreach(component IN ITEMS ${extras} dist optim nn autograd core)
   string(APPEND hero_pc_libs " -lhero_${component}")
 endforeach()
 if(TARGET hero_cpu_v4)

@@ -160,6 +160,12 @@ hero_tree_test("files that are not built are named before any is installed" inst
                 ${PROJECT_SOURCE_DIR}/tests/install/not_built ${PROJECT_SOURCE_DIR} ${CMAKE_CXX_COMPILER}
                 ${CMAKE_CURRENT_BINARY_DIR}/not_built)
 
+if(TARGET hero_trainer AND TARGET hero_plan AND TARGET hero_distributions)
+  hero_tree_test("what can be left out is needed by nothing else" install
+                  ${PROJECT_SOURCE_DIR}/tests/install/left_out ${PROJECT_SOURCE_DIR} ${CMAKE_CXX_COMPILER}
+                  ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_BINARY_DIR}/left_out)
+endif()
+
 hero_tree_test("a project has the library among its sources" install
                 ${PROJECT_SOURCE_DIR}/tests/install/subproject ${CMAKE_CXX_COMPILER}
                 ${CMAKE_CURRENT_BINARY_DIR}/subproject)

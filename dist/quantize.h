@@ -6,6 +6,8 @@
 
 namespace hero::dist {
 
+using core::Codec;
+
 /// The three parts of ZeRO++ (Wang et al., arXiv 2306.10209), each by itself or with the others. A
 /// unit's flat parameter of n elements is cut into N parts of n / N elements for N ranks. With
 /// offload the host encodes the weights, so that the bytes go up to the device in their place, and

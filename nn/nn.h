@@ -8,10 +8,6 @@
 #include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/conv.h>
-#include <hero/nn/distributions.h>
-#include <hero/nn/distributions_composed.h>
-#include <hero/nn/distributions_continuous.h>
-#include <hero/nn/distributions_discrete.h>
 #include <hero/nn/dropout.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/functional_call.h>
@@ -39,3 +35,9 @@
 #include <hero/nn/training/training.h>
 #include <hero/nn/transformer.h>
 #include <hero/nn/transformer_decoder.h>
+#if __has_include(<hero/nn/distributions.h>)  // a component that may be left out
+#include <hero/nn/distributions.h>
+#include <hero/nn/distributions_composed.h>
+#include <hero/nn/distributions_continuous.h>
+#include <hero/nn/distributions_discrete.h>
+#endif

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <hero/dist/comm_hook.h>
+#include <hero/dist/rank_states.h>
 
 namespace hero::dist {
 

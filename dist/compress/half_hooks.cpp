@@ -1,5 +1,5 @@
 #include <hero/core/backend.h>
-#include <hero/dist/comm_hook.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 namespace hero::dist {
 namespace {

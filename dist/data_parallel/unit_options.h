@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <hero/dist/communicator.h>
-#include <hero/dist/compress/quantized_sum.h>
+#include <hero/dist/data_parallel/quantized_sum.h>
 #include <hero/dist/offload.h>
 #include <hero/dist/quantize.h>
 

@@ -11,9 +11,9 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/dist/checkpoint.h>
-#include <hero/dist/comm_hook.h>
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/ddp.h>
+#include <hero/dist/ddp_comm_hooks.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
 #include <hero/dist/pipeline.h>

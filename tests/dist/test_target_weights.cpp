@@ -10,6 +10,7 @@
 #include "support/catch.h"
 
 #include <hero/dist/dist.h>
+#include <hero/dist/trainer.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/accumulator.h>
 

@@ -2,7 +2,7 @@
 #include "cuda/nccl/nccl_ranks.h"
 #include "dist/compress/one_bit.h"
 
-#include <hero/dist/comm_hook.h>
+#include <hero/dist/ddp_comm_hooks.h>
 #include <hero/dist/fsdp.h>
 
 using namespace hero;

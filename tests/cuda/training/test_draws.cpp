@@ -2,6 +2,7 @@
 #include "cuda/gpu.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/nn/distributions.h>
 #include <hero/nn/nn.h>
 
 using namespace hero;

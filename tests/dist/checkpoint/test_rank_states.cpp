@@ -7,6 +7,7 @@
 
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/ddp.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -12,7 +12,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/core/backend.h>
 #include <hero/core/random.h>
-#include <hero/dist/comm_hook.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 namespace hero::test {
 

@@ -6,8 +6,8 @@
 #include "support/catch.h"
 
 #include <hero/core/functions/codec.h>
-#include <hero/dist/comm_hook.h>
 #include <hero/dist/ddp.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -5,8 +5,8 @@
 #include "dist/compress/power_sgd.h"
 #include "support/catch.h"
 
-#include <hero/dist/comm_hook.h>
 #include <hero/dist/ddp.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -3,6 +3,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/nn/distributions.h>
 #include <hero/nn/nn.h>
 
 using namespace hero;

@@ -5,6 +5,7 @@
 #include "support/temp_dir.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/dist/ddp_comm_hooks.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>

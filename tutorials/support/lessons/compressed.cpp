@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include <hero/core/functions/codec.h>
-#include <hero/dist/comm_hook.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 namespace tutorial {
 namespace {

@@ -2,7 +2,7 @@
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/ledger.h>
-#include <hero/dist/compress/quantized_sum.h>
+#include <hero/dist/data_parallel/quantized_sum.h>
 
 // G ranks of a host, H hosts; rank h G + g. A row is a rank's part.
 
