@@ -45,8 +45,8 @@ class Accelerator {
   virtual void* allocate(int64_t bytes, int index) = 0;
   /// Frees a block; work on it that was given to the stream of its allocation is still done.
   virtual void deallocate(void* block, int64_t bytes, int index) noexcept = 0;
-  /// Page-locked host memory (<hero/core/allocator.h>), which the devices copy from and to at full
-  /// speed.
+  /// Page-locked host memory (<hero/core/memory/allocator.h>), which the devices copy from and to
+  /// at full speed.
   virtual HostMemory& host_memory() = 0;
   /// The interface for ranks that share the device.
   virtual Exchange& exchange(int index) = 0;

@@ -7,7 +7,7 @@
 
 #include <hero/core/device.h>
 #include <hero/core/ledger.h>
-#include <hero/core/ref.h>
+#include <hero/core/memory/ref.h>
 
 namespace hero::core {
 

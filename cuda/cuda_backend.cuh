@@ -2,7 +2,7 @@
 // The CUDA backend: each family in a file of its own beside this one. Operands lie on device
 // index_, and a family begins with a DeviceGuard of it. Work goes to the calling thread's current
 // stream and is not waited for, but by what gives values to the host.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/cuda/runtime/runtime.cuh>
 
 namespace hero::cuda {

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <hero/core/encoding.h>
+#include <hero/core/io/encoding.h>
 #include <hero/core/random.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/rank_states.h>

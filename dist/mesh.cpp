@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/core/error.h>
 #include <hero/dist/mesh.h>
 

@@ -9,9 +9,9 @@
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/autograd/leaves/unreduced_gradients.h>
+#include <hero/core/device/host_steps.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
-#include <hero/core/host_steps.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/profile/observer.h>
 #include <hero/optim/all_finite.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <hero/autograd/leaves/partition.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/error.h>
 #include <hero/optim/shard_layout.h>
 

@@ -1,5 +1,5 @@
 #include <hero/autograd/leaves/layout.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/optim/owners.h>
 #include <hero/optim/whole.h>
 

@@ -3,8 +3,8 @@
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/allocator.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/memory/allocator.h>
 
 namespace hero {
 

@@ -15,8 +15,8 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/per_thread.h>
 #include <hero/core/profile/observer.h>
+#include <hero/core/threads/per_thread.h>
 
 namespace hero {
 

@@ -8,8 +8,8 @@
 #include <hero/autograd/offload/offload_blocks.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/core/allocator.h>
-#include <hero/core/places.h>
+#include <hero/core/memory/allocator.h>
+#include <hero/core/profile/places.h>
 
 namespace hero {
 

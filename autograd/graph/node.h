@@ -3,7 +3,7 @@
 #include <limits>
 
 #include <hero/autograd/tensor.h>
-#include <hero/core/inline_vector.h>
+#include <hero/core/array/inline_vector.h>
 
 namespace hero {
 

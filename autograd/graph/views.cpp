@@ -6,7 +6,7 @@
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/overlap.h>
 
 namespace hero {

@@ -6,7 +6,7 @@
 
 #include <hero/autograd/graph/node.h>
 #include <hero/core/error.h>
-#include <hero/core/places.h>
+#include <hero/core/profile/places.h>
 
 namespace hero::detail {
 

@@ -2,9 +2,9 @@
 
 #include <hero/autograd/offload/host_copy.h>
 #include <hero/core/accelerator.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/exchange.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/swap_file.h>
 
 namespace hero::detail {

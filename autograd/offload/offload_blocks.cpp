@@ -4,9 +4,9 @@
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/offload/host_copy.h>
 #include <hero/autograd/offload/offload_blocks.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/memory/fetcher.h>
-#include <hero/core/per_thread.h>
-#include <hero/core/planned_device.h>
+#include <hero/core/threads/per_thread.h>
 
 namespace hero::detail {
 

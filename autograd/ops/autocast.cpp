@@ -4,7 +4,7 @@
 #include <hero/autograd/graph/watch.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/core/per_thread.h>
+#include <hero/core/threads/per_thread.h>
 
 namespace hero {
 

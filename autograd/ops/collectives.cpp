@@ -3,7 +3,7 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 
 namespace hero::collectives {

@@ -11,9 +11,9 @@
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/elementwise/clamp.h>
 #include <hero/autograd/ops/index/written.h>
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
-#include <hero/core/promotion.h>
 
 namespace hero {
 

@@ -7,7 +7,7 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/tensor.h>
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/core/print.h>
 
 namespace hero {

@@ -1,9 +1,9 @@
 #include <cstring>
 
 #include <hero/core/array.h>
-#include <hero/core/backend.h>
+#include <hero/core/array/promotion.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/memory/fetcher.h>
-#include <hero/core/promotion.h>
 
 namespace hero::core {
 

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
 
 namespace hero {
 

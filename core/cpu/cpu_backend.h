@@ -1,6 +1,6 @@
 #pragma once
 // The CPU backend: each family in a file of its own beside this one.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 

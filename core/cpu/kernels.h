@@ -5,7 +5,6 @@
 // run.
 #include <type_traits>
 
-#include <hero/core/backend.h>
 #include <hero/core/cpu/elementwise/philox_words.h>
 #include <hero/core/cpu/level.h>
 #include <hero/core/cpu/nn/conv.h>
@@ -15,6 +14,7 @@
 #include <hero/core/cpu/products/triangular.h>
 #include <hero/core/cpu/products/wide_svd.h>
 #include <hero/core/cpu/reduce/exact_sum.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 
 namespace hero::core::cpu {
 

@@ -1,10 +1,10 @@
 #include <atomic>
 
 #include <hero/core/accelerator.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
 #include <hero/core/meta/planned_accelerator.h>
-#include <hero/core/planned_device.h>
 
 namespace hero::core {
 

@@ -1,6 +1,6 @@
 #pragma once
 // A backend that asks for the bytes of offloaded arrays before another one runs its kernels.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

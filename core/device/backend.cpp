@@ -2,12 +2,12 @@
 #include <vector>
 
 #include <hero/core/accelerator.h>
-#include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/device/asking_backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/meta/planned_host.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/profile/metered_backend.h>
 #include <hero/core/threads/at_fork.h>
 

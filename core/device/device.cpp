@@ -1,7 +1,7 @@
 #include <hero/core/device.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/planned_device.h>
 
 namespace hero {
 

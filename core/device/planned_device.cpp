@@ -1,5 +1,5 @@
+#include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
-#include <hero/core/planned_device.h>
 
 namespace hero::core {
 

@@ -3,7 +3,7 @@
 // the same on every device and for any number of threads.
 #include <string>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

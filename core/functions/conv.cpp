@@ -2,10 +2,10 @@
 #include <hero/core/cpu/nn/conv.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
 #include <hero/core/cpu/products/gemm_blocks.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/conv.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/half_products.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/profile/work.h>
 #include <hero/core/profile/work_of.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // Convolutions on the host without columns of windows in memory.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

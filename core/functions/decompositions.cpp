@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/matrix_batch.h>
 

@@ -1,7 +1,7 @@
 #include <cmath>
 
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/formula.h>
-#include <hero/core/promotion.h>
 
 namespace hero::core {
 

@@ -6,8 +6,8 @@
 //   const Array out = f.run(where(x < 0, exp(x) * y, x + 1));
 #include <bitset>
 
-#include <hero/core/backend.h>
-#include <hero/core/inline_vector.h>
+#include <hero/core/array/inline_vector.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace hero::core {

@@ -1,7 +1,7 @@
 #include <hero/core/cpu/index/grid_sample.h>
 #include <hero/core/device/asking_backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/grid_sample.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/profile/work.h>
 #include <hero/core/profile/work_of.h>
 

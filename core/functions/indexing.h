@@ -1,7 +1,7 @@
 #pragma once
 // Reading and writing arrays through arrays of positions. Indices are int64 or int32; every value
 // is checked to lie in [0, size).
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

@@ -3,8 +3,8 @@
 #include <limits>
 #include <utility>
 
-#include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/matrix_batch.h>
 

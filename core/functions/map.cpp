@@ -1,6 +1,6 @@
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
-#include <hero/core/promotion.h>
 
 namespace hero::core::detail {
 

@@ -2,7 +2,7 @@
 // map<F>(...): the one entry to elementwise kernels. Checks, broadcasts, promotes, allocates.
 #include <initializer_list>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace hero::core {

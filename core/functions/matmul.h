@@ -1,5 +1,5 @@
 #pragma once
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <hero/core/inline_vector.h>
+#include <hero/core/array/inline_vector.h>
 
 namespace hero::core {
 

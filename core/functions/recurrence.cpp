@@ -2,9 +2,9 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/side_by_side.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/recurrence.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/profile/work_of.h>
 
 namespace hero::core {

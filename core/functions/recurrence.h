@@ -1,6 +1,6 @@
 #pragma once
 // Linear recurrences along a dimension, of which the derivatives of running products consist.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

@@ -1,6 +1,6 @@
 #include <hero/core/cpu/reduce/positions.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/reductions.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/profile/work_of.h>
 
 namespace hero::core {

@@ -1,6 +1,6 @@
 #pragma once
 // Reductions, running sums and sorting of arrays.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

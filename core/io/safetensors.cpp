@@ -4,7 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>

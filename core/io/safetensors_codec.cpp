@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include <hero/core/backend.h>
-#include <hero/core/encoding.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/error.h>
+#include <hero/core/io/encoding.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/io/safetensors_file.h>
 #include <hero/core/io/safetensors_header.h>

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include <hero/core/encoding.h>
+#include <hero/core/io/encoding.h>
 #include <hero/core/io/file.h>
 
 namespace hero::core {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include <hero/core/encoding.h>
+#include <hero/core/io/encoding.h>
 #include <hero/core/io/file.h>
 
 namespace hero::core::safetensors {

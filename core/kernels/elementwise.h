@@ -2,9 +2,9 @@
 // Every elementwise operation as a functor on one element, for host and device: a line here is the
 // kernel of each backend and the name in errors. Parameters (slopes, bounds) are operands like any
 // other, given as scalars. Integers wrap.
+#include <hero/core/array/type_list.h>
 #include <hero/core/kernels/elementwise_backward.h>
 #include <hero/core/kernels/elementwise_special.h>
-#include <hero/core/type_list.h>
 
 namespace hero::core::kernels {
 

@@ -2,7 +2,7 @@
 // How numbers that a scatter brings to one place become one, for host and device.
 #include <limits>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/kernels/elementwise_base.h>
 
 namespace hero::core::kernels {

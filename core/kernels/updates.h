@@ -6,8 +6,8 @@
 // bits. Formulas and papers: the classes in <hero/optim/>.
 #include <limits>
 
+#include <hero/core/array/type_list.h>
 #include <hero/core/kernels/math.h>
-#include <hero/core/type_list.h>
 
 namespace hero::core::kernels {
 

@@ -11,9 +11,9 @@
 #include <malloc.h>
 #endif
 
-#include <hero/core/allocator.h>
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/core/threads/at_fork.h>
 
 namespace hero::core {

@@ -1,10 +1,10 @@
 #include <new>
 
 #include <hero/core/accelerator.h>
-#include <hero/core/allocator.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/core/memory/fetcher.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/storage.h>
 
 namespace hero::core {

@@ -1,11 +1,11 @@
 // The meta device: shapes without bytes. Every family has nothing to compute, but its arrays are
 // asked for as those of other devices are, so that memory and transfers are theirs; what needs
 // values fails.
-#include <hero/core/backend.h>
 #include <hero/core/cpu/products/halves.h>
 #include <hero/core/device/asking_backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/meta/planned_host.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/threads/at_fork.h>
 
 namespace hero::core {

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include <hero/core/array.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
 #include <hero/core/meta/planned_accelerator.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/profile/transfers.h>
 #include <hero/core/threads/at_fork.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The host beside a device that is only planned.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core {
 

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include <hero/core/planned_device.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/profile/metered_backend.h>
 #include <hero/core/profile/work_of.h>
 #include <hero/core/threads/at_fork.h>

@@ -1,6 +1,6 @@
 #pragma once
 // A backend that tells the thread's WorkMeter what another one is asked for.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/profile/work.h>
 
 namespace hero::core {

@@ -5,7 +5,7 @@
 // close, and of no consequence, since such kernels wait for memory. Products count theirs alone,
 // without the bias and activation that follow in place. Bytes are those that must be read and
 // written, each once; a stride of 0 repeats an element that is read once.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/profile/work.h>
 
 namespace hero::core {

@@ -1,7 +1,7 @@
 // Copies: on a device, from and to the host, and between devices.
 #include <cstring>
 
-#include <hero/core/planned_device.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/copy_kernels.cuh>

@@ -3,7 +3,7 @@
 // strides and dtypes, and for each floating storage type of the form for whole vectors.
 #include <cstddef>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/cuda/elementwise/walk.cuh>
 
 namespace hero::cuda {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/libraries/products.cuh>
 #include <hero/cuda/runtime/per_device.cuh>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/cuda/runtime/launch.cuh>
 
 namespace hero::cuda {

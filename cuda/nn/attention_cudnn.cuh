@@ -2,7 +2,7 @@
 // Attention by cuDNN, where it was asked for with set_attention_library().
 #include <string>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::cuda {
 

@@ -2,7 +2,7 @@
 // Sliding windows over planes [H, W] in 32 bits: where taps fall and which
 // places see an element. Kernels run through the planes of an array in pieces
 // that 32 bits can count.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/cuda/elementwise/walk.cuh>
 #include <hero/cuda/runtime/launch.cuh>
 

@@ -2,7 +2,7 @@
 // The devices' caching allocators.
 #include <cuda_runtime.h>
 
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/cuda/runtime/caching_allocator.h>
 
 namespace hero::cuda {

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include <hero/core/accelerator.h>
-#include <hero/core/backend.h>
-#include <hero/core/host_steps.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/host_steps.h>
 #include <hero/core/random.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/graph.h>

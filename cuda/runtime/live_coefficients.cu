@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <hero/core/host_steps.h>
+#include <hero/core/device/host_steps.h>
 #include <hero/cuda/runtime/graph.cuh>
 #include <hero/cuda/runtime/launch.cuh>
 

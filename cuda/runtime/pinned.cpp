@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include <hero/core/accelerator.h>
-#include <hero/core/allocator.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/runtime/device_memory.cuh>
 #include <hero/cuda/runtime/runtime.cuh>

@@ -17,7 +17,7 @@
 
 #include <cuda_profiler_api.h>
 
-#include <hero/core/places.h>
+#include <hero/core/profile/places.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/runtime/device_memory.cuh>
 #include <hero/cuda/runtime/per_device.cuh>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/core/encoding.h>
+#include <hero/core/io/encoding.h>
 #include <hero/dist/checkpoint/manifest.h>
 #include <hero/dist/checkpoint/parts.h>
 #include <hero/dist/communicator.h>

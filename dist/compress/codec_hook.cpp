@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/ledger.h>

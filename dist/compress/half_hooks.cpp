@@ -1,4 +1,4 @@
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/dist/ddp_comm_hooks.h>
 
 namespace hero::dist {

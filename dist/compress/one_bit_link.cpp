@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
 #include <hero/dist/compress/one_bit_link.h>

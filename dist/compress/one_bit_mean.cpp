@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/codec.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>

@@ -5,7 +5,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/products/products.h>
 #include <hero/autograd/ops/reduce/reduce.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/ledger.h>

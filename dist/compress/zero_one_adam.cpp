@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/update_step.h>
 #include <hero/core/profile/observer.h>

@@ -1,6 +1,6 @@
 #include <hero/autograd/leaves/layout.h>
 #include <hero/autograd/leaves/stand_in.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 

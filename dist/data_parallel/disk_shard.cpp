@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
+#include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/profile/work.h>
 #include <hero/dist/data_parallel/disk_shard.h>
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <hero/core/array.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/dist/communicator.h>
 
 namespace hero::dist {

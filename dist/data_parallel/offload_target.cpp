@@ -1,6 +1,6 @@
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/exchange.h>
-#include <hero/core/planned_device.h>
 #include <hero/dist/data_parallel/offload_target.h>
 
 namespace hero::dist {

@@ -1,4 +1,4 @@
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/ledger.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/dist/data_parallel/flat_parameter.h>
 #include <hero/dist/data_parallel/reduce_scatter.h>
 

@@ -5,7 +5,7 @@
 
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/graph/node.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/dist/data_parallel/unit.h>

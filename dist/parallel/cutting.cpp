@@ -1,5 +1,5 @@
 // How a parameter becomes the boxes of a rank's slices.
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/dist/parallel/regions.h>
 
 namespace hero::dist {

@@ -17,7 +17,7 @@ namespace hero::dist {
 /// Nothing is sent for it. A second run of a checkpoint is not looked at: the first one was.
 class RandomDraws {
  public:
-  /// Of ranks that have `slices` slices together; one slice is the whole.
+  /// Of ranks that have `slice_count` slices together; one slice is the whole.
   RandomDraws(const Communicator& group, int slice_count)
       : group_(group), slice_count_(slice_count) {}
 

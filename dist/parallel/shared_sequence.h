@@ -14,7 +14,7 @@ namespace hero::dist {
 /// all slices cost the same. Rank r has slices r w / c ... (r + 1) w / c - 1, one behind the other.
 class SharedSequence : public nn::SequencePart {
  public:
-  /// `slices` is a multiple of the number of ranks.
+  /// `slice_count` is a multiple of the number of ranks.
   SharedSequence(const Communicator& group, int slice_count);
 
   /// Within a forward, where all ranks of the group take part: what they have whole is compared.

@@ -18,7 +18,7 @@ int checked_slice_count(const Communicator& group, int slice_count) {
   check(slice_count > 0 && slice_count % ranks == 0, "tensor_parallel: ", ranks,
         " ranks do not divide ", slice_count, " slices");
   check(ranks == 1 || is_power_of_two(slice_count / ranks), "tensor_parallel: ", slice_count,
-        " slices are ", slice_count / ranks, " slices for each of ", ranks,
+        " slices are ", slice_count / ranks, " for each of ", ranks,
         " ranks, and a sum of these would depend on the number of ranks; give each 2^k");
   return slice_count;
 }

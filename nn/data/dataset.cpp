@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/core/random.h>
 #include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/dataset.h>

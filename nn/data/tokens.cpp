@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/random.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/module/repr.h>
 

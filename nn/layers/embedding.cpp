@@ -3,7 +3,7 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/reduce/reduce.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/module/repr.h>
 

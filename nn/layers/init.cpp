@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/kernels/math_double_own.h>
 #include <hero/nn/init.h>

@@ -6,7 +6,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/linalg/linalg.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/nn/layers/packed_checks.h>
 
 namespace hero::nn {

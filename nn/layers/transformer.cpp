@@ -1,4 +1,4 @@
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/nn/layers/feed_forward.h>
 #include <hero/nn/transformer.h>
 

@@ -4,7 +4,7 @@
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/nn/layers/feed_forward.h>
 #include <hero/nn/transformer_decoder.h>
 

@@ -8,7 +8,7 @@
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/hooks.h>
 #include <hero/nn/models/blocks.h>

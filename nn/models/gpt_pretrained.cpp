@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/core/json/writer.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/models/pretrained_config.h>

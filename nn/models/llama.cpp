@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/nn/hooks.h>
 #include <hero/nn/llama.h>
 #include <hero/nn/models/blocks.h>

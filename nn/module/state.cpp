@@ -5,7 +5,7 @@
 #include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/autograd/leaves/unreduced_gradients.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/io/file.h>
 #include <hero/nn/module.h>
 #include <hero/nn/module/load_names.h>

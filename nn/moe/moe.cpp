@@ -7,7 +7,7 @@
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/moe.h>
 

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include <hero/core/accelerator.h>
-#include <hero/core/allocator.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/io/no_signals.h>
 #include <hero/core/ledger.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/core/threads/at_fork.h>
 #include <hero/nn/training/background_save.h>
 

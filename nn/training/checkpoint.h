@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/core/encoding.h>
+#include <hero/core/io/encoding.h>
 #include <hero/core/random.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/training/folder_lock.h>

@@ -7,7 +7,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

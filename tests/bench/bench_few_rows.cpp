@@ -9,7 +9,7 @@
 #include "measure.h"
 
 #include <hero/core/cpu/kernels.h>
-#include <hero/core/half_products.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/thread_pool.h>
 
 namespace {

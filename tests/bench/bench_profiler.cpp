@@ -5,7 +5,7 @@
 
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/profile/profiler.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/nn/nn.h>

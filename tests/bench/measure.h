@@ -8,7 +8,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <hero/core/allocator.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/core/thread_pool.h>
 
 namespace bench {

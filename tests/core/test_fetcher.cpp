@@ -7,7 +7,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/thread_pool.h>
 

@@ -5,10 +5,10 @@
 #include "support/catch.h"
 #include "support/half_products.h"
 
-#include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/functions/matmul.h>
-#include <hero/core/half_products.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace {

@@ -18,8 +18,8 @@
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/codec.h>
 #include <hero/core/functions/exact_sum.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/half_products.h>
 #include <hero/core/io/sha256.h>
 #include <hero/core/kernels/philox.h>
 #include <hero/core/kernels/updates.h>

@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <hero/core/allocator.h>
 #include <hero/core/error.h>
+#include <hero/core/memory/allocator.h>
 
 namespace {
 

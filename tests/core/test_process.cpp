@@ -7,10 +7,10 @@
 #include "support/child.h"
 #include "support/fork.h"
 
-#include <hero/core/allocator.h>
 #include <hero/core/error.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/core/thread_pool.h>
 
 namespace {

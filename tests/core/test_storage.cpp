@@ -4,8 +4,8 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/allocator.h>
 #include <hero/core/ledger.h>
+#include <hero/core/memory/allocator.h>
 #include <hero/core/storage.h>
 
 namespace {

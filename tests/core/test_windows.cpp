@@ -4,7 +4,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <support/catch.h>
 #include <support/work.h>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/profile/work.h>

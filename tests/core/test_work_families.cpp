@@ -7,7 +7,7 @@
 #include <support/catch.h>
 #include <support/work.h>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/kernels/elementwise.h>
 

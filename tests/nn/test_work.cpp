@@ -5,8 +5,8 @@
 #include <support/half_products.h>
 #include <support/work.h>
 
-#include <hero/core/half_products.h>
-#include <hero/core/planned_device.h>
+#include <hero/core/device/planned_device.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <hero/core/array.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::test {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace hero::test {

@@ -1,6 +1,6 @@
 #pragma once
 // The order of products of halves for the length of a test.
-#include <hero/core/half_products.h>
+#include <hero/core/functions/half_products.h>
 
 namespace hero::test {
 

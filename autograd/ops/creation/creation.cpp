@@ -6,13 +6,13 @@
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/core/backend.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
+#include <hero/core/array/promotion.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/kernels/wrapping.h>
-#include <hero/core/promotion.h>
 
 namespace hero {
 

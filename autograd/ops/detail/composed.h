@@ -6,8 +6,8 @@
 #include <functional>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/core/half_products.h>
-#include <hero/core/planned_device.h>
+#include <hero/core/device/planned_device.h>
+#include <hero/core/functions/half_products.h>
 
 namespace hero::detail {
 

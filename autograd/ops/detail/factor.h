@@ -2,8 +2,8 @@
 // Factors of integers: addmm's beta and alpha, index_add's alpha.
 #include <cmath>
 
+#include <hero/core/array/promotion.h>
 #include <hero/core/error.h>
-#include <hero/core/promotion.h>
 
 namespace hero::detail {
 

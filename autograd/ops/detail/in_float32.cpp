@@ -4,7 +4,7 @@
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
 
 namespace hero::detail {
 

@@ -12,8 +12,8 @@
 #include <hero/autograd/ops/elementwise/blend.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/promotion.h>
 
 namespace hero {
 

@@ -11,8 +11,8 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/elementwise/special.h>
 #include <hero/autograd/ops/index/index.h>
+#include <hero/core/array/promotion.h>
 #include <hero/core/error.h>
-#include <hero/core/promotion.h>
 
 namespace hero {
 

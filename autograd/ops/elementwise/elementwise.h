@@ -1,10 +1,10 @@
 #pragma once
 // Elementwise operations: arithmetic, powers, exponentials, trigonometry, rounding, comparisons,
 // bits, choices and bounds, operators. Names, arguments and behaviour are PyTorch's; operations
-// broadcast by NumPy's rules and promote dtypes (core/promotion.h), and functions of floats convert
-// integers to float32. docs/differences.md lists the differences. Gradients at kinks: those of abs
-// and sign are 0 at 0; equal values of maximum and minimum get half each. Activations are in nn.h,
-// other special functions in special.h.
+// broadcast by NumPy's rules and promote dtypes (core/array/promotion.h), and functions of floats
+// convert integers to float32. docs/differences.md lists the differences. Gradients at kinks: those
+// of abs and sign are 0 at 0; equal values of maximum and minimum get half each. Activations are in
+// nn.h, other special functions in special.h.
 #include <optional>
 
 #include <hero/autograd/tensor.h>

@@ -12,7 +12,7 @@
 #include <hero/autograd/ops/elementwise/rare.h>
 #include <hero/autograd/ops/elementwise/special.h>
 #include <hero/autograd/ops/index/index.h>
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
 
 namespace hero {
 

@@ -8,7 +8,7 @@
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
 
 namespace hero {
 

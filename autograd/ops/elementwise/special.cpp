@@ -16,8 +16,8 @@
 #include <hero/autograd/ops/elementwise/special.h>
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/promotion.h>
 
 namespace hero {
 

@@ -8,7 +8,7 @@
 #include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
 
 namespace hero {
 

@@ -9,8 +9,8 @@
 #include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/backend.h>
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
+#include <hero/core/device/backend.h>
 
 namespace hero {
 

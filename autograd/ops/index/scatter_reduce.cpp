@@ -13,8 +13,8 @@
 #include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/indexing.h>
-#include <hero/core/promotion.h>
 
 namespace hero {
 

@@ -12,8 +12,8 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/indexing.h>
-#include <hero/core/promotion.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero {

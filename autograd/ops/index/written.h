@@ -4,7 +4,7 @@
 
 #include <hero/autograd/ops/detail/in_place.h>
 #include <hero/autograd/ops/index/index.h>
-#include <hero/core/backend_arguments.h>
+#include <hero/core/device/backend_arguments.h>
 #include <hero/core/functions/overlap.h>
 
 namespace hero::detail {

@@ -6,10 +6,10 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/losses/loss.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/planned_device.h>
 
 namespace hero {
 

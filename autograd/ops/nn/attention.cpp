@@ -10,8 +10,8 @@
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/nn/attention.h>
-#include <hero/core/backend.h>
-#include <hero/core/planned_device.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 
 namespace hero {
 

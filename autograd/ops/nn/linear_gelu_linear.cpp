@@ -7,7 +7,7 @@
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/matmul.h>
 
 namespace hero {

@@ -13,9 +13,9 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/autograd/ops/windows/conv.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/planned_device.h>
 
 namespace hero {
 

@@ -10,9 +10,9 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/norm.h>
-#include <hero/core/backend.h>
-#include <hero/core/planned_device.h>
-#include <hero/core/promotion.h>
+#include <hero/core/array/promotion.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 
 namespace hero {
 

@@ -12,7 +12,7 @@
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero {
 

@@ -7,11 +7,11 @@
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/nn/recurrent.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/functions/reductions.h>
-#include <hero/core/planned_device.h>
 
 namespace hero {
 

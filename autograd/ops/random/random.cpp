@@ -7,10 +7,10 @@
 #include <hero/autograd/ops/detail/in_place.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/part_of_batch.h>
-#include <hero/core/backend.h>
+#include <hero/core/array/promotion.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
-#include <hero/core/promotion.h>
 #include <hero/core/random.h>
 
 namespace hero {

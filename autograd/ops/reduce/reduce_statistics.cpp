@@ -12,7 +12,7 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 

@@ -7,8 +7,8 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/functions/reductions.h>
-#include <hero/core/planned_device.h>
 
 namespace hero {
 

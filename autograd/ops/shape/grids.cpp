@@ -10,8 +10,8 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/allocator.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
+#include <hero/core/memory/allocator.h>
 
 namespace hero {
 

@@ -2,9 +2,9 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/allocator.h>
-#include <hero/core/backend.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/memory/allocator.h>
 
 namespace hero {
 

@@ -7,9 +7,9 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/allocator.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/indexing.h>
+#include <hero/core/memory/allocator.h>
 
 namespace hero {
 

@@ -15,8 +15,8 @@
 #include <hero/autograd/ops/windows/conv.h>
 #include <hero/autograd/ops/windows/conv_maps.h>
 #include <hero/autograd/ops/windows/volumes.h>
-#include <hero/core/backend.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/conv.h>
 #include <hero/core/functions/map.h>
 

@@ -7,9 +7,9 @@
 
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/autograd/ops/windows/window_sizes.h>
-#include <hero/core/backend.h>
-#include <hero/core/checked.h>
-#include <hero/core/planned_device.h>
+#include <hero/core/array/checked.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/device/planned_device.h>
 
 namespace hero::detail {
 

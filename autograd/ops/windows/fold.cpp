@@ -6,8 +6,8 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/autograd/ops/windows/conv.h>
-#include <hero/core/backend.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
+#include <hero/core/device/backend.h>
 
 namespace hero {
 

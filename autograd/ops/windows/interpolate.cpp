@@ -12,8 +12,8 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/autograd/ops/windows/pool_windows.h>
-#include <hero/core/allocator.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/memory/allocator.h>
 
 namespace hero {
 

@@ -11,7 +11,7 @@
 #include <hero/autograd/ops/windows/pool.h>
 #include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/autograd/ops/windows/volumes.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 
 namespace hero {
 

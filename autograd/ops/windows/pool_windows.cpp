@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <hero/autograd/ops/windows/pool_windows.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 
 namespace hero::detail {
 

@@ -4,7 +4,7 @@
 // adaptive average and maximum pooling share.
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/autograd/ops/windows/window_sizes.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::detail {
 

@@ -2,7 +2,7 @@
 // What convolution and pooling of volumes share.
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/autograd/ops/windows/window_sizes.h>
-#include <hero/core/checked.h>
+#include <hero/core/array/checked.h>
 
 namespace hero::detail {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include <hero/core/backend.h>
 #include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 

@@ -2,7 +2,7 @@
 // Where the taps of a sliding window fall.
 #include <algorithm>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 

@@ -9,8 +9,8 @@
 #include <hero/core/cpu/products/gemm_lines.h>
 #include <hero/core/cpu/products/gemm_pack.h>
 #include <hero/core/error.h>
-#include <hero/core/per_thread.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/threads/per_thread.h>
 
 namespace hero::core::cpu {
 namespace {

@@ -1,11 +1,11 @@
 #pragma once
 // What the families of products do with halves, and with bfloat16 where native_half_products() is
-// true. Operands are as in core/backend.h.
+// true. Operands are as in core/device/backend.h.
 #include <algorithm>
 
-#include <hero/core/backend.h>
 #include <hero/core/cpu/products/gemm_blocks.h>
-#include <hero/core/half_products.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/functions/half_products.h>
 
 namespace hero::core::cpu {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 

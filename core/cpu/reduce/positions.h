@@ -1,7 +1,7 @@
 #pragma once
 // Positions along a dimension that the CPU finds without the operations that a GPU composes them
 // of.
-#include <hero/core/backend_arguments.h>
+#include <hero/core/device/backend_arguments.h>
 
 namespace hero::core::cpu {
 

@@ -2,8 +2,8 @@
 #include <mutex>
 #include <optional>
 
+#include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
-#include <hero/core/planned_device.h>
 #include <hero/core/random.h>
 #include <hero/dist/backends/rank_frame.h>
 #include <hero/dist/backends/simulated/backend.h>

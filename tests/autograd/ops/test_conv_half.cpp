@@ -7,7 +7,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/core/half_products.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 

@@ -9,8 +9,8 @@
 
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/core/backend.h>
-#include <hero/core/half_products.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/functions/half_products.h>
 
 using namespace hero;
 using namespace hero::test;

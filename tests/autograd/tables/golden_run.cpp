@@ -4,7 +4,7 @@
 #include "autograd/tables/golden.h"
 
 #include <hero/autograd/ops/creation/creation.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/safetensors.h>
 
 namespace hero::golden {

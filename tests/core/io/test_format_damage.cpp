@@ -9,7 +9,7 @@
 #include "support/damage.h"
 #include "support/temp_dir.h"
 
-#include <hero/core/encoding.h>
+#include <hero/core/io/encoding.h>
 
 namespace {
 

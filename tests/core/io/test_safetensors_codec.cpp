@@ -8,7 +8,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-#include <hero/core/encoding.h>
+#include <hero/core/io/encoding.h>
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/nn/attention_rows.h>
-#include <hero/core/half_products.h>
+#include <hero/core/device/backend.h>
+#include <hero/core/functions/half_products.h>
 
 namespace {
 

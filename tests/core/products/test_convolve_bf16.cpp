@@ -13,7 +13,7 @@
 
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
-#include <hero/core/half_products.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/thread_pool.h>
 
 namespace {

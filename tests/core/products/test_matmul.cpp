@@ -1,10 +1,10 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/allocator.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/functions/matmul.h>
-#include <hero/core/half_products.h>
 #include <hero/core/ledger.h>
+#include <hero/core/memory/allocator.h>
 
 namespace {
 

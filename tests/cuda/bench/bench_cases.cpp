@@ -6,7 +6,7 @@
 #include "attention_by.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/graph.h>
 #include <hero/nn/nn.h>

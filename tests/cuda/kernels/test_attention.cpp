@@ -5,7 +5,7 @@
 #include "cuda/gpu.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 using namespace hero;
 using namespace hero_test;

@@ -3,7 +3,7 @@
 
 #include "cuda/close.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 using namespace hero;
 using namespace hero_test;

@@ -4,7 +4,7 @@
 
 #include "cuda/close.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/reductions.h>
 #if defined(HERO_CUSIM)
 #include <cublasLt.h>

@@ -4,7 +4,7 @@
 #include "cuda/close.h"
 #include "support/child.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/ledger.h>
 #include <hero/cuda/graph.h>

@@ -2,7 +2,7 @@
 // scales are float32.
 #include "cuda/close.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
 
 using namespace hero;

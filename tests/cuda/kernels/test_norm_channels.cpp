@@ -1,7 +1,7 @@
 // Norms of channels on the GPU beside the CPU's in float64.
 #include "cuda/close.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 using namespace hero;
 using namespace hero_test;

@@ -1,7 +1,7 @@
 // Steps of recurrent cells on the GPU beside the CPU's.
 #include "cuda/close.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 using namespace hero;
 using namespace hero::core;

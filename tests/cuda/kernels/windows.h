@@ -2,7 +2,7 @@
 // Sliding windows of many kinds, for planes of 7 x 8.
 #include "cuda/close.h"
 
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 namespace hero_test {
 

@@ -3,7 +3,7 @@
 #include "cuda/gpu.h"
 
 #include <hero/core/array.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 #if defined(HERO_TEST_CUSIM)
 #include <cstdlib>

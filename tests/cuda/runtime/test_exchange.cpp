@@ -6,7 +6,7 @@
 #include "dist/backends/collective_checks.h"
 
 #include <hero/core/accelerator.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -3,7 +3,7 @@
 #include "cuda/gpu.h"
 
 #include <hero/core/array.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/random.h>
 #include <hero/cuda/graph.h>
 

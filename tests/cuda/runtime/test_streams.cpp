@@ -5,7 +5,7 @@
 #include "cuda/gpu.h"
 
 #include <hero/core/array.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/functions/matmul.h>
 
 using namespace hero;

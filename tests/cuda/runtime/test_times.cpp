@@ -7,7 +7,7 @@
 #include "support/arrays.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/cuda/graph.h>
 #include <hero/nn/linear.h>
 

@@ -5,7 +5,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/ops/autocast.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/random.h>
 #include <hero/nn/gpt.h>
 

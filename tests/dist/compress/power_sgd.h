@@ -10,7 +10,7 @@
 #include "dist/compress/one_bit.h"
 
 #include <hero/autograd/ops.h>
-#include <hero/core/backend.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/random.h>
 #include <hero/dist/ddp_comm_hooks.h>
 

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-#include <hero/core/planned_device.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/swap_file.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/one_bit.h>

@@ -10,7 +10,7 @@
 #include "dist/data_parallel/strategies.h"
 #include "dist/parallel/pipelines.h"
 
-#include <hero/core/planned_device.h>
+#include <hero/core/device/planned_device.h>
 #include <hero/core/swap_file.h>
 #include <hero/dist/mesh.h>
 #include <hero/optim/paged.h>

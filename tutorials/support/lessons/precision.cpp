@@ -8,7 +8,7 @@
 #include "support/options/device.h"
 #include "support/pictures/plot.h"
 
-#include <hero/core/half_products.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/optim/optim.h>
 
 namespace tutorial {

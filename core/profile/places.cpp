@@ -1,4 +1,4 @@
-#include <hero/core/places.h>
+#include <hero/core/profile/places.h>
 
 namespace hero::core {
 

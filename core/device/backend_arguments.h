@@ -1,6 +1,7 @@
 #pragma once
-// What the kernels of a Backend (core/backend.h) are told beside plain arrays: which function of a
-// family is asked for, the geometry of windows, and the arrays of kernels that take many.
+// What the kernels of a Backend (core/device/backend.h) are told beside plain arrays: which
+// function of a family is asked for, the geometry of windows, and the arrays of kernels that take
+// many.
 //
 // An array that a struct holds by pointer is optional: where the pointer is null, or where an Array
 // is undefined, it is absent, and the kernel leaves out what it would be used for. "Halves" are

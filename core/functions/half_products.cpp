@@ -1,7 +1,7 @@
 #include <atomic>
 
 #include <hero/core/cpu/level.h>
-#include <hero/core/half_products.h>
+#include <hero/core/functions/half_products.h>
 
 namespace hero {
 

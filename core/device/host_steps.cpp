@@ -1,4 +1,4 @@
-#include <hero/core/host_steps.h>
+#include <hero/core/device/host_steps.h>
 
 namespace hero::core {
 

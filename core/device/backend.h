@@ -15,7 +15,7 @@
 #include <span>
 
 #include <hero/core/array.h>
-#include <hero/core/backend_arguments.h>
+#include <hero/core/device/backend_arguments.h>
 
 namespace hero::core {
 
@@ -101,7 +101,8 @@ class Backend {
   /// \{
   /// out[i] = a[i] @ b[i] for a [B, M, K], b [B, K, N] and a contiguous out [B, M, N], all of one
   /// dtype, which is not bool. A batch stride of 0 repeats a matrix. Beside operands of bfloat16,
-  /// the CPU also takes a float32 out where native_half_products() (core/half_products.h) is true.
+  /// the CPU also takes a float32 out where native_half_products() (core/functions/half_products.h)
+  /// is true.
   virtual void matmul(const Array& a, const Array& b, const Array& out) = 0;
   /// Packs b [K, N], of a floating dtype, for many products with few rows.
   virtual PackedMatrix pack_matrix(const Array& b) = 0;
