@@ -83,7 +83,7 @@ Tensor follow(const Tensor& master, const Tensor& param, bool begun) {
 
 void round_to_param(const Tensor& master, const Tensor& param) {
   if (is_same(master, param)) return;
-  core::fetch(param.array());
+  core::fetch_next(param.array());
   core::backend(param.device()).copy(master.array(), param.array());
   param.array().storage().bump_version();
 }

@@ -316,7 +316,7 @@ void Optimizer::step_param(int group, int param) {
   detail::check_places(name_, static_cast<size_t>(param), values);
   if (core::is_away(values)) {  // and those of the parameters before leave
     run_batch();
-    core::fetch(values);
+    core::fetch_next(values);
   }
   entered(param);
   gradients_.push_back(grad);

@@ -21,7 +21,7 @@ struct OffloadBlocks::Saved final : core::Fetcher {
 
   uint32_t known_references() const { return noted + noted_before; }
   void fetch() override { owner->fetch(*this); }
-  void fetch() override { owner->fetch(*this); }
+  void fetch_next() override { owner->fetch(*this); }
   void put_back() override {}
   void ended() override {
     const std::shared_ptr<OffloadBlocks> of = owner;  // which goes with its last storage

@@ -67,13 +67,13 @@ bool is_away(const Array& array) {
   return array.storage().released() && fetcher_of(array.storage()) != nullptr;
 }
 
-void fetch(const Array& array) {
+void fetch_next(const Array& array) {
   if (!is_away(array)) return;
   const Storage* const storage = &array.storage();
   if (std::find(brought.begin(), brought.end(), storage) == brought.end()) {
     brought.push_back(storage);
   }
-  fetcher_of(*storage)->fetch();
+  fetcher_of(*storage)->fetch_next();
 }
 
 void put_back() {

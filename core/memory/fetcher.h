@@ -14,8 +14,8 @@ class Fetcher {
   /// Restores the bytes of the storage, and waits until they are there; they stay.
   virtual void fetch() = 0;
   /// Does the same, and releases the bytes of other storages that it restored by this call before.
-  virtual void fetch() = 0;
-  /// Releases all bytes that fetch() restored.
+  virtual void fetch_next() = 0;
+  /// Releases all bytes that fetch_next() restored.
   virtual void put_back() = 0;
   /// Called when the storage is destroyed.
   virtual void ended() {}
@@ -38,7 +38,7 @@ uint32_t reference_count(const Storage& storage);
 /// True if the array's bytes are not in memory, and there is a fetcher.
 bool is_away(const Array& array);
 /// Restores the bytes. Everything that needs the bytes of earlier arrays must be done.
-void fetch(const Array& array);
+void fetch_next(const Array& array);
 /// Releases everything that the calling thread restored since it last called this.
 void put_back();
 /// \}

@@ -131,7 +131,7 @@ void DiskShard::wait() {
 // together and each unit is read once and written once; but for the root's, whose parameters lie
 // before and behind all others: it stays until the end. Beside it one unit is in memory, the next
 // is on its way in and the last on its way out.
-void DiskShard::fetch() {
+void DiskShard::fetch_next() {
   const auto& shards = order_->shards;
   for (DiskShard* const other : shards) {
     if (other == this || other->options_.stays || other->is_offloaded()) continue;

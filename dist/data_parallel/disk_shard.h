@@ -51,7 +51,7 @@ class DiskShard : public core::Fetcher {
   /// Returns when they are written, and what was read and is not used is dropped.
   void wait();
 
-  void fetch() override;
+  void fetch_next() override;
   void put_back() override;
 
  private:

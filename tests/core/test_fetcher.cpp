@@ -32,7 +32,7 @@ class SlowFetcher final : public core::Fetcher {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     for (int64_t i = 0; i < array_.numel(); ++i) array_.data<float>()[i] = static_cast<float>(i);
   }
-  void fetch() override { fetch(); }
+  void fetch_next() override { fetch(); }
   void put_back() override {}
 
   int fetches = 0;
