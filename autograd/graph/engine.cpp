@@ -366,7 +366,7 @@ class detail::BackwardWalk {
   std::priority_queue<std::pair<uint64_t, uint32_t>> ready_;
 };
 
-std::vector<Tensor> run_walk(BackwardRequest walk) {
+std::vector<Tensor> run_backward(BackwardRequest walk) {
   struct Depth {
     explicit Depth(bool rest) {
       if (walk_depth++ == 0) has_rest = rest;

@@ -26,12 +26,12 @@ struct BackwardRequest {
 
 /// Makes a walk from outputs and their gradients, which are ones if none are given. `op` names the
 /// caller in messages.
-BackwardRequest make_walk(const char* op, const std::vector<Tensor>& outputs,
-                          const std::vector<Tensor>& gradients);
+BackwardRequest make_backward_request(const char* op, const std::vector<Tensor>& outputs,
+                                      const std::vector<Tensor>& gradients);
 
 /// Runs the pass: newest nodes first, and leaves before all others. Returns the captured gradients.
 /// See engine.cpp.
-std::vector<Tensor> run_walk(BackwardRequest walk);
+std::vector<Tensor> run_backward(BackwardRequest walk);
 
 /// True while a backward pass (backward() or grad()) runs on this thread, in its hooks too.
 bool backward_running();

@@ -45,9 +45,9 @@ struct Hook {
 struct Hooks {
   std::vector<Hook<TensorHook>> tensor;
   std::vector<Hook<LeafHook>> leaf;
-  std::shared_ptr<const Partition> partition;    // of a leaf that is a part of a parameter
-  std::weak_ptr<ParameterOwner> keeper;          // who has the leaf's memory
-  std::shared_ptr<std::atomic<bool>> retaining;  // of a non-leaf: the flag of retain_grad()'s hook
+  std::shared_ptr<const Partition> partition;     // of a leaf that is a part of a parameter
+  std::weak_ptr<ParameterOwner> parameter_owner;  // who has the leaf's memory
+  std::shared_ptr<std::atomic<bool>> retaining;   // of a non-leaf: the flag of retain_grad()'s hook
 };
 
 /// A recorded operation: from the gradients of its outputs to those of its inputs.

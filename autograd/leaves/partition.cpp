@@ -203,8 +203,8 @@ void check_own_values(const char* op, const std::vector<Tensor>& leaves, ValueUs
 SavingCheckpoint::SavingCheckpoint() { ++in_checkpoint; }
 SavingCheckpoint::~SavingCheckpoint() { --in_checkpoint; }
 
-void set_parameter_owner(const Tensor& leaf, const std::weak_ptr<ParameterOwner>& keeper) {
-  leaf.impl()->make_hooks().parameter_owner = keeper;
+void set_parameter_owner(const Tensor& leaf, const std::weak_ptr<ParameterOwner>& owner) {
+  leaf.impl()->make_hooks().parameter_owner = owner;
 }
 
 Refill::Refill(const core::Storage& storage, std::function<void()> fetch) : storage_(&storage) {

@@ -113,9 +113,9 @@ class ParameterOwner {
   virtual Tensor optimizer_leaf(const Tensor& tensor) const = 0;
 };
 
-/// The keeper of the leaf; null if there is none.
+/// The owner of the leaf; null if there is none.
 std::shared_ptr<ParameterOwner> parameter_owner(const Tensor& leaf);
-void set_parameter_owner(const Tensor& leaf, const std::weak_ptr<ParameterOwner>& keeper);
+void set_parameter_owner(const Tensor& leaf, const std::weak_ptr<ParameterOwner>& owner);
 /// What optimizers hold of these parameters: a module that shows whole parameters from its forward
 /// to its backward gives them away for their shards. Others are returned as they are.
 std::vector<Tensor> optimizer_leaves(std::vector<Tensor> parameters);

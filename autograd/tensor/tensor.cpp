@@ -35,11 +35,11 @@ Tensor seed(const Tensor& output, const Tensor& gradient, const char* op) {
 
 }  // namespace
 
-Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
-               const std::vector<Tensor>& gradients) {
+BackwardRequest make_backward_request(const char* op, const std::vector<Tensor>& outputs,
+                                      const std::vector<Tensor>& gradients) {
   check(gradients.empty() || gradients.size() == outputs.size(), op, ": ", gradients.size(),
         " gradients for ", outputs.size(), " outputs");
-  Walk walk;
+  BackwardRequest walk;
   for (size_t i = 0; i < outputs.size(); ++i) {
     check(outputs[i].defined(), op, ": output ", i, " is undefined");
     check(detail::Recorder::wants_grad(op, outputs[i]), op, ": output ", i, " of shape ",
@@ -135,10 +135,10 @@ void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) co
 
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients,
               const BackwardOptions& options) {
-  Walk walk = make_walk("backward", outputs, gradients);
+  BackwardRequest walk = make_backward_request("backward", outputs, gradients);
   walk.create_graph = options.create_graph;
   walk.retain_graph = options.retain_graph || options.create_graph;
-  run_walk(std::move(walk));
+  run_backward(std::move(walk));
 }
 
 namespace {
@@ -159,7 +159,7 @@ void check_gradient_is_ours(const Tensor& input, size_t i) {
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options) {
-  Walk walk = make_walk("grad", outputs, options.grad_outputs);
+  BackwardRequest walk = make_backward_request("grad", outputs, options.grad_outputs);
   walk.create_graph = options.create_graph;
   walk.retain_graph = options.retain_graph || options.create_graph;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -169,7 +169,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
     if (!options.create_graph) check_gradient_is_ours(inputs[i], i);
   }
   if (inputs.empty()) return {};
-  std::vector<Tensor> result = run_walk(std::move(walk));
+  std::vector<Tensor> result = run_backward(std::move(walk));
   for (size_t i = 0; i < result.size(); ++i) {
     check(result[i].defined() || options.allow_unused || partition(inputs[i]) == nullptr,
           "grad: input ", i, " is a shard, ", describe_part(inputs[i]),

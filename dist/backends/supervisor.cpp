@@ -93,9 +93,9 @@ class Supervisor {
       find_room();
       if (attempt_ > 0) say(last_ + ", " + next());
       notices_->begun = notices_->saved = notices_->failed = notices_->late = 0;
-      const pid_t child = restarts_.mpirun.empty() ? keeper_.start() : keeper_.start(mpirun());
+      const pid_t child = restarts_.mpirun.empty() ? children_.start() : children_.start(mpirun());
       if (child == 0) return ranks_;
-      const Ended ended = keeper_.wait(child, [this] { return notices_->failed != 0; });
+      const Ended ended = children_.wait(child, [this] { return notices_->failed != 0; });
       const int code = ended.exit_code();
       if (ended.stop != 0) end(code == 0 ? 0 : 128 + ended.stop);
       if (code == 0) end(0);
@@ -142,7 +142,7 @@ class Supervisor {
     if (seconds >= kToldPause) {
       say(last_ + ", the next one begins in " + hero::detail::number_text(seconds) + " s");
     }
-    const int stop = keeper_.pause(seconds);
+    const int stop = children_.pause(seconds);
     if (stop != 0) end(128 + stop);
   }
 
@@ -197,8 +197,8 @@ class Supervisor {
   std::vector<Slots> ask_hosts() {
     std::FILE* const output = std::tmpfile();
     check(output != nullptr, "launch: no temporary file for the output of --hosts");
-    const pid_t child = keeper_.start({"/bin/sh", "-c", restarts_.hosts}, ::fileno(output));
-    const Ended ended = keeper_.wait(child, [] { return false; });
+    const pid_t child = children_.start({"/bin/sh", "-c", restarts_.hosts}, ::fileno(output));
+    const Ended ended = children_.wait(child, [] { return false; });
     std::string text;
     std::rewind(output);
     for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) {
@@ -243,7 +243,7 @@ class Supervisor {
   int64_t furthest_ = 0;    // 1 + the step of the newest checkpoint that an attempt has written
   int in_vain_ = 0;         // of these the last ones that an error ended without a new checkpoint
   std::string last_;
-  ChildProcesses keeper_;
+  ChildProcesses children_;
   NoticeFile notices_;
 };
 

@@ -143,7 +143,7 @@ class ShardedModule : public ParameterOwner,
   /// An Error while it does: `what` would write over what is written there, or see none of it.
   void check_not_summoned(const char* what) const;
 
-  /// \name As the keeper of the parameters, where they are shards
+  /// \name As the owner of the parameters, where they are shards
   /// \{
   std::string describe(const Tensor& leaf) const override;
   void check_convertible(const std::vector<Tensor>& leaves,

@@ -69,7 +69,7 @@ std::vector<Slot*> distinct(const Named<Slot*>& slots) {
 
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
-// Those of `slots` that somebody keeps in parts, with their keeper.
+// Those of `slots` that somebody keeps in parts, with their owner.
 class Kept {
  public:
   explicit Kept(const std::vector<Slot*>& slots) {
@@ -84,10 +84,10 @@ class Kept {
   }
   // Asks first, so that either everything is converted or nothing.
   void check_convertible(std::optional<Device> device) const {
-    for (const auto& [keeper, leaves] : all_) keeper->check_convertible(leaves, device);
+    for (const auto& [owner, leaves] : all_) owner->check_convertible(leaves, device);
   }
   void convert(std::optional<DType> dtype, std::optional<Device> device) const {
-    for (const auto& [keeper, leaves] : all_) keeper->convert(leaves, dtype, device);
+    for (const auto& [owner, leaves] : all_) owner->convert(leaves, dtype, device);
   }
 
  private:

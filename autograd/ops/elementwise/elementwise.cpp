@@ -155,7 +155,7 @@ struct Clamp : Op {
 
 Tensor neg(const Tensor& x) { return record(Neg{}, x); }
 Tensor abs(const Tensor& x) { return record(Abs{}, x); }
-Tensor sign(const Tensor& x) { return record(Step<k::Sign>{}, x); }
+Tensor sign(const Tensor& x) { return record(PiecewiseConstant<k::Sign>{}, x); }
 Tensor exp(const Tensor& x) { return record(Exp{}, x); }
 Tensor exp2(const Tensor& x) { return record(Exp2{}, x); }
 Tensor expm1(const Tensor& x) { return record(Expm1{}, x); }
@@ -178,11 +178,11 @@ Tensor cosh(const Tensor& x) { return record(Cosh{}, x); }
 Tensor tanh(const Tensor& x) { return record(Tanh{}, x); }
 Tensor sigmoid(const Tensor& x) { return record(Sigmoid{}, x); }
 Tensor erf(const Tensor& x) { return record(Erf{}, x); }
-Tensor floor(const Tensor& x) { return record(Step<k::Floor>{}, x); }
-Tensor ceil(const Tensor& x) { return record(Step<k::Ceil>{}, x); }
+Tensor floor(const Tensor& x) { return record(PiecewiseConstant<k::Floor>{}, x); }
+Tensor ceil(const Tensor& x) { return record(PiecewiseConstant<k::Ceil>{}, x); }
 Tensor round(const Tensor& x) {
   detail::check_defined("round", {{"x", x}});
-  return record(Step<k::Round>{}, x);
+  return record(PiecewiseConstant<k::Round>{}, x);
 }
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   const detail::Named named("clamp", {"x", x});

@@ -104,7 +104,7 @@ struct RoundTo : Op {
 
 }  // namespace
 
-Tensor trunc(const Tensor& x) { return record(Step<k::Trunc>{}, x); }
+Tensor trunc(const Tensor& x) { return record(PiecewiseConstant<k::Trunc>{}, x); }
 Tensor fix(const Tensor& x) {
   const detail::Named named("fix", {"x", x});
   return trunc(x);
