@@ -54,7 +54,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   std::vector<Any> take_entries() { return std::move(entries_); }
 
   bool null() override {
-    const bool no_metadata = place_ == Place::top && key_ == kMetadata;
+    const bool no_metadata = place_ == HeaderPart::top && key_ == kMetadata;
     return no_metadata || passed_over() || unexpected("null");
   }
   bool boolean(bool) override { return passed_over() || unexpected("true or false"); }
@@ -68,22 +68,22 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool number_unsigned(number_unsigned_t value) override {
     if (passed_over()) return true;
-    if (place_ != Place::shape && place_ != Place::offsets) unexpected("a number");
+    if (place_ != HeaderPart::shape && place_ != HeaderPart::offsets) unexpected("a number");
     numbers_.push_back(value);
     require(
-        numbers_.size() <= static_cast<size_t>(place_ == Place::shape ? kMaxDims : 2),
-        place_ == Place::shape ? "has more than 8 dimensions" : "has more than two data_offsets");
+        numbers_.size() <= static_cast<size_t>(place_ == HeaderPart::shape ? kMaxDims : 2),
+        place_ == HeaderPart::shape ? "has more than 8 dimensions" : "has more than two data_offsets");
     return true;
   }
 
   bool string(string_t& value) override {
     if (passed_over()) return true;
-    if (place_ == Place::metadata) {
+    if (place_ == HeaderPart::metadata) {
       const bool fresh = metadata_.emplace(key_, value).second;
       check(fresh, "load_safetensors: ", label_, ": metadata has the key ", shown(key_), " twice");
       return true;
     }
-    if (place_ != Place::entry || key_ != "dtype") unexpected("a string");
+    if (place_ != HeaderPart::entry || key_ != "dtype") unexpected("a string");
     require(any_.dtype.empty(), "has dtype twice");
     take_dtype(value);
     return true;
@@ -91,12 +91,12 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool start_object(size_t) override {
     if (begins_below()) return true;
-    if (place_ == Place::start) {
-      place_ = Place::top;
-    } else if (place_ == Place::top && key_ == kMetadata) {
-      place_ = Place::metadata;
-    } else if (place_ == Place::top) {
-      place_ = Place::entry;
+    if (place_ == HeaderPart::start) {
+      place_ = HeaderPart::top;
+    } else if (place_ == HeaderPart::top && key_ == kMetadata) {
+      place_ = HeaderPart::metadata;
+    } else if (place_ == HeaderPart::top) {
+      place_ = HeaderPart::entry;
       any_ = {};
       any_.entry.name = key_;
       has_shape_ = has_offsets_ = false;
@@ -109,10 +109,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool key(string_t& value) override {
     if (below_ > 0) return true;
     key_ = value;
-    if (place_ == Place::top) {
+    if (place_ == HeaderPart::top) {
       const bool fresh = names_.insert(value).second;
       check(fresh, "load_safetensors: ", label_, " has the name ", shown(value), " twice");
-    } else if (place_ == Place::entry && key_ != "dtype" && key_ != "shape" &&
+    } else if (place_ == HeaderPart::entry && key_ != "dtype" && key_ != "shape" &&
                key_ != "data_offsets") {
       pass_over_ = true;
     }
@@ -121,23 +121,23 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool end_object() override {
     if (ends_below()) return true;
-    if (place_ == Place::entry) {
+    if (place_ == HeaderPart::entry) {
       require(!any_.dtype.empty() && has_shape_ && has_offsets_,
               "lacks one of dtype, shape, data_offsets");
       entries_.push_back(std::move(any_));
     }
-    place_ = place_ == Place::top ? Place::end : Place::top;
+    place_ = place_ == HeaderPart::top ? HeaderPart::end : HeaderPart::top;
     return true;
   }
 
   bool start_array(size_t) override {
     if (begins_below()) return true;
-    if (place_ == Place::entry && key_ == "shape") {
+    if (place_ == HeaderPart::entry && key_ == "shape") {
       require(!has_shape_, "has shape twice");
-      place_ = Place::shape;
-    } else if (place_ == Place::entry && key_ == "data_offsets") {
+      place_ = HeaderPart::shape;
+    } else if (place_ == HeaderPart::entry && key_ == "data_offsets") {
       require(!has_offsets_, "has data_offsets twice");
-      place_ = Place::offsets;
+      place_ = HeaderPart::offsets;
     } else {
       unexpected("an array");
     }
@@ -147,7 +147,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool end_array() override {
     if (ends_below()) return true;
-    if (place_ == Place::shape) {
+    if (place_ == HeaderPart::shape) {
       for (const uint64_t size : numbers_) {
         require(size <= uint64_t{INT64_MAX}, "has a size above 2^63");
         any_.entry.shape.push_back(static_cast<int64_t>(size));
@@ -159,7 +159,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
       any_.entry.end = numbers_[1];
       has_offsets_ = true;
     }
-    place_ = Place::entry;
+    place_ = HeaderPart::entry;
     return true;
   }
 
@@ -168,7 +168,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
  private:
-  enum class Place { start, top, metadata, entry, shape, offsets, end };
+  enum class HeaderPart { start, top, metadata, entry, shape, offsets, end };
 
   // True for a value, or the end of one, that belongs to a key that is passed over.
   bool passed_over() {
@@ -215,7 +215,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   const std::string& label_;
   Metadata metadata_;
   std::vector<Any> entries_;
-  Place place_ = Place::start;
+  HeaderPart place_ = HeaderPart::start;
   std::string key_;
   std::unordered_set<std::string> names_;
   Any any_;

@@ -28,7 +28,7 @@ int64_t CudnnDescriptor::number(cudnnBackendAttributeName_t name) const {
 }
 
 CudnnGraph::Node CudnnGraph::add(const Sizes& shape, const Sizes& strides, cudnnDataType_t type,
-                                 Place place) {
+                                 TensorKind kind) {
   constexpr int64_t kAlignment = 16;
   const auto id = static_cast<int64_t>(tensors_.size() + 1);
   CudnnDescriptor& tensor = tensors_.emplace_back(op_, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -37,18 +37,18 @@ CudnnGraph::Node CudnnGraph::add(const Sizes& shape, const Sizes& strides, cudnn
   tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, std::span<const int64_t>(shape));
   tensor.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, std::span<const int64_t>(strides));
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id);
-  tensor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, place == Place::hidden);
-  tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, place == Place::value);
+  tensor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, kind == TensorKind::hidden);
+  tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, kind == TensorKind::value);
   tensor.finish();
-  if (place != Place::hidden) given_.push_back(id);
+  if (kind != TensorKind::hidden) given_.push_back(id);
   return {id, shape};
 }
 
 CudnnGraph::Node CudnnGraph::given(const Sizes& shape, const Sizes& strides, cudnnDataType_t type) {
-  return add(shape, strides, type, Place::given);
+  return add(shape, strides, type, TensorKind::given);
 }
 CudnnGraph::Node CudnnGraph::value() {
-  return add({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, Place::value);
+  return add({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, TensorKind::value);
 }
 CudnnGraph::Node CudnnGraph::hidden(const Sizes& shape, cudnnDataType_t type) {
   const int64_t matrix = shape[2] * shape[3];
@@ -56,7 +56,7 @@ CudnnGraph::Node CudnnGraph::hidden(const Sizes& shape, cudnnDataType_t type) {
 }
 CudnnGraph::Node CudnnGraph::hidden(const Sizes& shape, const Sizes& strides,
                                     cudnnDataType_t type) {
-  return add(shape, strides, type, Place::hidden);
+  return add(shape, strides, type, TensorKind::hidden);
 }
 
 CudnnGraph::Node CudnnGraph::matmul(const Node& a, const Node& b, const Node& out) {

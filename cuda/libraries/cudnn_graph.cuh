@@ -83,8 +83,8 @@ class CudnnGraph {
   std::span<const int64_t> given() const { return given_; }
 
  private:
-  enum class Place { given, value, hidden };
-  Node add(const Sizes& shape, const Sizes& strides, cudnnDataType_t type, Place place);
+  enum class TensorKind { given, value, hidden };
+  Node add(const Sizes& shape, const Sizes& strides, cudnnDataType_t type, TensorKind kind);
   const CudnnDescriptor& at(const Node& node) const { return tensors_[size_t(node.id - 1)]; }
   CudnnDescriptor& detail(cudnnBackendDescriptorType_t type) {
     return details_.emplace_back(op_, type);

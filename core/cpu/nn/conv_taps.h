@@ -156,7 +156,7 @@ class TapSums {
       const auto kernel = micro::kernel_for<T, kLayout>(count, to.columns);
       return kernel(of.count, x + of_x[0], of_.x_strides[1], y + of_y[0], kWidth, to);
     }
-    const auto kernel = micro::kernel_for<T, kLayout, micro::Places>(count, to.columns);
+    const auto kernel = micro::kernel_for<T, kLayout, micro::StepOffsets>(count, to.columns);
     kernel(of.count, x, of_.x_strides[1], y, {of_x, of_y}, to);
   }
 
