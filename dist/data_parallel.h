@@ -53,7 +53,7 @@ struct UnitInfo {
   /// Elements of what is gathered: the parameters, gaps after those of odd sizes, and in sharded
   /// units zeros up to a multiple of 8 elements per rank.
   int64_t flat_numel;
-  Part
+  Chunk
       own;  ///< this rank's part of the flat parameter; in sharded units all ranks have equal parts
   std::vector<std::string> parameters;  ///< the names of its parameters
 };

@@ -5,6 +5,7 @@
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/ledger.h>
 #include <hero/dist/compress/error_feedback.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 namespace hero::dist {
 

@@ -51,7 +51,7 @@ struct PlannedModule {
   std::string path;
   nn::Module& module;
   Cut cut;
-  int slice_count;
+  int slices;
 
   nn::Slot* slot(const std::string& name) const {
     for (const auto& [known, slot] : module.slots()) {
