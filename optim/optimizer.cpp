@@ -174,7 +174,7 @@ bool Optimizer::fits(const State& state) const {
     return item.array.dtype() == core::state_dtype(param.dtype()) &&
            item.array.device() == param.device();
   };
-  return is_at(state.layout, state.param) &&
+  return has_layout(state.layout, state.param) &&
          std::all_of(state.arrays.begin(), state.arrays.end(), is_fit) &&
          (!state.scratch.defined() || state.scratch.device() == param.device());
 }
@@ -464,7 +464,7 @@ Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at
   State fresh;
   fresh.param = states_[at].param;
   fresh.layout = shard_layout_of(fresh.param);
-  if (is_at(states_[at].layout, fresh.param)) fresh.scratch = states_[at].scratch;
+  if (has_layout(states_[at].layout, fresh.param)) fresh.scratch = states_[at].scratch;
   // A parameter that never had a gradient has no state.
   if (!lookup.contains(state_key(at, "step"))) return fresh;
   fresh.steps = lookup.count(state_key(at, "step"));

@@ -63,15 +63,15 @@ struct PlannedModule {
     return path.empty() ? name : path + "." + name;
   }
   void check_divides(const char* what, int64_t size) const {
-    check(size % slice_count == 0, "tensor_parallel: '", path, "' has ", size, " ", what,
-          ", which ", slice_count, " slices do not divide");
+    check(size % slices == 0, "tensor_parallel: '", path, "' has ", size, " ", what, ", which ",
+          slices, " slices do not divide");
   }
   // How many slices in a row attend to the same head of keys and values.
   int64_t kv_copies(int64_t kv_heads) const {
-    check(kv_heads % slice_count == 0 || slice_count % kv_heads == 0, "tensor_parallel: '", path,
-          "' has ", kv_heads, " heads of keys and values; ", slice_count,
+    check(kv_heads % slices == 0 || slices % kv_heads == 0, "tensor_parallel: '", path, "' has ",
+          kv_heads, " heads of keys and values; ", slices,
           " slices neither divide these nor are a multiple of them");
-    return kv_heads % slice_count == 0 ? 1 : slice_count / kv_heads;
+    return kv_heads % slices == 0 ? 1 : slices / kv_heads;
   }
   [[noreturn]] void fail_cut(const char* what) const {
     fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
