@@ -17,7 +17,7 @@ set(hero_components "" CACHE INTERNAL "The components of the library")
 set(hero_extras "" CACHE INTERNAL "Those of the components below that are not left out")
 set(hero_without "" CACHE INTERNAL "Headers, as a regular expression, of those that are")
 # Components within a folder of another: hero_extra() makes them targets of their own, which no other component needs.
-set(hero_extra_files "/nn/distributions/|/dist/(compress|trainer|plan)/|/dist/simulation/(cluster|rendezvous|replay|table)")
+set(hero_extra_files "/nn/distributions/|/dist/(compress|trainer|plan)/|/dist/simulation/(cluster_file|rendezvous|replay|table)")
 
 # Folders whose headers only the library and its tests include: they are not installed, and no public
 # header and no tutorial includes them; and such headers that lie beside public ones. tests/layers/check reads the

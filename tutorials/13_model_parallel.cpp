@@ -8,7 +8,7 @@
 #include <hero/nn/nn.h>
 
 using hero::Array, hero::Tensor;
-using hero::dist::Communicator, hero::dist::Part, hero::dist::ChunkCounts;
+using hero::dist::Communicator, hero::dist::Chunk, hero::dist::ChunkCounts;
 using tutorial::device, tutorial::everywhere, tutorial::distance, tutorial::matrix,
     tutorial::RankTable, tutorial::same_bits, tutorial::say, tutorial::Schedule;
 namespace nn = hero::nn;
