@@ -99,10 +99,28 @@ asleep() (
   "$@"
 )
 
-# show_progress LOG: rewrites one line of the terminal with the last line of a build's log.
+# time_left SECONDS LINE: how long a build goes on that has come to ninja's line "[done/all] ..." after so many seconds.
+# Commands take about the same time each, but for the first, which the others wait for.
+time_left() {
+  local seconds=$1 done all left
+  [[ $2 =~ ^\[([0-9]+)/([0-9]+)\] ]] || return 0
+  done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+  [ "$seconds" -ge 10 ] && [ "$done" -ge 5 ] || return 0
+  left=$((seconds * (all - done) / done))
+  if [ "$left" -gt 90 ]; then
+    echo "about $(((left + 30) / 60)) minutes left: "
+  else
+    echo "about $left seconds left: "
+  fi
+}
+
+# show_progress LOG: rewrites one line of the terminal with the last line of a build's log, and how long it goes on.
 show_progress() {
+  local line begun=$SECONDS
   while sleep 1 && kill -0 $$ 2>/dev/null; do # it ends with the script
-    printf '\r\033[K%s' "$(tail -n 1 "$1" 2>/dev/null | cut -c "1-$((${COLUMNS:-80} - 1))")" >&2
+    line=$(tail -n 1 "$1" 2>/dev/null || true)
+    line="$(time_left $((SECONDS - begun)) "$line")$line"
+    printf '\r\033[K%s' "${line:0:$((${COLUMNS:-80} - 1))}" >&2
   done
 }
 
