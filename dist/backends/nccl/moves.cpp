@@ -224,8 +224,8 @@ class Asking {
 
   // Rank i sums up chunk(i) of all inputs. All ranks make the same number of steps: those of the
   // longest part.
-  template <class PartOf>
-  void exchange_and_sum(const PartOf& part, std::byte* sums) {
+  template <class ChunkOf>
+  void exchange_and_sum(const ChunkOf& chunk, std::byte* sums) {
     const Chunk own = chunk(end_.rank);
     int64_t longest = 0;
     for (int i = 0; i < end_.size; ++i) longest = std::max(longest, chunk(i).count);
