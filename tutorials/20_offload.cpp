@@ -308,7 +308,7 @@ void compare(const Communicator& world, int steps, const std::string& folder) {
   const Seen expected = train(world, kMemory, 0, steps);
   say(world, "losses %.4f", expected.losses.front());
   for (size_t i = 1; i < expected.losses.size(); ++i) say(world, " %.4f", expected.losses[i]);
-  say(world, "\n\nhomes below the limit\n");
+  say(world, "\n\nplacements below the limit\n");
   std::vector<Seen> runs = {expected};
   for (const Placement& placement : {kWhole, kMemory, kHost, kDisk, kAll}) {
     if (placement.on_host && device() == hero::kCpu) {
