@@ -24,7 +24,7 @@ int checked_slices(const Communicator& group, int slice_count) {
         " ranks do not divide ", slice_count, " slices");
   const int each = slice_count / ranks;
   check((each & (each - 1)) == 0, "context_parallel: ", slice_count, " slices are ", each,
-        " slices for each of ", ranks,
+        " for each of ", ranks,
         " ranks, and sums of these would depend on the number of ranks; give each 2^k");
   return slice_count;
 }

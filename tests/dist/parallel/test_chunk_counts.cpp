@@ -86,7 +86,7 @@ TEST_CASE("balanced parts are those of a list with the longer ones first", "[dis
   CHECK(ChunkCounts::balanced(kMost, 1) == ChunkCounts{kMost});
 }
 
-TEST_CASE("part counts are equal when their numbers are", "[dist]") {
+TEST_CASE("chunk counts are equal when their numbers are", "[dist]") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 100; ++i) {
     std::vector<int64_t> counts = random_counts(random, true);
@@ -107,7 +107,7 @@ TEST_CASE("part counts are equal when their numbers are", "[dist]") {
   CHECK(ChunkCounts() == ChunkCounts(std::vector<int64_t>()));
 }
 
-TEST_CASE("part counts are told as they were given", "[dist]") {
+TEST_CASE("chunk counts are told as they were given", "[dist]") {
   CHECK(to_string(ChunkCounts{5, 0, 2}) == "[5, 0, 2]");
   CHECK(to_string(ChunkCounts{2, 2, 2}) == "[2, 2, 2]");
   CHECK(to_string(ChunkCounts::balanced(7, 3)) == "even parts");
@@ -123,9 +123,9 @@ TEST_CASE("counts that cannot be are kept for an error", "[dist]") {
   CHECK(ChunkCounts{kMost, 1}.fault() == std::string("counts of more than 2^63 - 1 elements"));
   CHECK(ChunkCounts{kMost, kMost, kMost}.fault() != nullptr);
   CHECK_THROWS_WITH(ChunkCounts::balanced(-1, 3),
-                    ContainsSubstring("part counts: -1 elements for 3 parts"));
+                    ContainsSubstring("chunk counts: -1 elements for 3 chunks"));
   CHECK_THROWS_WITH(ChunkCounts::balanced(3, 0),
-                    ContainsSubstring("part counts: 3 elements for 0 parts"));
+                    ContainsSubstring("chunk counts: 3 elements for 0 chunks"));
 }
 
 TEST_CASE("an operation refuses counts that cannot be", "[dist]") {
