@@ -43,9 +43,11 @@ endif()")
 install(CODE "${hero_check}" ALL_COMPONENTS)
 
 set(left_out "")
-if(hero_without)
-  set(left_out REGEX "/(${hero_without})" EXCLUDE)
-endif()
+string(REPLACE "|" ";" without "${hero_without}")
+foreach(pattern IN LISTS without)
+  string(REGEX REPLACE "/$" "(/|$)" pattern "${pattern}") # folders, too
+  list(APPEND left_out REGEX "/${pattern}" EXCLUDE)
+endforeach()
 foreach(component IN LISTS hero_components)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
           COMPONENT dev FILES_MATCHING PATTERN "*.h"
