@@ -70,9 +70,9 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (passed_over()) return true;
     if (place_ != HeaderPart::shape && place_ != HeaderPart::offsets) unexpected("a number");
     numbers_.push_back(value);
-    require(
-        numbers_.size() <= static_cast<size_t>(place_ == HeaderPart::shape ? kMaxDims : 2),
-        place_ == HeaderPart::shape ? "has more than 8 dimensions" : "has more than two data_offsets");
+    require(numbers_.size() <= static_cast<size_t>(place_ == HeaderPart::shape ? kMaxDims : 2),
+            place_ == HeaderPart::shape ? "has more than 8 dimensions"
+                                        : "has more than two data_offsets");
     return true;
   }
 
