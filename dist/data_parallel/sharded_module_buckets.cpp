@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include <hero/dist/checkpoint/agree.h>
-#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
+#include <hero/dist/data_parallel/wrap.h>
 
 namespace hero::dist {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include <hero/core/error.h>
-#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
+#include <hero/dist/data_parallel/wrap.h>
 
 namespace hero::dist {
 namespace {

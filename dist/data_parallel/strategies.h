@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
+#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/fsdp.h>
 
 namespace hero::dist {

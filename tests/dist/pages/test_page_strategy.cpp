@@ -3,8 +3,8 @@
 #include "support/catch.h"
 
 #include <hero/core/ledger.h>
-#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/data_parallel/sharded_module.h>
+#include <hero/dist/data_parallel/wrap.h>
 
 using namespace hero;
 using namespace hero::test;
