@@ -17,7 +17,7 @@ set(DOXYGEN_STRIP_CODE_COMMENTS NO) # code on pages keeps its comments
 set(DOXYGEN_FILE_PATTERNS *.h *.md *.dox)
 # What users include lies at the top of a folder; below it, but for these, is how that works.
 set(DOXYGEN_EXCLUDE_PATTERNS */core/cpu/* */core/io/* */core/json/* */core/meta/* */core/kernels/*
-    */autograd/ops/detail/* */cuda/runtime/* */dist/checkpoint/* */dist/backends/* */dist/data_parallel/*
+    */autograd/ops/detail/* */autograd/ops/elementwise/elementwise_list.h */cuda/runtime/* */dist/checkpoint/* */dist/backends/* */dist/data_parallel/*
     */dist/parallel/* */dist/simulation/* */dist/plan/* */dist/trainer/* */nn/data/bpe/* */nn/models/*
     */nn/training/report/*)
 set(DOXYGEN_EXCLUDE_SYMBOLS hero::detail hero::core::detail)

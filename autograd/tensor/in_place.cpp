@@ -158,68 +158,23 @@ const Tensor& Tensor::zero_() const { return fill_(0); }
 
 // Operations in place whose values are those of their counterparts: computed, then copied over.
 
-const Tensor& Tensor::abs_() const { return become("abs_", *this, hero::abs); }
-const Tensor& Tensor::neg_() const { return become("neg_", *this, hero::neg); }
-const Tensor& Tensor::exp_() const { return become("exp_", *this, hero::exp); }
-const Tensor& Tensor::exp2_() const { return become("exp2_", *this, hero::exp2); }
-const Tensor& Tensor::expm1_() const { return become("expm1_", *this, hero::expm1); }
-const Tensor& Tensor::log_() const { return become("log_", *this, hero::log); }
-const Tensor& Tensor::log2_() const { return become("log2_", *this, hero::log2); }
-const Tensor& Tensor::log10_() const { return become("log10_", *this, hero::log10); }
-const Tensor& Tensor::log1p_() const { return become("log1p_", *this, hero::log1p); }
+#define HERO_UNARY_IN_PLACE(f) \
+  const Tensor& Tensor::f##_() const { return become(#f "_", *this, hero::f); }
+#define HERO_BINARY_IN_PLACE(f, a, b)                                                  \
+  const Tensor& Tensor::f##_(const Tensor& b) const {                                  \
+    return become(#f "_", *this, wants(#f "_", b), [&] { return hero::f(*this, b); }); \
+  }
+#define HERO_NUMBER_IN_PLACE(f, a, b)                                       \
+  const Tensor& Tensor::f##_(Scalar b) const {                              \
+    return become(#f "_", *this, false, [&] { return hero::f(*this, b); }); \
+  }
+#include <hero/autograd/ops/elementwise/elementwise_list.h>
+
 const Tensor& Tensor::logit_(std::optional<double> eps) const {
   return become("logit_", *this, false, [&] { return hero::logit(*this, eps); });
 }
-const Tensor& Tensor::sqrt_() const { return become("sqrt_", *this, hero::sqrt); }
-const Tensor& Tensor::rsqrt_() const { return become("rsqrt_", *this, hero::rsqrt); }
-const Tensor& Tensor::square_() const { return become("square_", *this, hero::square); }
-const Tensor& Tensor::reciprocal_() const { return become("reciprocal_", *this, hero::reciprocal); }
-const Tensor& Tensor::sin_() const { return become("sin_", *this, hero::sin); }
-const Tensor& Tensor::cos_() const { return become("cos_", *this, hero::cos); }
-const Tensor& Tensor::tan_() const { return become("tan_", *this, hero::tan); }
-const Tensor& Tensor::asin_() const { return become("asin_", *this, hero::asin); }
-const Tensor& Tensor::acos_() const { return become("acos_", *this, hero::acos); }
-const Tensor& Tensor::atan_() const { return become("atan_", *this, hero::atan); }
-const Tensor& Tensor::sinh_() const { return become("sinh_", *this, hero::sinh); }
-const Tensor& Tensor::cosh_() const { return become("cosh_", *this, hero::cosh); }
-const Tensor& Tensor::tanh_() const { return become("tanh_", *this, hero::tanh); }
-const Tensor& Tensor::asinh_() const { return become("asinh_", *this, hero::asinh); }
-const Tensor& Tensor::acosh_() const { return become("acosh_", *this, hero::acosh); }
-const Tensor& Tensor::atanh_() const { return become("atanh_", *this, hero::atanh); }
-const Tensor& Tensor::sinc_() const { return become("sinc_", *this, hero::sinc); }
-const Tensor& Tensor::sigmoid_() const { return become("sigmoid_", *this, hero::sigmoid); }
-const Tensor& Tensor::relu_() const { return become("relu_", *this, hero::relu); }
-const Tensor& Tensor::floor_() const { return become("floor_", *this, hero::floor); }
-const Tensor& Tensor::ceil_() const { return become("ceil_", *this, hero::ceil); }
-const Tensor& Tensor::round_() const { return become("round_", *this, hero::round); }
-const Tensor& Tensor::trunc_() const { return become("trunc_", *this, hero::trunc); }
-const Tensor& Tensor::frac_() const { return become("frac_", *this, hero::frac); }
-const Tensor& Tensor::erf_() const { return become("erf_", *this, hero::erf); }
-const Tensor& Tensor::erfc_() const { return become("erfc_", *this, hero::erfc); }
-const Tensor& Tensor::erfinv_() const { return become("erfinv_", *this, hero::erfinv); }
-const Tensor& Tensor::lgamma_() const { return become("lgamma_", *this, hero::lgamma); }
-const Tensor& Tensor::digamma_() const { return become("digamma_", *this, hero::digamma); }
-const Tensor& Tensor::deg2rad_() const { return become("deg2rad_", *this, hero::deg2rad); }
-const Tensor& Tensor::rad2deg_() const { return become("rad2deg_", *this, hero::rad2deg); }
 const Tensor& Tensor::nan_to_num_() const {
   return become("nan_to_num_", *this, false, [&] { return hero::nan_to_num(*this); });
-}
-const Tensor& Tensor::sign_() const { return become("sign_", *this, hero::sign); }
-const Tensor& Tensor::atan2_(const Tensor& other) const {
-  return become("atan2_", *this, wants("atan2_", other), [&] { return hero::atan2(*this, other); });
-}
-const Tensor& Tensor::xlogy_(const Tensor& other) const {
-  return become("xlogy_", *this, wants("xlogy_", other), [&] { return hero::xlogy(*this, other); });
-}
-const Tensor& Tensor::hypot_(const Tensor& other) const {
-  return become("hypot_", *this, wants("hypot_", other), [&] { return hero::hypot(*this, other); });
-}
-const Tensor& Tensor::copysign_(const Tensor& other) const {
-  return become("copysign_", *this, wants("copysign_", other),
-                [&] { return hero::copysign(*this, other); });
-}
-const Tensor& Tensor::copysign_(Scalar other) const {
-  return become("copysign_", *this, false, [&] { return hero::copysign(*this, other); });
 }
 const Tensor& Tensor::round_(int64_t decimals) const {
   return become("round_", *this, false, [&] { return hero::round(*this, decimals); });
@@ -235,49 +190,9 @@ const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
   return become("sub_", *this, wants("sub_", other),
                 [&] { return hero::sub(*this, other, alpha); });
 }
-const Tensor& Tensor::pow_(const Tensor& exponent) const {
-  return become("pow_", *this, wants("pow_", exponent), [&] { return hero::pow(*this, exponent); });
-}
-const Tensor& Tensor::pow_(Scalar exponent) const {
-  return become("pow_", *this, false, [&] { return hero::pow(*this, exponent); });
-}
-const Tensor& Tensor::remainder_(const Tensor& other) const {
-  return become("remainder_", *this, wants("remainder_", other),
-                [&] { return hero::remainder(*this, other); });
-}
-const Tensor& Tensor::remainder_(Scalar other) const {
-  return become("remainder_", *this, false, [&] { return hero::remainder(*this, other); });
-}
-const Tensor& Tensor::fmod_(const Tensor& other) const {
-  return become("fmod_", *this, wants("fmod_", other), [&] { return hero::fmod(*this, other); });
-}
-const Tensor& Tensor::fmod_(Scalar other) const {
-  return become("fmod_", *this, false, [&] { return hero::fmod(*this, other); });
-}
-const Tensor& Tensor::floor_divide_(const Tensor& other) const {
-  return become("floor_divide_", *this, wants("floor_divide_", other),
-                [&] { return hero::floor_divide(*this, other); });
-}
-const Tensor& Tensor::floor_divide_(Scalar other) const {
-  return become("floor_divide_", *this, false, [&] { return hero::floor_divide(*this, other); });
-}
 const Tensor& Tensor::clamp_(const Tensor& low, const Tensor& high) const {
   return become("clamp_", *this, wants("clamp_", low) || wants("clamp_", high),
                 [&] { return hero::clamp(*this, low, high); });
-}
-const Tensor& Tensor::clamp_min_(const Tensor& low) const {
-  return become("clamp_min_", *this, wants("clamp_min_", low),
-                [&] { return hero::clamp_min(*this, low); });
-}
-const Tensor& Tensor::clamp_min_(Scalar low) const {
-  return become("clamp_min_", *this, false, [&] { return hero::clamp_min(*this, low); });
-}
-const Tensor& Tensor::clamp_max_(const Tensor& high) const {
-  return become("clamp_max_", *this, wants("clamp_max_", high),
-                [&] { return hero::clamp_max(*this, high); });
-}
-const Tensor& Tensor::clamp_max_(Scalar high) const {
-  return become("clamp_max_", *this, false, [&] { return hero::clamp_max(*this, high); });
 }
 const Tensor& Tensor::lerp_(const Tensor& end, double weight) const {
   return become("lerp_", *this, wants("lerp_", end),
@@ -336,44 +251,6 @@ const Tensor& Tensor::masked_fill_(const Tensor& mask, const Tensor& value) cons
         if (direct) return fill_where(array, mask, value.to(array.dtype()).array());
         detail::overwrite("masked_fill_", array, hero::masked_fill(*this, mask, value).array());
       });
-}
-const Tensor& Tensor::logical_and_(const Tensor& other) const {
-  return become("logical_and_", *this, wants("logical_and_", other),
-                [&] { return hero::logical_and(*this, other); });
-}
-const Tensor& Tensor::logical_or_(const Tensor& other) const {
-  return become("logical_or_", *this, wants("logical_or_", other),
-                [&] { return hero::logical_or(*this, other); });
-}
-const Tensor& Tensor::logical_xor_(const Tensor& other) const {
-  return become("logical_xor_", *this, wants("logical_xor_", other),
-                [&] { return hero::logical_xor(*this, other); });
-}
-const Tensor& Tensor::logical_not_() const {
-  return become("logical_not_", *this, false, [&] { return hero::logical_not(*this); });
-}
-const Tensor& Tensor::bitwise_and_(const Tensor& other) const {
-  return become("bitwise_and_", *this, wants("bitwise_and_", other),
-                [&] { return hero::bitwise_and(*this, other); });
-}
-const Tensor& Tensor::bitwise_or_(const Tensor& other) const {
-  return become("bitwise_or_", *this, wants("bitwise_or_", other),
-                [&] { return hero::bitwise_or(*this, other); });
-}
-const Tensor& Tensor::bitwise_xor_(const Tensor& other) const {
-  return become("bitwise_xor_", *this, wants("bitwise_xor_", other),
-                [&] { return hero::bitwise_xor(*this, other); });
-}
-const Tensor& Tensor::bitwise_not_() const {
-  return become("bitwise_not_", *this, false, [&] { return hero::bitwise_not(*this); });
-}
-const Tensor& Tensor::bitwise_left_shift_(const Tensor& places) const {
-  return become("bitwise_left_shift_", *this, wants("bitwise_left_shift_", places),
-                [&] { return hero::bitwise_left_shift(*this, places); });
-}
-const Tensor& Tensor::bitwise_right_shift_(const Tensor& places) const {
-  return become("bitwise_right_shift_", *this, wants("bitwise_right_shift_", places),
-                [&] { return hero::bitwise_right_shift(*this, places); });
 }
 const Tensor& Tensor::tril_(int64_t diagonal) const {
   return become("tril_", *this, false, [&] { return hero::tril(*this, diagonal); });
@@ -568,17 +445,6 @@ const Tensor& Tensor::igamma_(const Tensor& x) const {
 }
 const Tensor& Tensor::igammac_(const Tensor& x) const {
   return become("igammac_", *this, wants("igammac_", x), [&] { return hero::gammaincc(*this, x); });
-}
-const Tensor& Tensor::i0_() const { return become("i0_", *this, hero::i0); }
-const Tensor& Tensor::gcd_(const Tensor& other) const {
-  return become("gcd_", *this, false, [&] { return hero::gcd(*this, other); });
-}
-const Tensor& Tensor::lcm_(const Tensor& other) const {
-  return become("lcm_", *this, false, [&] { return hero::lcm(*this, other); });
-}
-const Tensor& Tensor::ldexp_(const Tensor& exponent) const {
-  return become("ldexp_", *this, wants("ldexp_", exponent),
-                [&] { return hero::ldexp(*this, exponent); });
 }
 const Tensor& Tensor::nextafter_(const Tensor& towards) const {
   return become("nextafter_", *this, false, [&] { return hero::nextafter(*this, towards); });

@@ -5,6 +5,14 @@
 
 namespace hero {
 
+#define HERO_UNARY(f) \
+  Tensor Tensor::f() const { return hero::f(*this); }
+#define HERO_BINARY(f, a, b) \
+  Tensor Tensor::f(const Tensor& b) const { return hero::f(*this, b); }
+#define HERO_NUMBER(f, a, b) \
+  Tensor Tensor::f(Scalar b) const { return hero::f(*this, b); }
+#include <hero/autograd/ops/elementwise/elementwise_list.h>
+
 Tensor Tensor::view(const Shape& shape) const {
   const detail::Named named("view", {"x", *this});
   const Array viewed = array().reshape(shape);
@@ -19,68 +27,9 @@ Tensor Tensor::std(const Dims& dims, bool keepdim) const {
   return hero::std(*this, VarOptions{.dims = dims, .keepdim = keepdim});
 }
 
-Tensor Tensor::neg() const { return hero::neg(*this); }
-Tensor Tensor::abs() const { return hero::abs(*this); }
-Tensor Tensor::sign() const { return hero::sign(*this); }
-Tensor Tensor::exp() const { return hero::exp(*this); }
-Tensor Tensor::exp2() const { return hero::exp2(*this); }
-Tensor Tensor::expm1() const { return hero::expm1(*this); }
-Tensor Tensor::log() const { return hero::log(*this); }
-Tensor Tensor::log2() const { return hero::log2(*this); }
-Tensor Tensor::log1p() const { return hero::log1p(*this); }
-Tensor Tensor::sqrt() const { return hero::sqrt(*this); }
-Tensor Tensor::rsqrt() const { return hero::rsqrt(*this); }
-Tensor Tensor::square() const { return hero::square(*this); }
-Tensor Tensor::reciprocal() const { return hero::reciprocal(*this); }
-Tensor Tensor::sin() const { return hero::sin(*this); }
-Tensor Tensor::cos() const { return hero::cos(*this); }
-Tensor Tensor::tan() const { return hero::tan(*this); }
-Tensor Tensor::atan() const { return hero::atan(*this); }
-Tensor Tensor::sinh() const { return hero::sinh(*this); }
-Tensor Tensor::cosh() const { return hero::cosh(*this); }
-Tensor Tensor::tanh() const { return hero::tanh(*this); }
-Tensor Tensor::sigmoid() const { return hero::sigmoid(*this); }
-Tensor Tensor::logsigmoid() const { return hero::logsigmoid(*this); }
-Tensor Tensor::erf() const { return hero::erf(*this); }
-Tensor Tensor::relu() const { return hero::relu(*this); }
-Tensor Tensor::relu6() const { return hero::relu6(*this); }
-Tensor Tensor::silu() const { return hero::silu(*this); }
-Tensor Tensor::mish() const { return hero::mish(*this); }
-Tensor Tensor::softsign() const { return hero::softsign(*this); }
-Tensor Tensor::hardswish() const { return hero::hardswish(*this); }
-Tensor Tensor::floor() const { return hero::floor(*this); }
-Tensor Tensor::ceil() const { return hero::ceil(*this); }
-Tensor Tensor::round() const { return hero::round(*this); }
-Tensor Tensor::logical_not() const { return hero::logical_not(*this); }
-Tensor Tensor::isnan() const { return hero::isnan(*this); }
-Tensor Tensor::isinf() const { return hero::isinf(*this); }
-Tensor Tensor::isfinite() const { return hero::isfinite(*this); }
-Tensor Tensor::leaky_relu(double negative_slope) const {
-  return hero::leaky_relu(*this, negative_slope);
-}
-Tensor Tensor::elu(double alpha) const { return hero::elu(*this, alpha); }
-Tensor Tensor::softplus(double beta, double threshold) const {
-  return hero::softplus(*this, beta, threshold);
-}
 Tensor Tensor::clamp(std::optional<Scalar> low, std::optional<Scalar> high) const {
   return hero::clamp(*this, low, high);
 }
-Tensor Tensor::add(const Tensor& other) const { return hero::add(*this, other); }
-Tensor Tensor::add(Scalar other) const { return hero::add(*this, other); }
-Tensor Tensor::sub(const Tensor& other) const { return hero::sub(*this, other); }
-Tensor Tensor::sub(Scalar other) const { return hero::sub(*this, other); }
-Tensor Tensor::mul(const Tensor& other) const { return hero::mul(*this, other); }
-Tensor Tensor::mul(Scalar other) const { return hero::mul(*this, other); }
-Tensor Tensor::div(const Tensor& other) const { return hero::div(*this, other); }
-Tensor Tensor::div(Scalar other) const { return hero::div(*this, other); }
-Tensor Tensor::pow(const Tensor& other) const { return hero::pow(*this, other); }
-Tensor Tensor::pow(Scalar other) const { return hero::pow(*this, other); }
-Tensor Tensor::remainder(const Tensor& other) const { return hero::remainder(*this, other); }
-Tensor Tensor::remainder(Scalar other) const { return hero::remainder(*this, other); }
-Tensor Tensor::maximum(const Tensor& other) const { return hero::maximum(*this, other); }
-Tensor Tensor::minimum(const Tensor& other) const { return hero::minimum(*this, other); }
-Tensor Tensor::atan2(const Tensor& other) const { return hero::atan2(*this, other); }
-Tensor Tensor::logaddexp(const Tensor& other) const { return hero::logaddexp(*this, other); }
 Tensor Tensor::lerp(const Tensor& end, double weight) const {
   return hero::lerp(*this, end, weight);
 }
@@ -96,21 +45,6 @@ Tensor Tensor::addcdiv(const Tensor& a, const Tensor& b, double value) const {
 Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   return hero::masked_fill(*this, mask, value);
 }
-Tensor Tensor::eq(const Tensor& other) const { return hero::eq(*this, other); }
-Tensor Tensor::eq(Scalar other) const { return hero::eq(*this, other); }
-Tensor Tensor::ne(const Tensor& other) const { return hero::ne(*this, other); }
-Tensor Tensor::ne(Scalar other) const { return hero::ne(*this, other); }
-Tensor Tensor::lt(const Tensor& other) const { return hero::lt(*this, other); }
-Tensor Tensor::lt(Scalar other) const { return hero::lt(*this, other); }
-Tensor Tensor::le(const Tensor& other) const { return hero::le(*this, other); }
-Tensor Tensor::le(Scalar other) const { return hero::le(*this, other); }
-Tensor Tensor::gt(const Tensor& other) const { return hero::gt(*this, other); }
-Tensor Tensor::gt(Scalar other) const { return hero::gt(*this, other); }
-Tensor Tensor::ge(const Tensor& other) const { return hero::ge(*this, other); }
-Tensor Tensor::ge(Scalar other) const { return hero::ge(*this, other); }
-Tensor Tensor::logical_and(const Tensor& other) const { return hero::logical_and(*this, other); }
-Tensor Tensor::logical_or(const Tensor& other) const { return hero::logical_or(*this, other); }
-Tensor Tensor::logical_xor(const Tensor& other) const { return hero::logical_xor(*this, other); }
 Tensor Tensor::isclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
   return hero::isclose(*this, other, rtol, atol, equal_nan);
 }
@@ -261,25 +195,10 @@ const Tensor& operator*=(const Tensor& a, const Tensor& b) { return a.mul_(b); }
 const Tensor& operator/=(const Tensor& a, const Tensor& b) { return a.div_(b); }
 const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(b); }
 
-Tensor Tensor::asin() const { return hero::asin(*this); }
-Tensor Tensor::acos() const { return hero::acos(*this); }
-Tensor Tensor::asinh() const { return hero::asinh(*this); }
-Tensor Tensor::acosh() const { return hero::acosh(*this); }
-Tensor Tensor::atanh() const { return hero::atanh(*this); }
-Tensor Tensor::log10() const { return hero::log10(*this); }
-Tensor Tensor::erfc() const { return hero::erfc(*this); }
-Tensor Tensor::erfinv() const { return hero::erfinv(*this); }
-Tensor Tensor::lgamma() const { return hero::lgamma(*this); }
-Tensor Tensor::digamma() const { return hero::digamma(*this); }
 Tensor Tensor::polygamma(int64_t n) const { return hero::polygamma(n, *this); }
 Tensor Tensor::mvlgamma(int64_t p) const { return hero::multigammaln(*this, p); }
 Tensor Tensor::igamma(const Tensor& x) const { return hero::gammainc(*this, x); }
 Tensor Tensor::igammac(const Tensor& x) const { return hero::gammaincc(*this, x); }
-Tensor Tensor::i0() const { return hero::i0(*this); }
-Tensor Tensor::gcd(const Tensor& other) const { return hero::gcd(*this, other); }
-Tensor Tensor::lcm(const Tensor& other) const { return hero::lcm(*this, other); }
-Tensor Tensor::ldexp(const Tensor& exponent) const { return hero::ldexp(*this, exponent); }
-Tensor Tensor::logaddexp2(const Tensor& other) const { return hero::logaddexp2(*this, other); }
 Frexp Tensor::frexp() const { return hero::frexp(*this); }
 Tensor Tensor::nextafter(const Tensor& towards) const { return hero::nextafter(*this, towards); }
 Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
@@ -287,59 +206,17 @@ Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
 }
 Tensor Tensor::sum_to_size(const Shape& shape) const { return hero::sum_to(*this, shape); }
 Tensor Tensor::logit(std::optional<double> eps) const { return hero::logit(*this, eps); }
-Tensor Tensor::sinc() const { return hero::sinc(*this); }
-Tensor Tensor::xlogy(const Tensor& other) const { return hero::xlogy(*this, other); }
-Tensor Tensor::xlogy(Scalar other) const { return hero::xlogy(*this, other); }
-Tensor Tensor::hypot(const Tensor& other) const { return hero::hypot(*this, other); }
-Tensor Tensor::copysign(const Tensor& other) const { return hero::copysign(*this, other); }
-Tensor Tensor::copysign(Scalar other) const { return hero::copysign(*this, other); }
-Tensor Tensor::deg2rad() const { return hero::deg2rad(*this); }
-Tensor Tensor::rad2deg() const { return hero::rad2deg(*this); }
-Tensor Tensor::float_power(const Tensor& exponent) const {
-  return hero::float_power(*this, exponent);
-}
-Tensor Tensor::float_power(Scalar exponent) const { return hero::float_power(*this, exponent); }
 Tensor Tensor::nan_to_num() const { return hero::nan_to_num(*this); }
-Tensor Tensor::trunc() const { return hero::trunc(*this); }
-Tensor Tensor::fix() const { return hero::fix(*this); }
-Tensor Tensor::frac() const { return hero::frac(*this); }
 Tensor Tensor::round(int64_t decimals) const { return hero::round(*this, decimals); }
-Tensor Tensor::floor_divide(const Tensor& other) const { return hero::floor_divide(*this, other); }
-Tensor Tensor::floor_divide(Scalar other) const { return hero::floor_divide(*this, other); }
 Tensor Tensor::div(const Tensor& other, Rounding rounding) const {
   return hero::div(*this, other, rounding);
 }
 Tensor Tensor::div(Scalar other, Rounding rounding) const {
   return hero::div(*this, other, rounding);
 }
-Tensor Tensor::fmod(const Tensor& other) const { return hero::fmod(*this, other); }
-Tensor Tensor::fmod(Scalar other) const { return hero::fmod(*this, other); }
-Tensor Tensor::bitwise_and(const Tensor& other) const { return hero::bitwise_and(*this, other); }
-Tensor Tensor::bitwise_and(Scalar other) const { return hero::bitwise_and(*this, other); }
-Tensor Tensor::bitwise_or(const Tensor& other) const { return hero::bitwise_or(*this, other); }
-Tensor Tensor::bitwise_or(Scalar other) const { return hero::bitwise_or(*this, other); }
-Tensor Tensor::bitwise_xor(const Tensor& other) const { return hero::bitwise_xor(*this, other); }
-Tensor Tensor::bitwise_xor(Scalar other) const { return hero::bitwise_xor(*this, other); }
-Tensor Tensor::bitwise_not() const { return hero::bitwise_not(*this); }
-Tensor Tensor::bitwise_left_shift(const Tensor& places) const {
-  return hero::bitwise_left_shift(*this, places);
-}
-Tensor Tensor::bitwise_left_shift(Scalar places) const {
-  return hero::bitwise_left_shift(*this, places);
-}
-Tensor Tensor::bitwise_right_shift(const Tensor& places) const {
-  return hero::bitwise_right_shift(*this, places);
-}
-Tensor Tensor::bitwise_right_shift(Scalar places) const {
-  return hero::bitwise_right_shift(*this, places);
-}
 Tensor Tensor::clamp(const Tensor& low, const Tensor& high) const {
   return hero::clamp(*this, low, high);
 }
-Tensor Tensor::clamp_min(const Tensor& low) const { return hero::clamp_min(*this, low); }
-Tensor Tensor::clamp_min(Scalar low) const { return hero::clamp_min(*this, low); }
-Tensor Tensor::clamp_max(const Tensor& high) const { return hero::clamp_max(*this, high); }
-Tensor Tensor::clamp_max(Scalar high) const { return hero::clamp_max(*this, high); }
 Tensor Tensor::max(const Tensor& other) const { return hero::maximum(*this, other); }
 Tensor Tensor::min(const Tensor& other) const { return hero::minimum(*this, other); }
 Tensor Tensor::var(std::initializer_list<int64_t> dims, bool keepdim) const {
@@ -348,12 +225,7 @@ Tensor Tensor::var(std::initializer_list<int64_t> dims, bool keepdim) const {
 Tensor Tensor::std(std::initializer_list<int64_t> dims, bool keepdim) const {
   return std(Dims(dims), keepdim);
 }
-Tensor Tensor::fmax(const Tensor& other) const { return hero::fmax(*this, other); }
-Tensor Tensor::fmin(const Tensor& other) const { return hero::fmin(*this, other); }
 Tensor Tensor::heaviside(const Tensor& values) const { return hero::heaviside(*this, values); }
-Tensor Tensor::signbit() const { return hero::signbit(*this); }
-Tensor Tensor::isposinf() const { return hero::isposinf(*this); }
-Tensor Tensor::isneginf() const { return hero::isneginf(*this); }
 Tensor Tensor::masked_fill(const Tensor& mask, const Tensor& value) const {
   return hero::masked_fill(*this, mask, value);
 }

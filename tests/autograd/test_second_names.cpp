@@ -11,39 +11,21 @@ TEST_CASE("second names do what the first ones do") {
   const auto same = [](const Tensor& x, const Tensor& y) {
     return x.dtype() == y.dtype() && equal(x, y);
   };
-  CHECK(same(subtract(a, b), a - b));
-  CHECK(same(subtract(a, 2.0), a - 2.0));
+  const auto same_or_nan = [](const Tensor& x, const Tensor& y) {
+    return x.dtype() == y.dtype() && allclose(x, y, 0.0, 0.0, true);
+  };
+  const Tensor c = tensor({0.25, -0.5, 0.75, 1.5, 3.0});  // within and beyond [-1, 1]
+#define HERO_UNARY_NAME(second, f) CHECK(same_or_nan(second(c), f(c)));
+#define HERO_BINARY_NAME(second, f) CHECK(same(second(a, b), f(a, b)));
+#define HERO_NUMBER_NAME(second, f) CHECK(same(second(a, 0.25), f(a, 0.25)));
+#include <hero/autograd/ops/elementwise/elementwise_list.h>
   CHECK(same(subtract(a, b, 2.0), sub(a, b, 2.0)));
-  CHECK(same(multiply(a, b), a * b));
-  CHECK(same(multiply(a, 2.0), a * 2.0));
-  CHECK(same(divide(a, b), a / b));
-  CHECK(same(divide(a, 2.0), a / 2.0));
   CHECK(same(divide(a, b, Rounding::floor), div(a, b, Rounding::floor)));
-  CHECK(same(true_divide(a, b), a / b));
-  CHECK(same(negative(a), -a));
-  CHECK(same(absolute(a), abs(a)));
   CHECK(same(clip(a, 0.0, {}), clamp(a, 0.0, {})));
   CHECK(same(clip(a, 0), clamp(a, 0.0, {})));
   CHECK(same(a.clamp(0), clamp(a, 0.0, {})));
-  CHECK(same(max(a, b), maximum(a, b)));
-  CHECK(same(min(a, b), minimum(a, b)));
   CHECK(same(a.max(b), maximum(a, b)));
   CHECK(same(a.min(b), minimum(a, b)));
-  CHECK(same(less(a, b), a < b));
-  CHECK(same(less_equal(a, b), a <= b));
-  CHECK(same(greater(a, b), a > b));
-  CHECK(same(greater_equal(a, 0.25), a >= 0.25));
-  CHECK(same(not_equal(a, b), a != b));
-  CHECK(same(arcsin(a), asin(a)));
-  CHECK(same(arccos(a), acos(a)));
-  CHECK(same(arctan(a), atan(a)));
-  CHECK(same(arcsinh(a), asinh(a)));
-  CHECK(same(arccosh(a + 2.0), acosh(a + 2.0)));
-  CHECK(same(arctanh(a), atanh(a)));
-  CHECK(same(arctan2(a, b), atan2(a, b)));
-  CHECK(same(expit(a), sigmoid(a)));
-  CHECK(same(gammaln(b + 1.0), lgamma(b + 1.0)));
-  CHECK(same(psi(b + 1.0), digamma(b + 1.0)));
   CHECK(same(concatenate({a, b}), cat({a, b})));
   CHECK(same(concat({a, b}, 0), cat({a, b})));
   CHECK(same(row_stack({a, b}), vstack({a, b})));
@@ -54,7 +36,6 @@ TEST_CASE("second names do what the first ones do") {
   CHECK(same(igamma(b + 1.0, b + 1.0), gammainc(b + 1.0, b + 1.0)));
   CHECK(same(igammac(b + 1.0, b + 1.0), gammaincc(b + 1.0, b + 1.0)));
   CHECK(same(mvlgamma(b + 2.0, 2), multigammaln(b + 2.0, 2)));
-  CHECK(same(sgn(a), sign(a)));
   CHECK(same(trapz(a), trapezoid(a)));
   CHECK(same(trapz(a, b), trapezoid(a, b)));
   CHECK(same(split_with_sizes(a, {1, 2})[1], split(a, {1, 2})[1]));

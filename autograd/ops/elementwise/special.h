@@ -1,6 +1,7 @@
 #pragma once
 // Special functions, as torch.special has them: error functions, gamma functions, entropies, Bessel
-// functions. They follow the rules of elementwise.h, and convert integers to float32.
+// functions. They follow the rules of elementwise.h, and convert integers to float32. Those that
+// are members of Tensor too, erf() or lgamma(), are declared there.
 #include <optional>
 
 #include <hero/autograd/ops/elementwise/elementwise.h>
@@ -9,11 +10,6 @@ namespace hero {
 
 /// \name Error functions and the normal distribution
 /// \{
-Tensor erf(const Tensor& x);
-/// 1 - erf(x), without cancellation.
-Tensor erfc(const Tensor& x);
-/// The inverse of erf() on [-1, 1]; NaN outside.
-Tensor erfinv(const Tensor& x);
 /// The probability of numbers below x in the standard normal distribution.
 Tensor ndtr(const Tensor& x);
 /// log(ndtr(x)), also where ndtr() is 0 or 1.
@@ -29,9 +25,6 @@ Tensor erfcx(const Tensor& x);
 /// log(x / (1 - x)). With eps, x is first clamped to [eps, 1 - eps]; clamped elements have the
 /// gradient 0.
 Tensor logit(const Tensor& x, std::optional<double> eps = {});
-/// x log(y), and 0 if x is 0 and y is not NaN.
-Tensor xlogy(const Tensor& x, const Tensor& y);
-Tensor xlogy(const Tensor& x, Scalar y);
 Tensor xlogy(Scalar x, const Tensor& y);
 /// x log(1 + y), and 0 if x is 0 and y is not NaN.
 Tensor xlog1py(const Tensor& x, const Tensor& y);
@@ -43,10 +36,6 @@ Tensor entr(const Tensor& x);
 
 /// \name Gamma and zeta functions
 /// \{
-/// ln |Gamma(x)|.
-Tensor lgamma(const Tensor& x);
-/// The derivative of lgamma(); NaN at negative integers, -inf at 0.
-Tensor digamma(const Tensor& x);
 /// The n-th derivative of digamma(), for n >= 0; -inf or inf at the integers
 /// up to 0.
 Tensor polygamma(int64_t n, const Tensor& x);
@@ -72,10 +61,9 @@ Tensor gammaincc(const Tensor& a, const Tensor& x);
 
 /// \name Bessel functions
 /// \{
-/// The modified Bessel functions of the first kind, of the orders 0 and 1.
-Tensor i0(const Tensor& x);
+/// The modified Bessel function of the first kind, of order 1.
 Tensor i1(const Tensor& x);
-/// The same, divided by e^|x|.
+/// Those of the orders 0 and 1, divided by e^|x|.
 Tensor i0e(const Tensor& x);
 Tensor i1e(const Tensor& x);
 /// The Bessel functions of the first kind.
@@ -88,9 +76,6 @@ Tensor bessel_y1(const Tensor& x);
 
 /// \name Second names, as PyTorch has them
 /// \{
-inline Tensor expit(const Tensor& x) { return sigmoid(x); }
-inline Tensor gammaln(const Tensor& x) { return lgamma(x); }
-inline Tensor psi(const Tensor& x) { return digamma(x); }
 inline Tensor igamma(const Tensor& a, const Tensor& x) { return gammainc(a, x); }
 inline Tensor igammac(const Tensor& a, const Tensor& x) { return gammaincc(a, x); }
 inline Tensor mvlgamma(const Tensor& a, int64_t p) { return multigammaln(a, p); }

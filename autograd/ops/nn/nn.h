@@ -10,11 +10,10 @@
 namespace hero {
 
 /// \name Activations
-/// They compute each element by itself, so the result has x's shape; glu() halves dim. sigmoid()
-/// and tanh() are in elementwise.h.
+/// They compute each element by itself, so the result has x's shape; glu() halves dim. sigmoid(),
+/// tanh() and relu() are in elementwise.h.
 /// \{
 Tensor logsigmoid(const Tensor& x);
-Tensor relu(const Tensor& x);
 Tensor relu6(const Tensor& x);
 Tensor silu(const Tensor& x);
 Tensor mish(const Tensor& x);

@@ -55,37 +55,32 @@ void check_both_ways(const char* name, const Function& of, bool has_two) {
 
 }  // namespace
 
+TEST_CASE("gradients of elementwise functions are the same recorded or not", "[autograd]") {
+  // Some give no floats, or take none.
+  const std::vector<Tensor> floats = pairs(kFloat32);
+  const auto has_gradient = [&](const Function& f) {
+    try {
+      return f(floats).requires_grad();
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const auto check_listed = [&](const char* name, const Function& f, bool has_two) {
+    if (has_gradient(f)) check_both_ways(name, f, has_two);
+  };
+#define HERO_UNARY(f) \
+  check_listed(       \
+      #f, [](const std::vector<Tensor>& x) { return hero::f(x[0]); }, false);
+#define HERO_BINARY(f, a, b) \
+  check_listed(              \
+      #f, [](const std::vector<Tensor>& x) { return hero::f(x[0], x[1]); }, true);
+#include <hero/autograd/ops/elementwise/elementwise_list.h>
+}
+
 TEST_CASE("gradients of one input are the same recorded or not", "[autograd]") {
   using One = Tensor (*)(const Tensor&);
   const std::pair<const char*, One> all[] = {
-      {"abs", abs},
-      {"exp", exp},
-      {"exp2", exp2},
-      {"expm1", expm1},
-      {"log", log},
-      {"log2", log2},
-      {"log1p", log1p},
-      {"log10", log10},
-      {"sqrt", sqrt},
-      {"rsqrt", rsqrt},
-      {"square", square},
-      {"reciprocal", reciprocal},
-      {"sin", sin},
-      {"cos", cos},
-      {"tan", tan},
-      {"atan", atan},
-      {"sinh", sinh},
-      {"cosh", cosh},
-      {"tanh", tanh},
-      {"asin", asin},
-      {"acosh", acosh},
-      {"atanh", atanh},
-      {"erf", erf},
-      {"erfc", erfc},
-      {"lgamma", lgamma},
-      {"sigmoid", sigmoid},
       {"logsigmoid", logsigmoid},
-      {"relu", relu},
       {"relu6", relu6},
       {"silu", silu},
       {"mish", mish},
@@ -124,14 +119,6 @@ TEST_CASE("gradients of one input are the same recorded or not", "[autograd]") {
 TEST_CASE("gradients of two inputs are the same recorded or not", "[autograd]") {
   using Two = Tensor (*)(const Tensor&, const Tensor&);
   const std::pair<const char*, Two> all[] = {
-      {"div", div},
-      {"pow", pow},
-      {"maximum", maximum},
-      {"minimum", minimum},
-      {"atan2", atan2},
-      {"logaddexp", logaddexp},
-      {"hypot", hypot},
-      {"xlogy", xlogy},
       {"lerp", [](const Tensor& x, const Tensor& y) { return lerp(x, y, y); }},
       {"addcmul", [](const Tensor& x, const Tensor& y) { return addcmul(x, x, y, 0.5); }},
       {"prelu",

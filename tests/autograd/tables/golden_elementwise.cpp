@@ -12,38 +12,14 @@ Operator binary(Tensor (*f)(const Tensor&, const Tensor&)) {
   return [f](const Call& c) { return std::vector<Tensor>{f(c.in("a"), c.in("b"))}; };
 }
 
-void add_unary(Table& table) {
-  const std::pair<const char*, Tensor (*)(const Tensor&)> functions[] = {{"neg", neg},
-                                                                         {"abs", abs},
-                                                                         {"exp", exp},
-                                                                         {"log", log},
-                                                                         {"log1p", log1p},
-                                                                         {"expm1", expm1},
-                                                                         {"log2", log2},
-                                                                         {"exp2", exp2},
-                                                                         {"sqrt", sqrt},
-                                                                         {"rsqrt", rsqrt},
-                                                                         {"square", square},
-                                                                         {"reciprocal", reciprocal},
-                                                                         {"sin", sin},
-                                                                         {"cos", cos},
-                                                                         {"tan", tan},
-                                                                         {"atan", atan},
-                                                                         {"sinh", sinh},
-                                                                         {"cosh", cosh},
-                                                                         {"tanh", tanh},
-                                                                         {"sigmoid", sigmoid},
-                                                                         {"logsigmoid", logsigmoid},
-                                                                         {"erf", erf},
-                                                                         {"relu", relu},
-                                                                         {"relu6", relu6},
-                                                                         {"silu", silu},
-                                                                         {"mish", mish},
-                                                                         {"softsign", softsign},
-                                                                         {"hardswish", hardswish},
-                                                                         {"floor", floor},
-                                                                         {"sign", sign}};
-  for (const auto& [name, function] : functions) table[name] = unary(function);
+void add_listed(Table& table) {
+#define HERO_UNARY(f) table[#f] = unary(f);
+#define HERO_BINARY(f, a, b) table[#f] = binary(f);
+#include <hero/autograd/ops/elementwise/elementwise_list.h>
+  const std::pair<const char*, Tensor (*)(const Tensor&)> activations[] = {
+      {"logsigmoid", logsigmoid}, {"relu6", relu6},        {"silu", silu}, {"mish", mish},
+      {"softsign", softsign},     {"hardswish", hardswish}};
+  for (const auto& [name, function] : activations) table[name] = unary(function);
 }
 
 void add_with_numbers(Table& table) {
@@ -75,10 +51,7 @@ void add_with_numbers(Table& table) {
 }
 
 void add_binary(Table& table) {
-  const std::pair<const char*, Tensor (*)(const Tensor&, const Tensor&)> functions[] = {
-      {"add", add},         {"sub", sub}, {"mul", mul},     {"div", div},    {"maximum", maximum},
-      {"minimum", minimum}, {"pow", pow}, {"atan2", atan2}, {"outer", outer}};
-  for (const auto& [name, function] : functions) table[name] = binary(function);
+  table["outer"] = binary(outer);
   table["mul_self"] = [](const Call& c) -> std::vector<Tensor> { return {c.x() * c.x()}; };
   table["lerp"] = [](const Call& c) -> std::vector<Tensor> {
     return {lerp(c.in("a"), c.in("b"), c.number("weight"))};
@@ -115,7 +88,7 @@ void add_scalar_functions(Table& table) {
 }  // namespace
 
 void add_elementwise(Table& table) {
-  add_unary(table);
+  add_listed(table);
   add_with_numbers(table);
   add_binary(table);
   add_scalar_functions(table);

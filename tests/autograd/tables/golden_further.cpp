@@ -8,51 +8,9 @@ namespace hero::golden {
 namespace {
 
 using Results = std::vector<Tensor>;
-using Unary = Tensor (*)(const Tensor&);
-using Binary = Tensor (*)(const Tensor&, const Tensor&);
 
 void add_special(Table& table) {
-  const std::map<std::string, Unary> unary = {{"asin", asin},
-                                              {"acos", acos},
-                                              {"asinh", asinh},
-                                              {"acosh", acosh},
-                                              {"atanh", atanh},
-                                              {"log10", log10},
-                                              {"erfc", erfc},
-                                              {"erfinv", erfinv},
-                                              {"lgamma", lgamma},
-                                              {"digamma", digamma},
-                                              {"sinc", sinc},
-                                              {"deg2rad", deg2rad},
-                                              {"rad2deg", rad2deg},
-                                              {"trunc", trunc},
-                                              {"frac", frac},
-                                              {"signbit", signbit},
-                                              {"isposinf", isposinf},
-                                              {"isneginf", isneginf},
-                                              {"bitwise_not", bitwise_not}};
-  for (const auto& [name, f] : unary) {
-    table[name] = [f = f](const Call& c) -> Results { return {f(c.x())}; };
-  }
-  const std::map<std::string, Binary> binary = {{"hypot", hypot},
-                                                {"copysign", copysign},
-                                                {"fmax", fmax},
-                                                {"fmin", fmin},
-                                                {"fmod", fmod},
-                                                {"floor_divide", floor_divide},
-                                                {"xlogy", xlogy},
-                                                {"float_power", float_power},
-                                                {"heaviside", heaviside},
-                                                {"clamp_min", clamp_min},
-                                                {"clamp_max", clamp_max},
-                                                {"bitwise_and", bitwise_and},
-                                                {"bitwise_or", bitwise_or},
-                                                {"bitwise_xor", bitwise_xor},
-                                                {"bitwise_left_shift", bitwise_left_shift},
-                                                {"bitwise_right_shift", bitwise_right_shift}};
-  for (const auto& [name, f] : binary) {
-    table[name] = [f = f](const Call& c) -> Results { return {f(c.in("a"), c.in("b"))}; };
-  }
+  table["heaviside"] = [](const Call& c) -> Results { return {heaviside(c.in("a"), c.in("b"))}; };
   table["logit"] = [](const Call& c) -> Results {
     return {c.has("eps") ? logit(c.x(), c.number("eps")) : logit(c.x())};
   };
