@@ -1,9 +1,12 @@
 #pragma once
-// Losses as modules. The functions in <hero/autograd/ops/nn/nn.h>, whose option structs these take,
-// say more about formulas, shapes and errors. The prediction is the first argument:
+// Losses as modules. The functions in <hero/autograd/ops/losses/losses.h>, whose option structs
+// these take, say more about formulas, shapes and errors. The prediction is the first argument:
 //
 //   nn::CrossEntropyLoss loss({.label_smoothing = 0.1});
 //   loss(model(x), target).backward();
+#include <tuple>
+#include <type_traits>
+
 #include <hero/autograd/ops/losses/losses.h>
 #include <hero/nn/module.h>
 
@@ -35,138 +38,160 @@ class Loss3 : public Module {
   Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c);
 };
 
+/// A loss that is a function of prediction and target, and of numbers that its constructor is
+/// given: the class of huber_loss(x, target, delta, reduction) is derived from LossWith<double,
+/// Reduction>::Of<huber_loss>.
+template <class... Given>
+struct LossWith {
+  /// The module of a function of two tensors.
+  template <Tensor (*Function)(const Tensor&, const Tensor&, Given...)>
+  class Of : public Loss {
+   public:
+    using Loss::forward;
+    Tensor forward(const Tensor& x, const Tensor& target) override {
+      return std::apply([&](Given... given) { return Function(x, target, given...); }, given_);
+    }
+
+   protected:
+    /// Keeps what the function is given beside the tensors.
+    explicit Of(Given... given) : given_(given...) {}
+
+   private:
+    std::tuple<Given...> given_;
+  };
+
+  /// The module of a function of three tensors.
+  template <Tensor (*Function)(const Tensor&, const Tensor&, const Tensor&, Given...)>
+  class Of3 : public Loss3 {
+   public:
+    using Loss3::forward;
+    Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) override {
+      return std::apply([&](Given... given) { return Function(a, b, c, given...); }, given_);
+    }
+
+   protected:
+    /// Keeps what the function is given beside the tensors.
+    explicit Of3(Given... given) : given_(given...) {}
+
+   private:
+    std::tuple<Given...> given_;
+  };
+};
+
+/// A loss that is a function of prediction and target, and of options: the class of
+/// cross_entropy(x, target, options) is derived from
+/// LossBy<CrossEntropyOptions>::Of<cross_entropy>. Tensors among the options, which are weights,
+/// become buffers with their names: these, and not the tensors given, follow the module to other
+/// dtypes and devices.
+template <class O>
+struct LossBy {
+  /// The module of a function of two tensors.
+  template <Tensor (*Function)(const Tensor&, const Tensor&, const O&)>
+  class Of : public Loss {
+   public:
+    using Options = O;
+    /// Makes the loss.
+    explicit Of(const O& options = {}) : options_(options) {
+      if constexpr (requires { options.weight; })
+        weight_ = &optional_buffer("weight", options.weight);
+      if constexpr (requires { options.pos_weight; })
+        pos_weight_ = &optional_buffer("pos_weight", options.pos_weight);
+    }
+    using Loss::forward;
+    Tensor forward(const Tensor& x, const Tensor& target) override {
+      O options = options_;
+      if constexpr (requires { options.weight; }) options.weight = *weight_;
+      if constexpr (requires { options.pos_weight; }) options.pos_weight = *pos_weight_;
+      return Function(x, target, options);
+    }
+
+   private:
+    O options_;
+    Tensor *weight_ = nullptr, *pos_weight_ = nullptr;
+  };
+
+  /// The module of a function of three tensors, whose options have no tensors.
+  template <Tensor (*Function)(const Tensor&, const Tensor&, const Tensor&, const O&)>
+  class Of3 : public Loss3 {
+   public:
+    using Options = O;
+    /// Makes the loss.
+    explicit Of3(const O& options = {}) : options_(options) {}
+    using Loss3::forward;
+    Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) override {
+      return Function(a, b, c, options_);
+    }
+
+   private:
+    O options_;
+  };
+};
+
 /// \name Numbers
 /// \{
 /// The mean of (x - target)^2.
-class MSELoss : public Loss {
+class MSELoss : public LossWith<Reduction>::Of<mse_loss> {
  public:
   /// Makes the loss; see Reduction for what it does with the losses of single elements.
-  explicit MSELoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  Reduction reduction_;
+  explicit MSELoss(Reduction reduction = Reduction::mean) : Of(reduction) {}
 };
 /// The mean of |x - target|.
-class L1Loss : public Loss {
+class L1Loss : public LossWith<Reduction>::Of<l1_loss> {
  public:
   /// Makes the loss.
-  explicit L1Loss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  Reduction reduction_;
+  explicit L1Loss(Reduction reduction = Reduction::mean) : Of(reduction) {}
 };
 /// (x - target)^2 / 2 within delta of the target, delta (|x - target| - delta / 2) beyond. Huber,
 /// 1964.
-class HuberLoss : public Loss {
+class HuberLoss : public LossWith<double, Reduction>::Of<huber_loss> {
  public:
   /// Makes the loss. Throws an Error unless delta is positive, when it is called.
   explicit HuberLoss(double delta = 1.0, Reduction reduction = Reduction::mean)
-      : delta_(delta), reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  double delta_;
-  Reduction reduction_;
+      : Of(delta, reduction) {}
 };
 /// HuberLoss divided by its delta, which is called beta here. Girshick, arXiv 1504.08083.
-class SmoothL1Loss : public Loss {
+class SmoothL1Loss : public LossWith<double, Reduction>::Of<smooth_l1_loss> {
  public:
   /// Makes the loss.
   explicit SmoothL1Loss(double beta = 1.0, Reduction reduction = Reduction::mean)
-      : beta_(beta), reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  double beta_;
-  Reduction reduction_;
+      : Of(beta, reduction) {}
 };
 /// The negative log likelihood of counts under Poisson distributions; see poisson_nll_loss().
-class PoissonNLLLoss : public Loss {
+class PoissonNLLLoss : public LossBy<PoissonNllOptions>::Of<poisson_nll_loss> {
  public:
-  using Options = PoissonNllOptions;
-  /// Makes the loss.
-  explicit PoissonNLLLoss(const PoissonNllOptions& options = {}) : options_(options) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  PoissonNllOptions options_;
+  using Of::Of;
 };
 /// The negative log likelihood of the target under normal distributions; the arguments are
 /// prediction, target and variance. See gaussian_nll_loss().
-class GaussianNLLLoss : public Loss3 {
+class GaussianNLLLoss : public LossBy<GaussianNllOptions>::Of3<gaussian_nll_loss> {
  public:
-  using Options = GaussianNllOptions;
-  /// Makes the loss.
-  explicit GaussianNLLLoss(const GaussianNllOptions& options = {}) : options_(options) {}
-  using Loss3::forward;
-  Tensor forward(const Tensor& x, const Tensor& target, const Tensor& variance) override;
-
- private:
-  GaussianNllOptions options_;
+  using Of3::Of3;
 };
 /// \}
 
 /// \name Classes and probabilities. Weights are buffers, "weight" and "pos_weight".
 /// \{
-/// -log of the softmax of the logits at the target class; see cross_entropy().
-class CrossEntropyLoss : public Loss {
+/// -log of the softmax of the logits at the target class; see cross_entropy(). It takes logits
+/// [N, C, ..], and as the target classes int64 [N, ..] or probabilities [N, C, ..].
+class CrossEntropyLoss : public LossBy<CrossEntropyOptions>::Of<cross_entropy> {
  public:
-  using Options = CrossEntropyOptions;
-  /// Makes the loss.
-  explicit CrossEntropyLoss(const CrossEntropyOptions& options = {});
-  using Loss::forward;
-  /// Takes logits [N, C, ..], and as the target classes int64 [N, ..] or probabilities [N, C, ..].
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  CrossEntropyOptions options_;
-  Tensor& weight_;
+  using Of::Of;
 };
 /// -x at the target class, of log-probabilities x [N, C, ..] and classes int64 [N, ..].
-class NLLLoss : public Loss {
+class NLLLoss : public LossBy<NllOptions>::Of<nll_loss> {
  public:
-  using Options = NllOptions;
-  /// Makes the loss.
-  explicit NLLLoss(const NllOptions& options = {});
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  NllOptions options_;
-  Tensor& weight_;
+  using Of::Of;
 };
 /// The binary cross entropy of probabilities x with probabilities as the target.
-class BCELoss : public Loss {
+class BCELoss : public LossBy<BceOptions>::Of<binary_cross_entropy> {
  public:
-  using Options = BceOptions;
-  /// Makes the loss.
-  explicit BCELoss(const BceOptions& options = {});
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  BceOptions options_;
-  Tensor& weight_;
+  using Of::Of;
 };
 /// The binary cross entropy of logits x with probabilities as the target.
-class BCEWithLogitsLoss : public Loss {
+class BCEWithLogitsLoss
+    : public LossBy<BceWithLogitsOptions>::Of<binary_cross_entropy_with_logits> {
  public:
-  using Options = BceWithLogitsOptions;
-  /// Makes the loss.
-  explicit BCEWithLogitsLoss(const BceWithLogitsOptions& options = {});
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  BceWithLogitsOptions options_;
-  Tensor &weight_, &pos_weight_;
+  using Of::Of;
 };
 /// Connectionist temporal classification of log-probabilities [T, N, C] or [T, C], see ctc_loss().
 class CTCLoss : public Module {
@@ -186,69 +211,39 @@ class CTCLoss : public Module {
   CtcOptions options_;
 };
 /// target (log target - x), of log-probabilities x; with log_target, the target is a logarithm too.
-class KLDivLoss : public Loss {
+class KLDivLoss : public LossWith<KlReduction, bool>::Of<kl_div> {
  public:
   /// Makes the loss.
   explicit KLDivLoss(KlReduction reduction = KlReduction::mean, bool log_target = false)
-      : reduction_(reduction), log_target_(log_target) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  KlReduction reduction_;
-  bool log_target_;
+      : Of(reduction, log_target) {}
 };
 /// \}
 
 /// \name Margins
 /// \{
 /// x where the target is 1, max(0, margin - x) where it is -1.
-class HingeEmbeddingLoss : public Loss {
+class HingeEmbeddingLoss : public LossWith<double, Reduction>::Of<hinge_embedding_loss> {
  public:
   /// Makes the loss.
   explicit HingeEmbeddingLoss(double margin = 1.0, Reduction reduction = Reduction::mean)
-      : margin_(margin), reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  double margin_;
-  Reduction reduction_;
+      : Of(margin, reduction) {}
 };
 /// log(1 + exp(-target x)), for targets 1 and -1.
-class SoftMarginLoss : public Loss {
+class SoftMarginLoss : public LossWith<Reduction>::Of<soft_margin_loss> {
  public:
   /// Makes the loss.
-  explicit SoftMarginLoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  Reduction reduction_;
+  explicit SoftMarginLoss(Reduction reduction = Reduction::mean) : Of(reduction) {}
 };
 /// The hinge loss of many classes; see multi_margin_loss().
-class MultiMarginLoss : public Loss {
+class MultiMarginLoss : public LossBy<MultiMarginOptions>::Of<multi_margin_loss> {
  public:
-  using Options = MultiMarginOptions;
-  /// Makes the loss.
-  explicit MultiMarginLoss(const MultiMarginOptions& options = {});
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  MultiMarginOptions options_;
-  Tensor& weight_;
+  using Of::Of;
 };
 /// The hinge between right and wrong classes, see multilabel_margin_loss().
-class MultiLabelMarginLoss : public Loss {
+class MultiLabelMarginLoss : public LossWith<Reduction>::Of<multilabel_margin_loss> {
  public:
   /// Makes the loss.
-  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& x, const Tensor& target) override;
-
- private:
-  Reduction reduction_;
+  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::mean) : Of(reduction) {}
 };
 /// The mean of BCEWithLogitsLoss over the classes of each sample.
 class MultiLabelSoftMarginLoss : public Loss {
@@ -265,59 +260,31 @@ class MultiLabelSoftMarginLoss : public Loss {
 };
 /// max(0, margin - target (a - b)): the arguments are a, b and a target of 1 or -1, which says that
 /// a should be above or below b.
-class MarginRankingLoss : public Loss3 {
+class MarginRankingLoss : public LossWith<double, Reduction>::Of3<margin_ranking_loss> {
  public:
   /// Makes the loss.
   explicit MarginRankingLoss(double margin = 0.0, Reduction reduction = Reduction::mean)
-      : margin_(margin), reduction_(reduction) {}
-  using Loss3::forward;
-  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) override;
-
- private:
-  double margin_;
-  Reduction reduction_;
+      : Of3(margin, reduction) {}
 };
 /// 1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1; the arguments
 /// are a, b and the target.
-class CosineEmbeddingLoss : public Loss3 {
+class CosineEmbeddingLoss : public LossWith<double, Reduction>::Of3<cosine_embedding_loss> {
  public:
   /// Makes the loss.
   explicit CosineEmbeddingLoss(double margin = 0.0, Reduction reduction = Reduction::mean)
-      : margin_(margin), reduction_(reduction) {}
-  using Loss3::forward;
-  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) override;
-
- private:
-  double margin_;
-  Reduction reduction_;
+      : Of3(margin, reduction) {}
 };
 /// max(0, d(anchor, positive) - d(anchor, negative) + margin), with the distance d; see
 /// triplet_margin_loss().
-class TripletMarginLoss : public Loss3 {
+class TripletMarginLoss : public LossBy<TripletMarginOptions>::Of3<triplet_margin_loss> {
  public:
-  using Options = TripletMarginOptions;
-  /// Makes the loss.
-  explicit TripletMarginLoss(const TripletMarginOptions& options = {}) : options_(options) {}
-  using Loss3::forward;
-  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) override;
-
- private:
-  TripletMarginOptions options_;
+  using Of3::Of3;
 };
 /// The same with a distance of one's own; see triplet_margin_with_distance_loss().
-class TripletMarginWithDistanceLoss : public Loss3 {
+class TripletMarginWithDistanceLoss
+    : public LossBy<TripletMarginWithDistanceOptions>::Of3<triplet_margin_with_distance_loss> {
  public:
-  using Options = TripletMarginWithDistanceOptions;
-  /// Makes the loss.
-  explicit TripletMarginWithDistanceLoss(const TripletMarginWithDistanceOptions& options = {})
-      : options_(options) {}
-  using Loss3::forward;
-  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) override {
-    return triplet_margin_with_distance_loss(anchor, positive, negative, options_);
-  }
-
- private:
-  TripletMarginWithDistanceOptions options_;
+  using Of3::Of3;
 };
 /// \}
 
@@ -325,29 +292,17 @@ class TripletMarginWithDistanceLoss : public Loss3 {
 /// \{
 /// The cosine of the angle between a and b along dimension `dim`. It is no loss, but has the same
 /// form.
-class CosineSimilarity : public Loss {
+class CosineSimilarity : public LossWith<int64_t, double>::Of<cosine_similarity> {
  public:
   /// Makes the module; eps is the lower limit of the lengths that are divided by.
-  explicit CosineSimilarity(int64_t dim = 1, double eps = 1e-8) : dim_(dim), eps_(eps) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& a, const Tensor& b) override;
-
- private:
-  int64_t dim_;
-  double eps_;
+  explicit CosineSimilarity(int64_t dim = 1, double eps = 1e-8) : Of(dim, eps) {}
 };
 /// The p-norm of a - b + eps along the last dimension.
-class PairwiseDistance : public Loss {
+class PairwiseDistance : public LossWith<double, double, bool>::Of<pairwise_distance> {
  public:
   /// Makes the module; with keepdim the last dimension stays, with size 1.
   explicit PairwiseDistance(double p = 2.0, double eps = 1e-6, bool keepdim = false)
-      : p_(p), eps_(eps), keepdim_(keepdim) {}
-  using Loss::forward;
-  Tensor forward(const Tensor& a, const Tensor& b) override;
-
- private:
-  double p_, eps_;
-  bool keepdim_;
+      : Of(p, eps, keepdim) {}
 };
 /// \}
 
