@@ -5,6 +5,7 @@
 //   #include <hero/core/functions/map.h>  // elementwise kernels on arrays
 //   struct Cube : hero::Op {
 //     const char* name() const override { return "cube"; }
+//     static constexpr hero::CastRule kCast = hero::CastRule::promote;  // under Autocast
 //     static constexpr unsigned kSaveInputs = 0b1;  // input 0 is needed in backward
 //     Array forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); }
 //     Grads backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
@@ -14,6 +15,7 @@
 #include <span>
 #include <utility>
 
+#include <hero/autograd/graph/cast_rule.h>
 #include <hero/autograd/graph/checkpoint_frame.h>
 #include <hero/autograd/graph/watch.h>
 
@@ -113,6 +115,18 @@ class Recorder {
   // there is no base that knows.
   static bool follow_base(TensorImpl& impl);
 };
+
+// What Autocast does with the inputs of an operation. No rule is none that could be right.
+template <class O>
+CastRule cast_rule(const O& op) {
+  static_assert(
+      requires {
+        { op.kCast } -> std::convertible_to<CastRule>;
+      },
+      "an operation says what Autocast does with its inputs; add to it: "
+      "static constexpr CastRule kCast = CastRule::promote; or another rule");
+  return op.kCast;
+}
 
 // Whether O says that outputs may share memory with inputs.
 template <class O>
@@ -226,7 +240,7 @@ inline std::vector<const Tensor*> pointers_to(const std::vector<Tensor>& inputs)
 template <class O, std::same_as<Tensor>... In>
 Tensor record(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
-  const detail::Watcher watcher(op.name(), list);
+  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(detail::run_one(op, list, detail::forward_each(list)));
 }
 
@@ -234,7 +248,7 @@ Tensor record(O op, const In&... inputs) {
 template <class O>
 Tensor record_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);
-  const detail::Watcher watcher(op.name(), list);
+  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(
       detail::run_one(op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }
@@ -244,7 +258,7 @@ Tensor record_list(O op, const std::vector<Tensor>& inputs) {
 template <class O, std::same_as<Tensor>... In>
 std::vector<Tensor> record_multi(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
-  const detail::Watcher watcher(op.name(), list);
+  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(detail::run_multi(op, list, detail::forward_each(list)));
 }
 
@@ -252,7 +266,7 @@ std::vector<Tensor> record_multi(O op, const In&... inputs) {
 template <class O>
 std::vector<Tensor> record_multi_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);
-  const detail::Watcher watcher(op.name(), list);
+  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(detail::run_multi(
       op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }

@@ -13,9 +13,9 @@ struct Watcher::State {
   int64_t profiled = 0;
 };
 
-void Watcher::open(const char* op, std::span<const Tensor*> inputs) {
+void Watcher::open(const char* op, CastRule rule, std::span<const Tensor*> inputs) {
   std::vector<Tensor> cast;
-  if (watching & kWatchAutocast) cast = autocast_inputs(op, inputs);
+  if (watching & kWatchAutocast) cast = autocast_inputs(rule, inputs);
   state_ = new State{op, {}, std::move(cast), 0};
   for (size_t i = 0; i < state_->cast.size(); ++i) inputs[i] = &state_->cast[i];
   state_->inputs.assign(inputs.begin(), inputs.end());

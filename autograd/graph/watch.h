@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include <hero/autograd/graph/cast_rule.h>
 #include <hero/autograd/graph/node.h>
 #include <hero/core/error.h>
 #include <hero/core/profile/places.h>
@@ -18,9 +19,9 @@ extern constinit thread_local unsigned watching;
 /// Around one operation: may replace its inputs by cast ones, and looks at what came out.
 class Watcher {
  public:
-  Watcher(const char* op, std::span<const Tensor*> inputs) {
+  Watcher(const char* op, CastRule cast, std::span<const Tensor*> inputs) {
     if (watching != 0) [[unlikely]]
-      open(op, inputs);
+      open(op, cast, inputs);
   }
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -43,7 +44,7 @@ class Watcher {
 
  private:
   struct State;
-  void open(const char* op, std::span<const Tensor*> inputs);
+  void open(const char* op, CastRule cast, std::span<const Tensor*> inputs);
   void inspect(const Tensor& output) const;
   void close();
 
@@ -88,7 +89,7 @@ class WatchDerivative {
   State* state_ = nullptr;
 };
 
-/// Autocast: the inputs as the policy wants them, when that changes any; else empty.
-std::vector<Tensor> autocast_inputs(const char* op, std::span<const Tensor* const> inputs);
+/// Autocast: the inputs as the rule wants them, when that changes any; else empty.
+std::vector<Tensor> autocast_inputs(CastRule rule, std::span<const Tensor* const> inputs);
 
 }  // namespace hero::detail

@@ -10,111 +10,6 @@ namespace hero {
 
 namespace {
 
-constexpr CastRule kLow = CastRule::low, kWide = CastRule::float32, kOne = CastRule::widest;
-
-// A name is an operation's own (what its node is called) or that of a function made of others.
-constexpr CastEntry kEntries[] = {
-    {"matmul", kLow},
-    {"linear", kLow},
-    {"linear_relu", kLow},
-    {"linear_gelu", kLow},
-    {"linear_cross_entropy", kLow},
-    {"linear_gelu_linear", kLow},
-    {"conv1d", kLow},
-    {"conv2d", kLow},
-    {"conv3d", kLow},
-    {"conv_transpose1d", kLow},
-    {"conv_transpose2d", kLow},
-    {"conv_transpose3d", kLow},
-    {"addmm", kLow},
-    {"addmv", kLow},
-    {"addr", kLow},
-    {"baddbmm", kLow},
-    {"addbmm", kLow},
-    {"scaled_dot_product_attention", kLow},
-    {"rnn", kLow},
-    {"lstm", kLow},
-    {"gru", kLow},
-    {"softmax", kWide},
-    {"log_softmax", kWide},
-    {"logsumexp", kWide},
-    {"layer_norm", kWide},
-    {"rms_norm", kWide},
-    {"group_norm", kWide},
-    {"standardize", kWide},
-    {"cross_entropy", kWide},
-    {"nll_loss", kWide},
-    {"mse_loss", kWide},
-    {"l1_loss", kWide},
-    {"huber_loss", kWide},
-    {"smooth_l1_loss", kWide},
-    {"kl_div", kWide},
-    {"binary_cross_entropy", kWide},
-    {"binary_cross_entropy_with_logits", kWide},
-    {"hinge_embedding_loss", kWide},
-    {"soft_margin_loss", kWide},
-    {"margin_ranking_loss", kWide},
-    {"cosine_embedding_loss", kWide},
-    {"pairwise_distance", kWide},
-    {"triplet_margin_loss", kWide},
-    {"multi_margin_loss", kWide},
-    {"multilabel_soft_margin_loss", kWide},
-    {"poisson_nll_loss", kWide},
-    {"gaussian_nll_loss", kWide},
-    {"cosine_similarity", kWide},
-    {"sum", kWide},
-    {"mean", kWide},
-    {"prod", kWide},
-    {"cumsum", kWide},
-    {"cumprod", kWide},
-    {"var", kWide},
-    {"std", kWide},
-    {"norm", kWide},
-    {"exp", kWide},
-    {"exp2", kWide},
-    {"expm1", kWide},
-    {"log", kWide},
-    {"log2", kWide},
-    {"log1p", kWide},
-    {"log10", kWide},
-    {"acos", kWide},
-    {"asin", kWide},
-    {"erfinv", kWide},
-    {"pow", kWide},
-    {"reciprocal", kWide},
-    {"rsqrt", kWide},
-    {"sinh", kWide},
-    {"cosh", kWide},
-    {"tan", kWide},
-    {"softplus", kWide},
-    {"grid_sample", kWide},
-    {"cdist", kWide},
-    {"quantile", kWide},
-    {"nanquantile", kWide},
-    {"solve", kWide},
-    {"solve_triangular", kWide},
-    {"lstsq", kWide},
-    {"inv", kWide},
-    {"pinv", kWide},
-    {"det", kWide},
-    {"slogdet", kWide},
-    {"cholesky", kWide},
-    {"qr", kWide},
-    {"svd", kWide},
-    {"eigh", kWide},
-    {"scatter", kOne},
-    {"scatter_add", kOne},
-    {"scatter_reduce", kOne},
-    {"index_add", kOne},
-    {"index_copy", kOne},
-    {"index_put", kOne},
-    {"put", kOne},
-    {"masked_scatter", kOne},
-    {"select_scatter", kOne},
-    {"slice_scatter", kOne},
-    {"diagonal_scatter", kOne},
-};
-
 // [note: the cache] A cast of a leaf is a recorded operation. It can stand for the leaf again while
 // the leaf's bytes are the same, recording is as it was, and no backward has freed the cast.
 struct Cached {
@@ -172,34 +67,11 @@ Autocast::~Autocast() {
 bool autocast_enabled() { return (detail::watching & detail::kWatchAutocast) != 0; }
 const AutocastOptions& autocast_options() { return current; }
 
-std::span<const CastEntry> cast_entries() { return kEntries; }
-
-CastRule cast_rule(std::string_view op) {
-  for (const CastEntry& entry : kEntries) {
-    if (entry.op == op) return entry.rule;
-  }
-  return CastRule::promote;
+void AutocastInputs::open(CastRule rule, std::span<const Tensor* const> inputs) {
+  cast_ = detail::autocast_inputs(rule, inputs);
 }
 
-std::string autocast_policy() {
-  std::string text;
-  for (const auto& [rule, title] :
-       {std::pair{kLow, "low"}, std::pair{kWide, "float32"}, std::pair{kOne, "widest"}}) {
-    text += std::string(title) + ":";
-    for (const CastEntry& entry : kEntries) {
-      if (entry.rule == rule) text += " " + std::string(entry.op);
-    }
-    text += "\n";
-  }
-  return text + "promote: all others\n";
-}
-
-void AutocastInputs::open(const char* op, std::span<const Tensor* const> inputs) {
-  cast_ = detail::autocast_inputs(op, inputs);
-}
-
-std::vector<Tensor> detail::autocast_inputs(const char* op, std::span<const Tensor* const> inputs) {
-  const CastRule rule = cast_rule(op);
+std::vector<Tensor> detail::autocast_inputs(CastRule rule, std::span<const Tensor* const> inputs) {
   if (rule == CastRule::promote) return {};
   std::optional<DType> widest;
   bool any = false;
@@ -209,7 +81,9 @@ std::vector<Tensor> detail::autocast_inputs(const char* op, std::span<const Tens
     widest = widest ? promote(*widest, x->dtype()) : x->dtype();
   }
   if (!widest) return {};
-  const DType target = rule == kLow ? current.dtype : rule == kOne ? *widest : kFloat32;
+  const DType target = rule == CastRule::low      ? current.dtype
+                       : rule == CastRule::widest ? *widest
+                                                  : kFloat32;
   for (const Tensor* x : inputs) {
     any = any || (x->defined() && is_floating(x->dtype()) && x->dtype() != target);
   }

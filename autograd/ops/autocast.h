@@ -1,10 +1,9 @@
 #pragma once
-// Mixed precision by a fixed, readable policy: which operations run in half precision, and which in
-// float32.
+// Mixed precision by a fixed policy: each operation says where it is defined whether it runs in
+// half precision or in float32.
 #include <span>
-#include <string>
-#include <string_view>
 
+#include <hero/autograd/graph/cast_rule.h>
 #include <hero/autograd/tensor.h>
 
 namespace hero {
@@ -16,7 +15,7 @@ struct AutocastOptions {
   bool cache = true;        ///< true: cast a parameter once, and not at every use
 };
 
-/// While it lives, operations on this thread cast their floating inputs as autocast_policy() says:
+/// While it lives, operations on this thread cast their floating inputs, each by its CastRule:
 /// matrix products take them in `dtype` (they accumulate in float32 and round once); softmax, norms
 /// of rows and groups, losses and reductions take them in float32; operations that write one tensor
 /// into another (scatter_add, index_put ..) take both in the wider dtype; all other operations take
@@ -48,39 +47,24 @@ bool autocast_enabled();
 /// The options of the innermost scope; enabled is false outside of all scopes.
 const AutocastOptions& autocast_options();
 
-/// How an operation's inputs are treated: cast to the scope's dtype, cast up to float32, cast to
-/// the widest dtype among them where they would have to be of one, or left to promotion.
-enum class CastRule { low, float32, widest, promote };
-/// An operation and how its inputs are treated.
-struct CastEntry {
-  std::string_view op;
-  CastRule rule;
-};
-/// All operations that are cast; for operations not listed the rule is CastRule::promote.
-std::span<const CastEntry> cast_entries();
-/// The rule of an operation.
-CastRule cast_rule(std::string_view op);
-/// The policy as text: a line for each rule, with its operations.
-std::string autocast_policy();
-
 /// Casts the inputs of an operation that is composed of others, as its first line:
 ///
-///   if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
+///   if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
 ///     return linear(in[0], in[1], in[2]);
 ///   }
 class AutocastInputs {
  public:
   template <std::same_as<Tensor>... In>
-  explicit AutocastInputs(const char* op, const In&... inputs) {
+  explicit AutocastInputs(CastRule rule, const In&... inputs) {
     if (!autocast_enabled()) return;
     const Tensor* const list[] = {&inputs...};
-    open(op, list);
+    open(rule, list);
   }
   bool changed() const { return !cast_.empty(); }
   const Tensor& operator[](size_t i) const { return cast_[i]; }
 
  private:
-  void open(const char* op, std::span<const Tensor* const> inputs);
+  void open(CastRule rule, std::span<const Tensor* const> inputs);
   std::vector<Tensor> cast_;
 };
 

@@ -15,6 +15,7 @@ int64_t total_rows(const RowCounts& counts) {
 }
 
 struct ExchangeRows : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   Communicator comm;
   RowCounts send, recv;  // rows to and from each rank
   ExchangeRows(Communicator c, RowCounts s, RowCounts r)
@@ -38,6 +39,7 @@ struct ExchangeRows : Op {
 // Rows in another order: row i of the result is row order[i]. The derivative is the way back, and
 // not a sum of what came from one place, as that of index_select is.
 struct ReorderRows : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   Array order, inverse;
   ReorderRows(Array o, Array i) : order(std::move(o)), inverse(std::move(i)) {}
   const char* name() const override { return "reorder_rows"; }

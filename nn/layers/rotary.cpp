@@ -123,6 +123,7 @@ std::pair<Array, Array> halves_of(const Array& x, RotaryPairs pairs) {
 
 // Turns each pair; the derivative turns back.
 struct Rotate : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   Angles table;
   double sign;
   RotaryPairs pairs;

@@ -144,6 +144,7 @@ std::vector<Array> same_arrays(std::span<const Array> inputs) {
 
 // The module's outputs, unchanged; its backward runs first.
 struct OutputEnd : PassingOp {
+  static constexpr CastRule kCast = CastRule::promote;
   std::shared_ptr<BackwardPass> pass;
   bool inputs_want_grad;
   OutputEnd(std::shared_ptr<BackwardPass> p, bool inputs)
@@ -168,6 +169,7 @@ struct OutputEnd : PassingOp {
 
 // The module's inputs, unchanged; its backward runs last.
 struct InputEnd : PassingOp {
+  static constexpr CastRule kCast = CastRule::promote;
   std::shared_ptr<BackwardPass> pass;
   explicit InputEnd(std::shared_ptr<BackwardPass> p)
       : PassingOp(!p->for_values), pass(std::move(p)) {}

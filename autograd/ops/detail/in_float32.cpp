@@ -21,10 +21,11 @@ DType promoted(std::span<const Array> inputs) {
 struct RoundedOnce : MultiOp {
   static constexpr unsigned kSaveInputs = ~0u;
   const char* op;
+  CastRule kCast;           // that of the function
   std::vector<bool> given;  // by position in the definition: whether there is an input
   Definitions definition;
-  RoundedOnce(const char* n, std::vector<bool> g, Definitions d)
-      : op(n), given(std::move(g)), definition(std::move(d)) {}
+  RoundedOnce(const char* n, CastRule c, std::vector<bool> g, Definitions d)
+      : op(n), kCast(c), given(std::move(g)), definition(std::move(d)) {}
   const char* name() const override { return op; }
 
   // The definition of the inputs that there are, in float32.
@@ -86,22 +87,24 @@ struct RoundedOnce : MultiOp {
 
 Tensor widened(const Tensor& x) { return is_half(x) ? x.to(kFloat32) : x; }
 
-Tensor in_float32(const char* op, const std::vector<Tensor>& inputs, Definition definition) {
-  return in_float32_multi(op, inputs,
+Tensor in_float32(const char* op, CastRule cast, const std::vector<Tensor>& inputs,
+                  Definition definition) {
+  return in_float32_multi(op, cast, inputs,
                           [definition = std::move(definition)](const std::vector<Tensor>& in) {
                             return std::vector<Tensor>{definition(in)};
                           })[0];
 }
 
-std::vector<Tensor> in_float32_multi(const char* op, const std::vector<Tensor>& inputs,
-                                     Definitions definitions) {
+std::vector<Tensor> in_float32_multi(const char* op, CastRule cast,
+                                     const std::vector<Tensor>& inputs, Definitions definitions) {
   std::vector<bool> given;
   std::vector<Tensor> present;
   for (const Tensor& x : inputs) {
     given.push_back(x.defined());
     if (x.defined()) present.push_back(x);
   }
-  return record_multi_list(RoundedOnce(op, std::move(given), std::move(definitions)), present);
+  return record_multi_list(RoundedOnce(op, cast, std::move(given), std::move(definitions)),
+                           present);
 }
 
 }  // namespace hero::detail

@@ -7,6 +7,7 @@
 // float32 too.
 #include <functional>
 
+#include <hero/autograd/graph/cast_rule.h>
 #include <hero/autograd/tensor.h>
 
 namespace hero::detail {
@@ -24,18 +25,20 @@ using Definition = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 
 /// The definition of the inputs, computed in float32 where they are halves and rounded once to the
 /// dtype that they promote to. Undefined inputs are passed on as they are; integers and bools too,
-/// and float32 and float64 beside halves.
+/// and float32 and float64 beside halves. `cast` is what Autocast does with the inputs.
 ///
 ///   if (any_half(x)) {
-///     return in_float32("celu", {x}, [=](const auto& in) { return celu(in[0], alpha); });
+///     return in_float32("celu", CastRule::promote, {x}, [=](const auto& in) { return celu(in[0],
+///     alpha); });
 ///   }
-Tensor in_float32(const char* op, const std::vector<Tensor>& inputs, Definition definition);
+Tensor in_float32(const char* op, CastRule cast, const std::vector<Tensor>& inputs,
+                  Definition definition);
 
 /// The same of a definition with several outputs: the first is rounded, and differentiated; the
 /// others stay as they are and have no gradient.
 using Definitions = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
-std::vector<Tensor> in_float32_multi(const char* op, const std::vector<Tensor>& inputs,
-                                     Definitions definitions);
+std::vector<Tensor> in_float32_multi(const char* op, CastRule cast,
+                                     const std::vector<Tensor>& inputs, Definitions definitions);
 
 /// Halves as float32, all else as it is: a recorded cast. Derivatives of single operations compute
 /// with it, and the engine rounds the gradient that they give.

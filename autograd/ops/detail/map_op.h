@@ -9,9 +9,11 @@ namespace hero {
 
 enum class Save { nothing, input, output, both };
 
-/// An elementwise operation of one functor; a derived struct adds its `backward`.
-template <class F, Save What = Save::nothing>
+/// An elementwise operation of one functor; a derived struct adds its `backward`. `Cast` is what
+/// Autocast does with its inputs.
+template <class F, CastRule Cast, Save What = Save::nothing>
 struct Map : Op {
+  static constexpr CastRule kCast = Cast;
   static constexpr bool kIn = What == Save::input || What == Save::both;
   static constexpr bool kOut = What == Save::output || What == Save::both;
   static constexpr unsigned kSaveInputs = kIn ? ~0u : 0u;
@@ -41,7 +43,7 @@ inline Tensor flat_gradient(const Tensor& g) {
 
 /// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.
 template <class F>
-struct PiecewiseConstant : Map<F> {
+struct PiecewiseConstant : Map<F, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 

@@ -22,19 +22,19 @@ using detail::widened;
 
 namespace {
 
-struct Add : Map<k::Add> {
+struct Add : Map<k::Add, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {g, g}; }
 };
-struct Sub : Map<k::Sub> {
+struct Sub : Map<k::Sub, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {g, needs(1) ? -g : Tensor()}; }
 };
-struct Mul : Map<k::Mul> {
+struct Mul : Map<k::Mul, CastRule::promote> {
   bool saves_input(int i) const { return needs(1 - i); }
   Grads backward(const Tensor& g) override {
     return {needs(0) ? g * input(1) : Tensor(), needs(1) ? g * input(0) : Tensor()};
   }
 };
-struct Div : Map<k::Div> {
+struct Div : Map<k::Div, CastRule::promote> {
   bool saves_input(int i) const { return i == 1 || needs(1); }
   Grads backward(const Tensor& g) override {
     Formula f;
@@ -45,7 +45,7 @@ struct Div : Map<k::Div> {
     return f.run({{needs(0), dy / b}, {needs(1), to_b}});
   }
 };
-struct Pow : Map<k::Pow, Save::both> {
+struct Pow : Map<k::Pow, CastRule::float32, Save::both> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1)), y = f(output());
@@ -56,7 +56,7 @@ struct Pow : Map<k::Pow, Save::both> {
                   {needs(1), dy * where_equal(a, 0, where(b >= 0, 0, to_b), to_b)}});
   }
 };
-struct Remainder : Map<k::Remainder, Save::input> {
+struct Remainder : Map<k::Remainder, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!needs(1)) return {g, Tensor()};
     return {g, -g * div(widened(input(0)), widened(input(1)), Rounding::floor)};
@@ -67,21 +67,21 @@ struct Remainder : Map<k::Remainder, Save::input> {
 Term share(Term dy, Term less, Term greater) {
   return where(less < greater, 0, where_equal(less, greater, dy * 0.5, dy));
 }
-struct Maximum : Map<k::Maximum, Save::input> {
+struct Maximum : Map<k::Maximum, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, a, b)}, {needs(1), share(dy, b, a)}});
   }
 };
-struct Minimum : Map<k::Minimum, Save::input> {
+struct Minimum : Map<k::Minimum, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, b, a)}, {needs(1), share(dy, a, b)}});
   }
 };
-struct Atan2 : Map<k::Atan2, Save::input> {
+struct Atan2 : Map<k::Atan2, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), y = f(input(0)), x = f(input(1));
@@ -91,7 +91,7 @@ struct Atan2 : Map<k::Atan2, Save::input> {
     return f.run({{needs(0), scaled * x}, {needs(1), -scaled * y}});
   }
 };
-struct LogAddExp : Map<k::LogAddExp, Save::input> {
+struct LogAddExp : Map<k::LogAddExp, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
@@ -108,6 +108,7 @@ struct Lerp : detail::Blend {
   }
 };
 struct LerpScalar : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   double weight;
   explicit LerpScalar(double w) : weight(w) {}
   const char* name() const override { return "lerp"; }
@@ -117,7 +118,7 @@ struct LerpScalar : Op {
   }
   Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
 };
-struct Where : Map<k::Where> {
+struct Where : Map<k::Where, CastRule::promote> {
   bool saves_input(int i) const { return i == 0; }
   Grads backward(const Tensor& g) override {
     return {Tensor(), where(input(0), g, 0), where(input(0), 0, g)};
@@ -125,27 +126,28 @@ struct Where : Map<k::Where> {
 };
 
 // Tensor and scalar. The scalar is an operand of the kernel, not a tensor.
-template <class F>
+template <class F, CastRule Cast>
 struct WithScalar : Op {
+  static constexpr CastRule kCast = Cast;
   Scalar scalar;
   explicit WithScalar(Scalar s) : scalar(s) {}
   const char* name() const override { return F::name; }
   Array forward(const Array& a) { return core::map<F>(a, scalar); }
 };
 template <class F>
-struct Shifted : WithScalar<F> {
-  using WithScalar<F>::WithScalar;
+struct Shifted : WithScalar<F, CastRule::promote> {
+  using WithScalar<F, CastRule::promote>::WithScalar;
   Grads backward(const Tensor& g) override { return {g}; }
 };
-struct MulScalar : WithScalar<k::Mul> {
+struct MulScalar : WithScalar<k::Mul, CastRule::promote> {
   using WithScalar::WithScalar;
   Grads backward(const Tensor& g) override { return {g * scalar}; }
 };
-struct DivScalar : WithScalar<k::Div> {
+struct DivScalar : WithScalar<k::Div, CastRule::promote> {
   using WithScalar::WithScalar;
   Grads backward(const Tensor& g) override { return {g / scalar}; }
 };
-struct PowScalar : WithScalar<k::Pow> {
+struct PowScalar : WithScalar<k::Pow, CastRule::float32> {
   using WithScalar::WithScalar;
   // Small whole powers are products, of float32 in float64, rounded once as those of the kernel.
   Array forward(const Array& a) {
@@ -169,6 +171,7 @@ struct PowScalar : WithScalar<k::Pow> {
   }
 };
 struct ScalarSub : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   Scalar scalar;
   explicit ScalarSub(Scalar s) : scalar(s) {}
   const char* name() const override { return "sub"; }
@@ -176,6 +179,7 @@ struct ScalarSub : Op {
   Grads backward(const Tensor& g) override { return {-g}; }
 };
 struct ScalarDiv : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 1;
   Scalar scalar;
   explicit ScalarDiv(Scalar s) : scalar(s) {}
@@ -196,6 +200,7 @@ struct ScalarDiv : Op {
   }
 };
 struct ScalarPow : Op {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   Scalar scalar;
   explicit ScalarPow(Scalar s) : scalar(s) {}
@@ -210,6 +215,7 @@ struct ScalarPow : Op {
 
 // where with a number on one side.
 struct WhereScalar : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 1;
   Scalar scalar;
   bool first;  // the number is taken where the condition holds
@@ -355,6 +361,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
 namespace {
 
 struct Addcmul : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   Scalar value;
   explicit Addcmul(Scalar v) : value(v) {}
   bool saves_input(int i) const { return (i == 1 && needs(2)) || (i == 2 && needs(1)); }
@@ -379,6 +386,7 @@ struct Addcmul : Op {
   }
 };
 struct Addcdiv : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   double value;
   explicit Addcdiv(double v) : value(v) {}
   bool saves_input(int i) const { return i == 2 ? needs(1) || needs(2) : i == 1 && needs(2); }
@@ -417,7 +425,7 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   const detail::Named named("addcdiv", {"x", x}, {"a", a}, {"b", b});
   detail::check_defined("addcdiv", {{"x", x}, {"a", a}, {"b", b}});
   if (detail::any_half(x, a, b)) {
-    return detail::in_float32("addcdiv", {x, a, b},
+    return detail::in_float32("addcdiv", CastRule::promote, {x, a, b},
                               [=](const auto& in) { return addcdiv(in[0], in[1], in[2], value); });
   }
   const DType common = common_dtype(x, a, b);

@@ -5,7 +5,7 @@
 namespace hero::detail {
 
 /// a + weight (b - a) for weights between 0 and 1, in one kernel.
-struct Blend : Map<core::kernels::Lerp, Save::input> {
+struct Blend : Map<core::kernels::Lerp, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), weight = f(input(2));

@@ -27,59 +27,60 @@ namespace {
 
 const double kRootPi = std::sqrt(std::numbers::pi);
 
-struct Asin : Map<k::Asin, Save::input> {
+struct Asin : Map<k::Asin, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(1.0 - square(x)); })};
   }
 };
-struct Acos : Map<k::Acos, Save::input> {
+struct Acos : Map<k::Acos, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return -dy * rsqrt(1.0 - square(x)); })};
   }
 };
-struct Asinh : Map<k::Asinh, Save::input> {
+struct Asinh : Map<k::Asinh, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) + 1); })};
   }
 };
-struct Acosh : Map<k::Acosh, Save::input> {
+struct Acosh : Map<k::Acosh, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) - 1); })};
   }
 };
-struct Atanh : Map<k::Atanh, Save::input> {
+struct Atanh : Map<k::Atanh, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (1.0 - square(x)); })};
   }
 };
-struct Log10 : Map<k::Log10, Save::input> {
+struct Log10 : Map<k::Log10, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (x * std::numbers::ln10); })};
   }
 };
-struct Erfc : Map<k::Erfc, Save::input> {
+struct Erfc : Map<k::Erfc, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0),
                     [](Term dy, Term x) { return dy * exp(-square(x)) * (-2.0 / kRootPi); })};
   }
 };
-struct Erfinv : Map<k::Erfinv, Save::output> {
+struct Erfinv : Map<k::Erfinv, CastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(),
                     [](Term dy, Term y) { return dy * exp(square(y)) * (kRootPi / 2.0); })};
   }
 };
-struct Lgamma : Map<k::Lgamma, Save::input> {
+struct Lgamma : Map<k::Lgamma, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * core::term<k::Digamma>(x); })};
   }
 };
-struct Digamma : Map<k::Digamma, Save::input> {
+struct Digamma : Map<k::Digamma, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override { return {g * polygamma(1, x())}; }
 };
 
 // (-1)^(n + 1) n! zeta(n + 1, x) for n >= 1.
 struct Polygamma : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 1;
   int64_t n;
   explicit Polygamma(int64_t order) : n(order) {}
@@ -102,7 +103,7 @@ struct Polygamma : Op {
   }
 };
 
-struct Xlogy : Map<k::Xlogy, Save::input> {
+struct Xlogy : Map<k::Xlogy, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), x = f(input(0)), y = f(input(1));
@@ -112,7 +113,7 @@ struct Xlogy : Map<k::Xlogy, Save::input> {
   }
 };
 
-struct Hypot : Map<k::Hypot, Save::both> {
+struct Hypot : Map<k::Hypot, CastRule::promote, Save::both> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), length = f(output());
@@ -121,7 +122,7 @@ struct Hypot : Map<k::Hypot, Save::both> {
   }
 };
 
-struct Copysign : Map<k::Copysign, Save::input> {
+struct Copysign : Map<k::Copysign, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor a = detail::widened(input(0)), b = input(1);
     const Tensor same = signbit(a) == signbit(b);
@@ -131,6 +132,7 @@ struct Copysign : Map<k::Copysign, Save::input> {
 
 // log(x / (1 - x)), whose derivative is infinite at 0 and 1.
 struct Logit : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "logit"; }
   Array forward(const Array& x) {
@@ -147,6 +149,7 @@ struct Logit : Op {
 };
 
 struct Sinc : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "sinc"; }
   Array forward(const Array& x) {
@@ -175,7 +178,8 @@ struct Sinc : Op {
 // logit(), for halves rounded once.
 Tensor logit_of(const Tensor& x, std::optional<double> eps) {
   if (detail::any_half(x)) {
-    return detail::in_float32("logit", {x}, [eps](const auto& in) { return logit_of(in[0], eps); });
+    return detail::in_float32("logit", CastRule::promote, {x},
+                              [eps](const auto& in) { return logit_of(in[0], eps); });
   }
   // On the bounds, unlike clamp's, the gradient goes through.
   const auto bounded = [&](double low, double high) {
@@ -201,7 +205,7 @@ Tensor polygamma(int64_t n, const Tensor& x) {
   check(n >= 0, "polygamma: negative order ", n);
   if (n == 0) return digamma(x);
   if (detail::any_half(x)) {
-    return detail::in_float32("polygamma", {x},
+    return detail::in_float32("polygamma", CastRule::promote, {x},
                               [n](const auto& in) { return polygamma(n, in[0]); });
   }
   return record(Polygamma(n), x);
@@ -288,6 +292,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // -x log(x), whose slope at 0 is infinite.
 struct Entr : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "entr"; }
   Array forward(const Array& x) {
@@ -302,7 +307,8 @@ struct Entr : Op {
 Tensor entr(const Tensor& x) {
   detail::check_defined("entr", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("entr", {x}, [](const auto& in) { return entr(in[0]); });
+    return detail::in_float32("entr", CastRule::promote, {x},
+                              [](const auto& in) { return entr(in[0]); });
   }
   return record(Entr{}, is_floating(x.dtype()) ? x : x.to(kFloat32));
 }
@@ -310,7 +316,8 @@ Tensor entr(const Tensor& x) {
 Tensor ndtr(const Tensor& x) {
   detail::check_defined("ndtr", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("ndtr", {x}, [](const auto& in) { return ndtr(in[0]); });
+    return detail::in_float32("ndtr", CastRule::promote, {x},
+                              [](const auto& in) { return ndtr(in[0]); });
   }
   return erfc(x * -std::numbers::sqrt2 / 2.0) / 2.0;
 }
@@ -331,7 +338,7 @@ Tensor xlog1py(const Tensor& x, const Tensor& y) {
   const detail::Named named("xlog1py", {"x", x}, {"y", y});
   detail::check_defined("xlog1py", {{"x", x}, {"y", y}});
   if (detail::any_half(x, y)) {
-    return detail::in_float32("xlog1py", {x, y},
+    return detail::in_float32("xlog1py", CastRule::promote, {x, y},
                               [](const auto& in) { return xlog1py(in[0], in[1]); });
   }
   // 0 times an infinite logarithm, or one of a negative number, counts as 0.
@@ -353,7 +360,7 @@ Tensor logaddexp2(const Tensor& a, const Tensor& b) {
   const detail::Named named("logaddexp2", {"a", a}, {"b", b});
   detail::check_defined("logaddexp2", {{"a", a}, {"b", b}});
   if (detail::any_half(a, b)) {
-    return detail::in_float32("logaddexp2", {a, b},
+    return detail::in_float32("logaddexp2", CastRule::promote, {a, b},
                               [](const auto& in) { return logaddexp2(in[0], in[1]); });
   }
   // Of equal ones, which may be infinite, the difference is not needed.
@@ -365,7 +372,7 @@ Tensor ldexp(const Tensor& x, const Tensor& exponent) {
   const detail::Named named("ldexp", {"x", x}, {"exponent", exponent});
   detail::check_defined("ldexp", {{"x", x}, {"exponent", exponent}});
   if (detail::any_half(x, exponent)) {
-    return detail::in_float32("ldexp", {x, exponent},
+    return detail::in_float32("ldexp", CastRule::promote, {x, exponent},
                               [](const auto& in) { return ldexp(in[0], in[1]); });
   }
   const auto [a, b] = alike(x, exponent);

@@ -14,6 +14,7 @@ namespace {
 // A^-1 b. dB = A^-T G, dA = -dB X^T; the engine sums over broadcast batches. A is factored once:
 // the node of a gradient, and of its gradient, has the factors, of A or, turned, of A^T.
 struct Solve : Op {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveInputs = 0b01;
   static constexpr unsigned kSaveOutputs = 1;
   core::LU lu;
@@ -37,6 +38,7 @@ struct Solve : Op {
 };
 
 struct Inv : Op {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "inv"; }
   Array forward(const Array& a) { return core::inverse(a); }
@@ -66,6 +68,7 @@ Tensor cofactors(const Tensor& a) {
 
 // d det = <cofactors, dA>; where A has an inverse the cofactors are det * A^-T.
 struct Det : Op {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "det"; }
@@ -98,6 +101,7 @@ struct Det : Op {
 };
 
 struct LogDet : MultiOp {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "slogdet"; }
   std::vector<Array> forward(const Array& a) {
@@ -115,6 +119,7 @@ Tensor half_lower(const Tensor& x) { return (tril(x) + tril(x, -1)) * 0.5; }
 
 // L^-T P L^-1, made symmetric, with P the half lower triangle of L^T G.
 struct Cholesky : Op {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "cholesky"; }
   Array forward(const Array& a) { return core::cholesky(a); }
@@ -129,6 +134,7 @@ struct Cholesky : Op {
 
 // With M = R Gr^T - Gq^T Q: dA = (Gq + Q copy(M)) R^-T, copy() mirroring the lower triangle.
 struct QROp : MultiOp {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveOutputs = 0b11;
   const char* name() const override { return "qr"; }
   std::vector<Array> forward(const Array& a) {
@@ -152,6 +158,7 @@ struct QROp : MultiOp {
 // With Z = (A^T A)^-1 G: dB = A Z and dA = (B - A X) Z^T - A Z X^T, where Z is computed for a
 // matrix that is divided by a power of two about its largest element.
 struct LeastSquares : Op {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveInputs = 0b11;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "lstsq"; }

@@ -19,6 +19,7 @@ namespace {
 
 // Rows of a table; `padding` gets no gradient.
 struct Embedding : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 0b10;
   int64_t padding;  // -1: none
   bool by_frequency;
@@ -106,11 +107,12 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingB
         ": scale_grad_by_freq is for sums and means, not for maxima");
   if (detail::any_half(weight)) {
     const Tensor weights = weighs ? o.per_sample_weights : Tensor();
-    return detail::in_float32(kName, {weight, index, weights}, [o](const auto& in) {
-      EmbeddingBagOptions wide = o;
-      wide.per_sample_weights = in[2];
-      return embedding_bag(in[0], in[1], wide);
-    });
+    return detail::in_float32(kName, CastRule::promote, {weight, index, weights},
+                              [o](const auto& in) {
+                                EmbeddingBagOptions wide = o;
+                                wide.per_sample_weights = in[2];
+                                return embedding_bag(in[0], in[1], wide);
+                              });
   }
   const Bags bags = bags_of(index, o);
   const Tensor flat = reshape(index, {index.numel()}).to(kInt64);

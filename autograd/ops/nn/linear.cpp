@@ -39,6 +39,7 @@ Tensor activate(Activation activation, const Tensor& z) {
 // are those of two products; the weight's is made in the weight's own layout. The derivative of
 // gelu needs z, which is kept beside the output; that of relu needs the output alone.
 struct Linear : Op, TwoPartBackward {
+  static constexpr CastRule kCast = CastRule::low;
   static constexpr unsigned kSaveInputs = 0b111;
   Activation activation;
   explicit Linear(Activation a) : activation(a) {}
@@ -116,7 +117,7 @@ struct Linear : Op, TwoPartBackward {
 };
 
 Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
     return run(activation, in[0], in[1], in[2]);
   }
   if (weight.ndim() == 1) {
@@ -139,7 +140,7 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
                                         bias.dtype() == weight.dtype() && is_floating(x.dtype()));
   Tensor y;
   if (!fits && detail::any_half(x, weight, bias)) {
-    return detail::in_float32("linear", {x, weight, bias},
+    return detail::in_float32("linear", CastRule::low, {x, weight, bias},
                               [=](const auto& in) { return run(activation, in[0], in[1], in[2]); });
   }
   if (fits) {
@@ -178,7 +179,7 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
   detail::check_defined("bilinear", {{"x1", x1}, {"x2", x2}, {"weight", weight}});
   constexpr auto kName = "bilinear";
   if (detail::any_half(x1, x2, weight, bias)) {
-    return detail::in_float32(kName, {x1, x2, weight, bias},
+    return detail::in_float32(kName, CastRule::promote, {x1, x2, weight, bias},
                               [](const auto& in) { return bilinear(in[0], in[1], in[2], in[3]); });
   }
   check(weight.ndim() == 3, kName, ": weight must be [out, in1, in2]: got shape ", weight.shape());

@@ -3,7 +3,6 @@
 
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
@@ -49,6 +48,7 @@ bool keeps_halves(const Tensor& x) {
 // bfloat16 that keeps_halves(). Outputs: the norm, and the mean and biased variance that it was
 // made with, of the parameters' dtype, which have no derivative.
 struct NormalizeChannels : MultiOp {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveInputs = 0b111;
   struct Has {
     bool weight, bias;
@@ -176,7 +176,8 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
         "; use a larger batch or training = false");
   const std::vector<Tensor> outputs =
       needs_float32(x, {options.weight, options.bias})
-          ? detail::in_float32_multi("batch_norm", {x, options.weight, options.bias},
+          ? detail::in_float32_multi("batch_norm", CastRule::promote,
+                                     {x, options.weight, options.bias},
                                      [eps = options.eps](const auto& in) {
                                        return record_channels(in[0], {}, in[1], in[2], eps);
                                      })
@@ -194,7 +195,7 @@ Tensor batch_norm_evaluation(const Tensor& x, const ChannelStatistics& running,
       !grad_enabled() || (!running.mean.requires_grad() && !running.variance.requires_grad());
   if (needs_float32(x, {running.mean, running.variance, options.weight, options.bias}) ||
       (!constant && detail::is_half(x))) {
-    return detail::in_float32("batch_norm",
+    return detail::in_float32("batch_norm", CastRule::promote,
                               {x, running.mean, running.variance, options.weight, options.bias},
                               [eps = options.eps](const auto& in) {
                                 return batch_norm(in[0], in[1], in[2],
@@ -223,9 +224,6 @@ void detail::update_running(const Tensor& running, const Array& batch, double mo
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
   detail::check_defined("batch_norm", {{"x", x}});
-  if (const AutocastInputs in("batch_norm", x); in.changed()) {
-    return batch_norm(in[0], running_mean, running_var, options);
-  }
   constexpr auto kName = "batch_norm";
   detail::check_floating(kName, x);
   detail::check_eps(kName, options.eps);

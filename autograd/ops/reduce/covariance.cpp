@@ -42,7 +42,7 @@ Tensor cov(const Tensor& x, const CovOptions& options) {
     return cov(x.to(promote(x.dtype(), a.dtype())), options);
   }
   if (detail::any_half(x)) {
-    return detail::in_float32("cov", {x, a}, [=](const auto& in) {
+    return detail::in_float32("cov", CastRule::promote, {x, a}, [=](const auto& in) {
       CovOptions wide = options;
       wide.aweights = in[1];
       return cov(in[0], wide);
@@ -81,7 +81,8 @@ Tensor corrcoef(const Tensor& x) {
   const detail::Named named("corrcoef", {"x", x});
   detail::check_defined("corrcoef", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("corrcoef", {x}, [](const auto& in) { return corrcoef(in[0]); });
+    return detail::in_float32("corrcoef", CastRule::promote, {x},
+                              [](const auto& in) { return corrcoef(in[0]); });
   }
   const Tensor all = cov(x);
   if (all.ndim() == 0) return all / all;

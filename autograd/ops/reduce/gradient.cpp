@@ -98,8 +98,9 @@ std::vector<Tensor> gradient(const Tensor& x, const GradientOptions& options) {
                           : by_places(in[0], axis, in[1], order);
     };
     const std::vector<Tensor> inputs{values, places};
-    found.push_back(detail::is_half(values) ? detail::in_float32(kName, inputs, along)
-                                            : along(inputs));
+    found.push_back(detail::is_half(values)
+                        ? detail::in_float32(kName, CastRule::promote, inputs, along)
+                        : along(inputs));
   }
   return found;
 }

@@ -37,6 +37,7 @@ Tensor in_rounds(core::ArgOp op, const Tensor& x, int axis) {
 
 // Each gradient goes back to where its value came from.
 struct RunningExtreme : MultiOp {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveOutputs = 0b10;
   core::ArgOp op;
   int dim;
@@ -92,7 +93,8 @@ Tensor diff(const Tensor& x, int64_t n, int64_t dim) {
   check(n >= 0, "diff: negative number of times ", n);
   const int axis = normalize_dim("diff", dim, x.ndim());
   if (n > 1 && detail::any_half(x)) {
-    return detail::in_float32("diff", {x}, [=](const auto& in) { return diff(in[0], n, dim); });
+    return detail::in_float32("diff", CastRule::promote, {x},
+                              [=](const auto& in) { return diff(in[0], n, dim); });
   }
   Tensor result = x;
   for (int64_t i = 0; i < n && result.size(axis) > 0; ++i) {

@@ -12,6 +12,7 @@ namespace {
 using core::Order;
 
 struct Sort : MultiOp {
+  static constexpr CastRule kCast = CastRule::promote;
   static constexpr unsigned kSaveOutputs = 0b10;
   int dim;
   Order order;

@@ -44,7 +44,7 @@ Tensor trapezoid(const Tensor& y, double dx, int64_t dim) {
   detail::check_defined("trapezoid", {{"y", y}});
   const int axis = line_axis("trapezoid", y, dim);
   if (detail::any_half(y)) {
-    return detail::in_float32("trapezoid", {y},
+    return detail::in_float32("trapezoid", CastRule::promote, {y},
                               [=](const auto& in) { return trapezoid(in[0], dx, dim); });
   }
   if (y.size(axis) == 0) return sum(y, {axis}).to(y.dtype());
@@ -56,7 +56,7 @@ Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
   detail::check_defined("trapezoid", {{"y", y}, {"x", x}});
   const int axis = line_axis("trapezoid", y, dim);
   if (detail::any_half(y, x)) {
-    return detail::in_float32("trapezoid", {y, x},
+    return detail::in_float32("trapezoid", CastRule::promote, {y, x},
                               [=](const auto& in) { return trapezoid(in[0], in[1], dim); });
   }
   if (y.size(axis) == 0) return trapezoid(y, 1.0, dim);
@@ -69,7 +69,7 @@ Tensor cumulative_trapezoid(const Tensor& y, double dx, int64_t dim) {
   detail::check_defined("cumulative_trapezoid", {{"y", y}});
   const int axis = line_axis("cumulative_trapezoid", y, dim);
   if (detail::any_half(y)) {
-    return detail::in_float32("cumulative_trapezoid", {y},
+    return detail::in_float32("cumulative_trapezoid", CastRule::promote, {y},
                               [=](const auto& in) { return cumulative_trapezoid(in[0], dx, dim); });
   }
   return cumsum(areas("cumulative_trapezoid", y, axis), axis) * (dx / 2.0);
@@ -80,9 +80,9 @@ Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
   detail::check_defined("cumulative_trapezoid", {{"y", y}, {"x", x}});
   const int axis = line_axis("cumulative_trapezoid", y, dim);
   if (detail::any_half(y, x)) {
-    return detail::in_float32("cumulative_trapezoid", {y, x}, [=](const auto& in) {
-      return cumulative_trapezoid(in[0], in[1], dim);
-    });
+    return detail::in_float32(
+        "cumulative_trapezoid", CastRule::promote, {y, x},
+        [=](const auto& in) { return cumulative_trapezoid(in[0], in[1], dim); });
   }
   const Tensor parts =
       areas("cumulative_trapezoid", y, axis) * steps("cumulative_trapezoid", x, y, axis);

@@ -14,6 +14,7 @@ namespace {
 bool is_skipped(const Shape& shape) { return shape == Shape{0}; }
 
 struct Cat : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   int dim;
   explicit Cat(int d) : dim(d) {}
   const char* name() const override { return "cat"; }
@@ -93,6 +94,7 @@ Array joined_already(const Grads& parts, const Shape& shape, int dim) {
 // Views of consecutive sizes along dim, as one operation: its derivative joins the gradients once
 // instead of adding full-size arrays of mostly zeros.
 struct Split : MultiOp {
+  static constexpr CastRule kCast = CastRule::promote;
   int dim;
   std::vector<int64_t> sizes;
   Split(int d, std::vector<int64_t> s) : dim(d), sizes(std::move(s)) {}
@@ -117,6 +119,7 @@ struct Split : MultiOp {
 };
 
 struct Unbind : MultiOp {
+  static constexpr CastRule kCast = CastRule::promote;
   int dim;
   explicit Unbind(int d) : dim(d) {}
   const char* name() const override { return "unbind"; }

@@ -17,6 +17,7 @@ namespace {
 
 // x's last dimension on the diagonals of its last two.
 struct DiagonalMatrices : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   int64_t offset;
   explicit DiagonalMatrices(int64_t o) : offset(o) {}
   const char* name() const override { return "diag_embed"; }

@@ -24,6 +24,7 @@ using detail::Geometry;
 // x, w and perhaps bias -> y, or relu of it: one pass over products that are still in the cache.
 // Without relu the gradients need no composed definition, since they are recorded operations.
 struct Conv : Op, TwoPartBackward {
+  static constexpr CastRule kCast = CastRule::low;
   static constexpr unsigned kSaveInputs = 0b111;
   Geometry geometry;
   Activation activation;
@@ -44,6 +45,7 @@ struct Conv : Op, TwoPartBackward {
 
 // y, w and perhaps bias -> x
 struct ConvBack : Op, TwoPartBackward {
+  static constexpr CastRule kCast = CastRule::low;
   Geometry geometry;
   explicit ConvBack(const Geometry& g) : geometry(g) {}
   bool saves_input(int i) const { return i < 2 && needs(1 - i); }
@@ -56,6 +58,7 @@ struct ConvBack : Op, TwoPartBackward {
 
 // x, y -> w
 struct ConvWeight : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   Geometry geometry;
   explicit ConvWeight(const Geometry& g) : geometry(g) {}
   bool saves_input(int i) const { return needs(1 - i); }
@@ -96,7 +99,7 @@ Grads ConvWeight::backward(const Tensor& g) {
 
 Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const Tensor& w,
                    const Tensor& bias, Activation activation = Activation::none) {
-  if (const AutocastInputs in(spec.op, x, w, bias); in.changed()) {
+  if (const AutocastInputs in(CastRule::low, x, w, bias); in.changed()) {
     return convolution(spec, in[0], in[1], in[2], activation);
   }
   detail::check_operands(spec, x, w, bias, w.size(0));
@@ -122,7 +125,7 @@ Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const T
   if (bias.defined() && bias.dtype() == w.dtype()) inputs.push_back(bias);
   if (!bias.defined() || inputs.size() > 2) return record_list(Conv(geometry, activation), inputs);
   if (detail::any_half(x, bias)) {
-    return detail::in_float32(spec.op, {x, w, bias}, [=](const auto& in) {
+    return detail::in_float32(spec.op, CastRule::low, {x, w, bias}, [=](const auto& in) {
       return convolution(spec, in[0], in[1], in[2], activation);
     });
   }

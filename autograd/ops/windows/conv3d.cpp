@@ -247,6 +247,7 @@ Array volume_weight_gradient(const Array& x_in, const Array& y_in, const VolumeG
 
 // x, w and perhaps bias -> y
 struct VolumeConv : Op, TwoPartBackward {
+  static constexpr CastRule kCast = CastRule::low;
   VolumeGeometry geometry;
   explicit VolumeConv(const VolumeGeometry& g) : geometry(g) {}
   bool saves_input(int i) const { return i < 2 && needs(1 - i); }
@@ -259,6 +260,7 @@ struct VolumeConv : Op, TwoPartBackward {
 
 // y, w -> x
 struct VolumeConvBack : Op, TwoPartBackward {
+  static constexpr CastRule kCast = CastRule::promote;
   VolumeGeometry geometry;
   explicit VolumeConvBack(const VolumeGeometry& g) : geometry(g) {}
   bool saves_input(int i) const { return needs(1 - i); }
@@ -269,6 +271,7 @@ struct VolumeConvBack : Op, TwoPartBackward {
 
 // x, y -> w
 struct VolumeConvWeight : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   VolumeGeometry geometry;
   explicit VolumeConvWeight(const VolumeGeometry& g) : geometry(g) {}
   bool saves_input(int i) const { return needs(1 - i); }
@@ -351,7 +354,7 @@ Tensor conv3d_of_all(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (!bias.defined() || inputs.size() > 2) return record_list(VolumeConv(geometry), inputs);
   // A bias of another dtype promotes.
   if (any_half(x, bias)) {
-    return in_float32(kName, {x, weight, bias}, [options](const auto& in) {
+    return in_float32(kName, CastRule::low, {x, weight, bias}, [options](const auto& in) {
       return conv3d_of_all(in[0], in[1], in[2], options);
     });
   }
@@ -409,7 +412,7 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const detail::Named named("conv3d", {"x", x}, {"weight", weight});
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv3d";
-  if (const AutocastInputs in(kName, x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
     return conv3d(in[0], in[1], in[2], options);
   }
   return batched(x, 4, [&](const Tensor& volume) {
@@ -445,11 +448,11 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
   const detail::Named named("conv_transpose3d", {"x", x}, {"weight", weight});
   detail::check_defined("conv_transpose3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv_transpose3d";
-  if (const AutocastInputs in(kName, x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
     return conv_transpose3d(in[0], in[1], in[2], options);
   }
   if (detail::any_half(x, weight)) {
-    return detail::in_float32(kName, {x, weight, bias}, [options](const auto& in) {
+    return detail::in_float32(kName, CastRule::low, {x, weight, bias}, [options](const auto& in) {
       return conv_transpose3d(in[0], in[1], in[2], options);
     });
   }

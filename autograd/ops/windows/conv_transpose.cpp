@@ -14,7 +14,7 @@ namespace {
 Tensor transposed(const detail::ConvolutionSpec& spec, Pair output_padding, const Tensor& x,
                   const Tensor& weight, const Tensor& bias) {
   const char* op = spec.op;
-  if (const AutocastInputs in(op, x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
     return transposed(spec, output_padding, in[0], in[1], in[2]);
   }
   const core::Checked outputs =
@@ -50,7 +50,7 @@ Tensor transposed(const detail::ConvolutionSpec& spec, Pair output_padding, cons
   if (!bias.defined()) return detail::record_transposed(geometry, {x, weight});
   if (bias.dtype() == x.dtype()) return detail::record_transposed(geometry, {x, weight, bias});
   if (detail::any_half(x, bias)) {
-    return detail::in_float32(op, {x, weight, bias}, [=](const auto& in) {
+    return detail::in_float32(op, CastRule::low, {x, weight, bias}, [=](const auto& in) {
       return transposed(spec, output_padding, in[0], in[1], in[2]);
     });
   }

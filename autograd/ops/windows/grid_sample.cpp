@@ -165,6 +165,7 @@ core::GridSampling sampling_of(const GridSampleOptions& o) {
 
 // On the host [note: fused and composed].
 struct GridSample : Op {
+  static constexpr CastRule kCast = CastRule::float32;
   static constexpr unsigned kSaveInputs = 0b11;
   GridSampleOptions options;
   explicit GridSample(const GridSampleOptions& o) : options(o) {}
@@ -216,14 +217,14 @@ Tensor detail::composed_grid_sample(const Tensor& x, const Tensor& grid,
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
   detail::check_defined("grid_sample", {{"x", x}, {"grid", grid}});
-  if (const AutocastInputs in("grid_sample", x, grid); in.changed()) {
+  if (const AutocastInputs in(CastRule::float32, x, grid); in.changed()) {
     return grid_sample(in[0], in[1], options);
   }
   check_grid(x, grid, options);
   if (detail::any_half(x)) {
-    return detail::in_float32("grid_sample", {x, grid}, [options](const auto& in) {
-      return grid_sample(in[0], in[1], options);
-    });
+    return detail::in_float32(
+        "grid_sample", CastRule::float32, {x, grid},
+        [options](const auto& in) { return grid_sample(in[0], in[1], options); });
   }
   if (core::samples_on_host(x.array())) return record(GridSample(options), x, grid);
   return detail::composed_grid_sample(x, grid, options);
@@ -238,7 +239,7 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) {
   check(is_floating(theta.dtype()), "affine_grid: theta is ", theta.dtype(),
         "; it must be floating");
   if (detail::any_half(theta)) {
-    return detail::in_float32("affine_grid", {theta}, [=](const auto& in) {
+    return detail::in_float32("affine_grid", CastRule::promote, {theta}, [=](const auto& in) {
       return affine_grid(in[0], size, align_corners);
     });
   }

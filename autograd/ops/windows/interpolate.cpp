@@ -50,6 +50,7 @@ Array weights_as(const std::vector<double>& values, DType dtype, Device device) 
 Tensor resample(const Tensor& x, int dim, std::shared_ptr<const Resampling> rows);
 
 struct Resample : Op {
+  static constexpr CastRule kCast = CastRule::promote;
   int dim;
   std::shared_ptr<const Resampling> matrix;
   Resample(int d, std::shared_ptr<const Resampling> m) : dim(d), matrix(std::move(m)) {}
@@ -321,7 +322,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   detail::check_defined("interpolate", {{"x", x}});
   check_options(x, options);
   if (detail::any_half(x)) {
-    return detail::in_float32("interpolate", {x},
+    return detail::in_float32("interpolate", CastRule::promote, {x},
                               [options](const auto& in) { return resampled(in[0], options); });
   }
   return resampled(x, options);

@@ -126,8 +126,9 @@ Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
   detail::check_pool("avg_pool3d", core::PoolOp::average, x, windows);
   check(options.divisor_override != 0, "avg_pool3d: divisor_override is 0");
   if (detail::any_half(x)) {
-    return detail::in_float32(
-        "avg_pool3d", {x}, [=](const auto& in) { return avg_pool3d(in[0], kernel_size, options); });
+    return detail::in_float32("avg_pool3d", CastRule::promote, {x}, [=](const auto& in) {
+      return avg_pool3d(in[0], kernel_size, options);
+    });
   }
   const PoolSpec spec = spec_of(kernel_size, options);
   PoolOptions over = spec.planes(), along = as_row(spec.depth());
@@ -146,7 +147,7 @@ Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
   detail::check_defined("adaptive_avg_pool3d", {{"x", x}});
   check_volume_cells("adaptive_avg_pool3d", x, output_size);
   if (detail::any_half(x)) {
-    return detail::in_float32("adaptive_avg_pool3d", {x}, [=](const auto& in) {
+    return detail::in_float32("adaptive_avg_pool3d", CastRule::promote, {x}, [=](const auto& in) {
       return adaptive_avg_pool3d(in[0], output_size);
     });
   }
