@@ -90,7 +90,7 @@ struct Config {
   int tensor = 1;  ///< ranks that compute each layer together, in tensor parallelism
   int pipe = 1;    ///< stages of a pipeline, which runs accumulation_steps micro-batches
   std::string schedule = "1f1b";   ///< the pipeline's schedule, by Schedule::name()
-  bool checkpoint_blocks = false;  ///< true: checkpoint the activations of an nn::GPT's blocks
+  bool checkpoint_blocks = false;  ///< true: checkpoint the activations of the model's blocks
   Order order = Order::tree;       ///< order in which the ranks' gradients are added up
 
   int64_t steps_per_print = 0;  ///< steps between two lines that rank 0 prints; 0: none

@@ -23,7 +23,8 @@ class SharedSequence;
 struct ContextParallelOptions {
   /// Slices of the sequence for which gradients of weights, keys and values are computed
   /// separately; 0: as many as ranks. It is the number of ranks times a power of two. More slices
-  /// than ranks are supported for a GPT, a Llama and a batch_first MultiheadAttention.
+  /// than ranks are supported for a GPT, a Llama, a batch_first MultiheadAttention and other
+  /// modules whose nn::ParallelForm says by_position.
   int slices = 0;
 };
 
@@ -54,11 +55,12 @@ class ContextParallel {
   std::shared_ptr<const SharedSequence> sequence_;
 };
 
-/// Makes the ranks of `group` share the sequences of every nn::GPT, nn::Llama, attention
-/// layer of these and MultiheadAttention of a module, which is the same on all of them. For w
-/// slices, a sequence of T positions is cut into 2 w runs, where 2 w divides T; a rank has T / c
-/// positions, half of them from the first half of the sequence, so that all ranks compute equal
-/// shares of a causal attention.
+/// Makes the ranks of `group` share the sequences of every nn::GPT, nn::Llama, attention layer of
+/// these, MultiheadAttention and other module of which nn::ParallelForm says shares_sequence, in a
+/// module that is the same on all of them. For w slices,
+/// a sequence of T positions is cut into 2 w runs, where 2 w divides T; a rank has T / c positions,
+/// half of them from the first half of the sequence, so that all ranks compute equal shares of a
+/// causal attention.
 ///
 /// loss() of a GPT or Llama takes whole tokens and targets, the same on all ranks of the group, and
 /// returns the mean over all positions that are not ignored. forward() returns the scores at this

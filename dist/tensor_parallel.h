@@ -13,44 +13,24 @@
 
 #include <hero/dist/communicator.h>
 #include <hero/nn/module.h>
+#include <hero/nn/parallel_form.h>
 
 namespace hero::dist {
 
-/// How a module is cut into `slices` slices.
-enum class Cut : uint8_t {
-  /// A Linear by its outputs: rows of weight and bias, and of an adapter's lora_B. Every rank takes
-  /// the whole input and returns its part of the outputs, for a layer that is cut by columns.
-  rows,
-  /// A Linear by its inputs: columns of the weight, and of an adapter's lora_A. Every rank takes
-  /// its part of the inputs; the output is the sum of the slices' products, on all ranks. The bias
-  /// stays whole and is added to the sum.
-  columns,
-  /// A CausalSelfAttention, LlamaAttention or MultiheadAttention by its heads: those of queries
-  /// together with those of keys and values that belong to them, and the columns of the last
-  /// projection. If slices are a multiple of the heads of keys and values, several slices attend to
-  /// the same one, and their projections, or the weight that packs them with the queries, stay
-  /// whole.
-  heads,
-  /// An Embedding, or a Linear without bias that computes the logits of classes, by words: rows of
-  /// the weight, divided as evenly as possible. If it is called, it returns the whole result on all
-  /// ranks. If nn::GPT::loss() or nn::Llama::loss() (linear_cross_entropy()) reads the weight, the
-  /// logits stay divided.
-  vocabulary,
-};
+using nn::Cut;
+/// "rows", "columns", "heads", "vocabulary".
 const char* name(Cut cut);
 
 /// How a module is cut. `path` is the path of the module, where * stands for any characters:
 /// {"*.mlp.c_fc", Cut::rows}.
-struct TensorPlanEntry {
-  std::string path;     ///< the path, where * stands for any characters
-  Cut cut = Cut::rows;  ///< how it is cut
-};
+using TensorPlanEntry = nn::ModuleCut;
 using TensorPlan = std::vector<TensorPlanEntry>;
 
-/// The plan for all layers below a module that Hero knows: heads of each CausalSelfAttention,
-/// LlamaAttention and MultiheadAttention, c_fc and c_proj of each FeedForward, gate_proj, up_proj
-/// and down_proj of each LlamaMLP, linear1 and linear2 of each TransformerEncoderLayer, the
-/// vocabulary of a GPT's wte and a Llama's embed_tokens, and of lm_head.
+/// The plan that the modules say themselves, in nn::ParallelForm: of those of Hero the heads of
+/// each CausalSelfAttention, LlamaAttention and MultiheadAttention, c_fc and c_proj of each
+/// FeedForward, gate_proj, up_proj and down_proj of each LlamaMLP, linear1 and linear2 of each
+/// TransformerEncoderLayer, the vocabulary of a GPT's wte and a Llama's embed_tokens, and of
+/// lm_head; and what a module of your own says.
 TensorPlan tensor_plan(nn::Module& module);
 
 /// Options of tensor_parallel().
@@ -59,10 +39,11 @@ struct TensorParallelOptions {
   /// The number of slices of each module; 0: as many as ranks. It is the number of ranks times a
   /// power of two, or any number on one rank.
   int slices = 0;
-  /// True, for a GPT or Llama: between the cut modules of its blocks, each rank has T / ranks of
-  /// the T positions: norms and residuals compute with these, and their activations are divided by
-  /// the number of ranks. T must be a multiple of `slices`; generate() throws an Error. Korthikanti
-  /// et al., arXiv 2205.05198.
+  /// True, for a GPT, a Llama or another model whose form has a stack: between the cut modules of
+  /// its blocks, each rank has T / ranks of the T positions: norms and residuals compute with
+  /// these, and their activations are divided by the number of ranks. T must be a multiple of
+  /// `slices`; generate() throws an Error. All parameters of a block must be cut or in modules that
+  /// its form calls by_position. Korthikanti et al., arXiv 2205.05198.
   bool sequence = false;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // Multi-head attention. N batch, T queries, S keys, E embedding, H heads.
 #include <hero/nn/linear.h>
-#include <hero/nn/sequence.h>
+#include <hero/nn/parallel_form.h>
 
 namespace hero::nn {
 
@@ -49,7 +49,7 @@ struct MultiheadAttentionResult {
 /// has them (dist::tensor_parallel), the layer attends with these heads; asking for attention
 /// weights or, in training, dropout is then an Error, since both concern all heads.
 /// \snippet test_examples_networks.cpp MultiheadAttention
-class MultiheadAttention : public Module {
+class MultiheadAttention : public Module, public Parallelizable {
  public:
   using Options = MultiheadAttentionOptions;
   /// Makes the layer. Throws an Error unless num_kv_heads divides num_heads and num_heads divides
@@ -70,15 +70,14 @@ class MultiheadAttention : public Module {
   int64_t num_kv_heads() const { return sizes_.kv_heads; }
   /// Whether inputs are [N, T, E].
   bool batch_first() const { return options_.batch_first; }
-  /// From now on the rows of each head of keys and values are there `copies` times, one behind the
-  /// other, so that as many slices of the layer each have one of their own.
-  /// dist::tensor_parallel() calls it, where slices are more than such heads.
-  void set_kv_copies(int64_t copies) { kv_copies_ = copies; }
+  /// \name As a module that is divided
+  /// \{
+  ParallelForm parallel_form() const override;
   /// From now on query, key and value have the positions of this rank, equally many on each, and
   /// attend to the positions of all ranks, causally or not. Masks, attention weights and, in
-  /// training, dropout are then Errors. Null makes sequences whole again. dist::context_parallel()
-  /// calls this function.
-  void set_sequence(std::shared_ptr<const SequencePart> sequence);
+  /// training, dropout are then Errors.
+  using Parallelizable::set_sequence;
+  /// \}
 
   /// The parameters, of which those that the options leave out are undefined.
   Tensor &q_proj_weight, &k_proj_weight, &v_proj_weight, &in_proj_weight, &in_proj_bias;
@@ -118,8 +117,6 @@ class MultiheadAttention : public Module {
 
   Sizes sizes_;
   MultiheadAttentionOptions options_;
-  int64_t kv_copies_ = 1;
-  std::shared_ptr<const SequencePart> sequence_;
 };
 
 }  // namespace hero::nn

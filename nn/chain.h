@@ -1,10 +1,12 @@
 #pragma once
-// Chain: a network as a sequence of layers, which pipelines cut between two layers.
+// Chain: a network as a sequence of layers, which pipelines cut between two layers. Stack: a model
+// that is one by what it says of its parts.
 #include <functional>
 #include <utility>
 #include <vector>
 
 #include <hero/nn/container.h>
+#include <hero/nn/parallel_form.h>
 
 namespace hero::nn {
 
@@ -52,6 +54,33 @@ class SequentialChain : public Chain {
   Sequential* net_;
   Loss loss_;
   Count count_;
+};
+
+/// A model that is a chain by its parallel form: the modules of StackForm::embedding, called one
+/// after the other, are the first layer, each block is one, and norm and head are the last. A model
+/// derives from it beside Module and says its form and its loss; its forward may be
+/// run_layers(0, layers(), x). The blocks take and return one tensor.
+class Stack : public Chain, public Parallelizable {
+ public:
+  /// The loss, of shape [], of the model's output.
+  virtual Tensor loss_of(const Tensor& output, const Tensor& target) = 0;
+
+  /// \name As a chain
+  /// \{
+  Module& root() override;
+  size_t layers() const override;
+  Tensor run_layers(size_t begin, size_t end, const Tensor& x) override;
+  Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
+  std::vector<Module*> modules_of(size_t layer) override;
+  /// \}
+
+ protected:
+  /// The first layer. Override it where the modules before the blocks are not called one after the
+  /// other, such as embeddings of tokens and of positions, which are added.
+  virtual Tensor embed(const Tensor& x);
+
+ private:
+  StackForm stack() const;
 };
 
 }  // namespace hero::nn

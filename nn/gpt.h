@@ -12,9 +12,9 @@
 #include <hero/nn/generate.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/norm.h>
+#include <hero/nn/parallel_form.h>
 #include <hero/nn/pretrained.h>
 #include <hero/nn/rotary.h>
-#include <hero/nn/sequence.h>
 
 namespace hero::nn {
 
@@ -47,7 +47,7 @@ struct GPTConfig {
 
 /// Causal self-attention: each position attends to itself and to those before it. Children: c_attn
 /// [C + 2 C_kv, C] (rows of queries, keys, values), c_proj [C, C].
-class CausalSelfAttention : public Module {
+class CausalSelfAttention : public Module, public Parallelizable {
  public:
   using Options = GPTConfig;
   /// Makes the layer for this configuration.
@@ -64,13 +64,10 @@ class CausalSelfAttention : public Module {
   int64_t n_head() const { return n_head_; }
   /// The number of heads of keys and values, of the whole layer.
   int64_t n_kv_head() const { return n_kv_head_; }
-  /// From now on c_attn gives each head of keys and values `copies` times, one behind the other, so
-  /// that as many slices of the layer each have one of their own. dist::tensor_parallel() calls it,
-  /// where slices are more than such heads.
-  void set_kv_copies(int64_t copies) { kv_copies_ = copies; }
-  /// From now on x has only this rank's positions, and attends to those of all ranks; null makes x
-  /// whole again. Dropout in training and calls with a cache are then Errors.
-  void set_sequence(std::shared_ptr<const SequencePart> sequence);
+  ParallelForm parallel_form() const override;
+  /// From now on x has only this rank's positions, and attends to those of all ranks. Dropout in
+  /// training and calls with a cache are then Errors.
+  using Parallelizable::set_sequence;
 
   /// The projections before and after attention.
   Linear &c_attn, &c_proj;
@@ -84,21 +81,21 @@ class CausalSelfAttention : public Module {
   Tensor run(const Tensor& x, const Past* past);
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
-  int64_t n_head_, n_kv_head_, kv_copies_ = 1;
+  int64_t n_head_, n_kv_head_;
   double dropout_;
   RotaryEmbedding* rotary_ = nullptr;
-  std::shared_ptr<const SequencePart> sequence_;
 };
 
 /// c_proj(gelu(c_fc(x))), four times as wide inside. It is one operation, linear_gelu_linear(),
 /// unless c_fc or c_proj has hooks for values, which see what passes. On a GPU, Gelu::tanh has
 /// other last bits in the two cases.
-class FeedForward : public Module {
+class FeedForward : public Module, public Parallelizable {
  public:
   using Options = GPTConfig;
   /// Makes the layer for this configuration.
   explicit FeedForward(const GPTConfig& config);
   Tensor forward(const Tensor& x) override;
+  ParallelForm parallel_form() const override;
 
   /// The linear layers, [4 C, C] and [C, 4 C].
   Linear &c_fc, &c_proj;
@@ -111,7 +108,7 @@ class FeedForward : public Module {
 };
 
 /// One layer of a GPT: x + attn(ln_1(x)), then x + mlp(ln_2(x)).
-class Block : public Module {
+class Block : public Module, public Parallelizable {
  public:
   using Options = GPTConfig;
   /// Makes the layer for this configuration.
@@ -126,6 +123,7 @@ class Block : public Module {
   /// blocks too.
   SumAndNorm operator()(const SumAndNorm& x, LayerNorm& next);
   Tensor forward(const Tensor& x) override;
+  ParallelForm parallel_form() const override;
 
   LayerNorm& ln_1;
   CausalSelfAttention& attn;
@@ -140,7 +138,7 @@ class Block : public Module {
 /// c_proj; biases are 0. As a chain it has n_layer + 2 links: the embedding of tokens [B, T], each
 /// block, and ln_f with lm_head.
 /// \snippet test_examples_networks.cpp GPT
-class GPT : public Module, public DecoderChain {
+class GPT : public Module, public DecoderChain, public Parallelizable {
  public:
   using Options = GPTConfig;
   /// Makes a model. Throws an Error unless n_head divides n_embd, n_kv_head divides n_head and
@@ -155,20 +153,18 @@ class GPT : public Module, public DecoderChain {
   /// never in memory as a whole, unless lm_head has hooks for values: then it is cross_entropy() of
   /// the output of lm_head, which the hooks see.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
-  /// Switches GPTConfig::checkpoint on or off from now on.
-  void set_checkpoint(bool on) { config_.checkpoint = on; }
+  /// Switches GPTConfig::checkpoint on or off from now on. Returns true.
+  bool set_checkpoint(bool on) override {
+    config_.checkpoint = on;
+    return true;
+  }
   /// From now on the ranks of a group share each sequence: tokens and targets are whole on all of
   /// them, but features, and the logits of forward(), are those of this rank's positions. loss() is
   /// the mean over all positions, with gradients that are to be averaged over the ranks. generate()
   /// and dropout in training are then Errors. Null makes sequences whole again.
   /// dist::context_parallel() calls this function.
-  void set_sequence(const std::shared_ptr<const SequencePart>& sequence);
-
-  /// From now on a wrapper around the blocks gives each of them one of `parts` equal parts of the
-  /// positions, and joins the parts after the last block (dist::tensor_parallel with .sequence):
-  /// the output of run_layers() after a block then has as many times fewer positions, also if it is
-  /// asked only for shapes.
-  void set_block_parts(int64_t parts) { block_parts_ = parts; }
+  void set_sequence(const std::shared_ptr<const SequencePart>& sequence) override;
+  ParallelForm parallel_form() const override;
 
   /// Reads a GPT-2 from a folder of Hugging Face's transformers: config.json and model.safetensors,
   /// or the files that model.safetensors.index.json names. Its linear layers, which are [in, out]
@@ -223,8 +219,6 @@ class GPT : public Module, public DecoderChain {
   void init_parameters();
 
   GPTConfig config_;
-  int64_t block_parts_ = 1;
-  std::shared_ptr<const SequencePart> sequence_;
 };
 
 }  // namespace hero::nn

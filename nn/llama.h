@@ -13,9 +13,9 @@
 #include <hero/nn/generate.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/norm.h>
+#include <hero/nn/parallel_form.h>
 #include <hero/nn/pretrained.h>
 #include <hero/nn/rotary.h>
-#include <hero/nn/sequence.h>
 
 namespace hero::nn {
 
@@ -55,7 +55,7 @@ struct LlamaConfig {
 
 /// Causal self-attention: each position attends to itself and to those before it. Children: q_proj
 /// [H D, C], k_proj and v_proj [H_kv D, C], o_proj [C, H D].
-class LlamaAttention : public Module {
+class LlamaAttention : public Module, public Parallelizable {
  public:
   using Options = LlamaConfig;
   /// Makes the layer for this configuration.
@@ -67,9 +67,10 @@ class LlamaAttention : public Module {
   /// Attends with x [B, T, C]. If the projections give only some heads, as a rank's shards do
   /// (dist::tensor_parallel), it attends with these.
   Tensor forward(const Tensor& x) override;
-  /// From now on, x has only this rank's positions, which attend to those of all ranks; null makes
-  /// x whole again. A cache throws an Error then.
-  void set_sequence(std::shared_ptr<const SequencePart> sequence);
+  ParallelForm parallel_form() const override;
+  /// From now on, x has only this rank's positions, which attend to those of all ranks. A cache
+  /// throws an Error then.
+  using Parallelizable::set_sequence;
   /// The number of heads of queries, of the whole layer.
   int64_t num_heads() const { return heads_; }
   /// The number of heads of keys and values, of the whole layer.
@@ -86,24 +87,24 @@ class LlamaAttention : public Module {
   Tensor run(const Tensor& x, const Past* past);
 
   int64_t heads_, kv_heads_, dim_;
-  std::shared_ptr<const SequencePart> sequence_;
 };
 
 /// The gated feed-forward layer down_proj(silu(gate_proj(x)) * up_proj(x)). Shazeer, arXiv
 /// 2002.05202.
-class LlamaMLP : public Module {
+class LlamaMLP : public Module, public Parallelizable {
  public:
   using Options = LlamaConfig;
   /// Makes the layer for this configuration.
   explicit LlamaMLP(const LlamaConfig& config);
   Tensor forward(const Tensor& x) override;
+  ParallelForm parallel_form() const override;
 
   Linear &gate_proj, &up_proj, &down_proj;
 };
 
 /// One layer of a Llama: x + self_attn(input_layernorm(x)), then x +
 /// mlp(post_attention_layernorm(x)).
-class LlamaDecoderLayer : public Module {
+class LlamaDecoderLayer : public Module, public Parallelizable {
  public:
   using Options = LlamaConfig;
   /// Makes the layer for this configuration.
@@ -118,6 +119,7 @@ class LlamaDecoderLayer : public Module {
   /// between layers too.
   SumAndNorm operator()(const SumAndNorm& x, RMSNorm& next);
   Tensor forward(const Tensor& x) override;
+  ParallelForm parallel_form() const override;
 
   LlamaAttention& self_attn;
   LlamaMLP& mlp;
@@ -131,7 +133,7 @@ class LlamaDecoderLayer : public Module {
 /// normal distribution of standard deviation initializer_range, biases by 0. As a chain it has
 /// num_hidden_layers + 2 links: the embedding of tokens [B, T], each layer, and norm with lm_head.
 /// \snippet test_examples_models.cpp Llama
-class Llama : public Module, public DecoderChain {
+class Llama : public Module, public DecoderChain, public Parallelizable {
  public:
   using Options = LlamaConfig;
   /// Makes a model. Throws an Error unless the sizes are positive and the numbers of heads divide
@@ -147,9 +149,8 @@ class Llama : public Module, public DecoderChain {
   Tensor loss(const Tensor& tokens, const Tensor& targets);
 
   /// Does what GPT::set_sequence() does, for dist::context_parallel().
-  void set_sequence(const std::shared_ptr<const SequencePart>& sequence);
-  /// Does what GPT::set_block_parts() does, for dist::tensor_parallel() with .sequence.
-  void set_block_parts(int64_t parts) { block_parts_ = parts; }
+  void set_sequence(const std::shared_ptr<const SequencePart>& sequence) override;
+  ParallelForm parallel_form() const override;
 
   /// Reads a model of type llama, qwen2 or mistral from a folder of Hugging Face's transformers:
   /// config.json and model.safetensors, or the files that model.safetensors.index.json names.
@@ -201,8 +202,6 @@ class Llama : public Module, public DecoderChain {
   void init_parameters();
 
   LlamaConfig config_;
-  int64_t block_parts_ = 1;
-  std::shared_ptr<const SequencePart> sequence_;
 };
 
 }  // namespace hero::nn

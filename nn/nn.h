@@ -22,6 +22,7 @@
 #include <hero/nn/moe.h>
 #include <hero/nn/norm.h>
 #include <hero/nn/packed_sequence.h>
+#include <hero/nn/parallel_form.h>
 #include <hero/nn/parameter_vector.h>
 #include <hero/nn/parametrize.h>
 #include <hero/nn/pool.h>

@@ -36,7 +36,7 @@ struct EncoderMasks {
 /// An encoder layer: self-attention, then linear2(activation(linear1(x))), each with dropout, a
 /// residual connection and a norm. Children: self_attn, linear1, dropout, linear2, norm1, norm2,
 /// dropout1, dropout2.
-class TransformerEncoderLayer : public Module {
+class TransformerEncoderLayer : public Module, public Parallelizable {
  public:
   using Options = TransformerEncoderLayerOptions;
   /// Makes a layer of width d_model with nhead heads.
@@ -47,6 +47,7 @@ class TransformerEncoderLayer : public Module {
   /// Maps src [T, N, E] or [T, E] to the same shape.
   Tensor operator()(const Tensor& src, const EncoderMasks& masks);
   Tensor forward(const Tensor& src) override;
+  ParallelForm parallel_form() const override;
 
   MultiheadAttention& self_attn;
   Linear& linear1;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <hero/autograd/graph/grad_mode.h>
@@ -42,6 +43,44 @@ class PlannedValues {
 
 }  // namespace
 
+namespace {
+
+// The layers between which ranks of tensor parallelism have a part of the positions each
+// (.sequence): from the one with the first block to the one with the norm after the last.
+class CutSequence {
+ public:
+  explicit CutSequence(nn::Chain& chain) {
+    const auto* said = dynamic_cast<const nn::Parallelizable*>(&chain.root());
+    if (said == nullptr || said->block_parts() == 1) return;
+    const nn::StackForm stack = said->parallel_form().stack.value();
+    parts_ = said->block_parts();
+    first_ = link_of(chain, *nn::blocks_of(chain.root(), stack).front().second);
+    last_ = link_of(chain, chain.root().get_submodule(stack.norm));
+  }
+  // What a rank has of the output of layer `end` - 1.
+  Shape part_of(const Shape& shape, size_t end) const {
+    Shape part = shape;
+    if (parts_ > 1 && first_ < end && end <= last_) part[part.size() - 2] /= parts_;
+    return part;
+  }
+
+ private:
+  static size_t link_of(nn::Chain& chain, const nn::Module& module) {
+    for (size_t layer = 0; layer < chain.layers(); ++layer) {
+      for (nn::Module* each : chain.modules_of(layer)) {
+        const std::vector<nn::Module*> below = each->modules();
+        if (std::find(below.begin(), below.end(), &module) != below.end()) return layer;
+      }
+    }
+    fail("pipeline: ", module.type_name(), " is in no layer of ", chain.root().type_name());
+  }
+
+  int64_t parts_ = 1;
+  size_t first_ = 0, last_ = 0;
+};
+
+}  // namespace
+
 std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begins,
                                const std::vector<StageValue>& values, const Tensor& x,
                                const BorderDTypes& dtypes) {
@@ -51,6 +90,7 @@ std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begi
   const nn::EvalScope eval;
   const nn::WithoutHooks without_hooks;
   const PlannedValues on_meta(values, dtypes.parameters);
+  const CutSequence cut(chain);
   std::vector<Border> borders;
   Tensor y = planned(x.shape(), x.dtype());
   for (size_t stage = 0; stage + 2 < begins.size(); ++stage) {
@@ -58,7 +98,7 @@ std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begi
     y = converted(y, dtypes.output);
     check(is_floating(y.dtype()), "pipeline: layer ", begins[stage + 1] - 1, " gives ", y.dtype(),
           ", which has no gradient; cut the chain elsewhere");
-    borders.push_back({y.shape(), y.dtype()});
+    borders.push_back({cut.part_of(y.shape(), begins[stage + 1]), y.dtype()});
   }
   return borders;
 }

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <hero/autograd/ops/collectives.h>
 #include <hero/autograd/ops/creation/creation.h>
@@ -9,9 +11,7 @@
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/parallel/random_draws.h>
 #include <hero/dist/parallel/shared_sequence.h>
-#include <hero/nn/attention.h>
-#include <hero/nn/gpt.h>
-#include <hero/nn/llama.h>
+#include <hero/nn/parallel_form.h>
 
 namespace hero::dist {
 namespace {
@@ -29,36 +29,39 @@ int checked_slices(const Communicator& group, int slice_count) {
   return slice_count;
 }
 
-// The modules that ask where a sequence's positions are, by their paths.
+// A module that says how it may be divided.
+struct Said {
+  std::string path;
+  nn::Module* module;
+  nn::ParallelForm form;
+
+  nn::Parallelizable& parallelizable() const { return dynamic_cast<nn::Parallelizable&>(*module); }
+  std::string below(const std::string& name) const {
+    return path.empty() ? name : path + "." + name;
+  }
+};
+
+// All modules below one that say how they may be divided.
 struct Sharers {
-  nn::Named<nn::GPT*> models;
-  nn::Named<nn::Llama*> llamas;
-  nn::Named<nn::CausalSelfAttention*> causal;
-  nn::Named<nn::LlamaAttention*> llama_attention;
-  nn::Named<nn::MultiheadAttention*> attention;
+  std::vector<Said> all;
 
   explicit Sharers(nn::Module& module) {
     for (const auto& [path, found] : module.named_modules()) {
-      if (auto* model = dynamic_cast<nn::GPT*>(found)) models.emplace_back(path, model);
-      if (auto* model = dynamic_cast<nn::Llama*>(found)) llamas.emplace_back(path, model);
-      if (auto* layer = dynamic_cast<nn::LlamaAttention*>(found)) {
-        llama_attention.emplace_back(path, layer);
-      }
-      if (auto* layer = dynamic_cast<nn::CausalSelfAttention*>(found)) {
-        causal.emplace_back(path, layer);
-      }
-      if (auto* layer = dynamic_cast<nn::MultiheadAttention*>(found)) {
-        attention.emplace_back(path, layer);
-      }
+      const std::optional<nn::ParallelForm> form = nn::parallel_form_of(*found);
+      if (form) all.push_back({path, found, *form});
     }
   }
-  bool any() const { return !causal.empty() || !llama_attention.empty() || !attention.empty(); }
+  bool any() const {
+    return std::any_of(all.begin(), all.end(), [](const Said& said) {
+      return said.form.attention && said.form.shares_sequence;
+    });
+  }
   std::string text(int slice_count) const {
-    std::string all = std::to_string(slice_count) + " slices";
-    for (const auto& [path, layer] : causal) all += ", '" + path + "'";
-    for (const auto& [path, layer] : llama_attention) all += ", '" + path + "'";
-    for (const auto& [path, layer] : attention) all += ", '" + path + "'";
-    return all;
+    std::string text = std::to_string(slice_count) + " slices";
+    for (const Said& said : all) {
+      if (said.form.attention) text += ", '" + said.path + "'";
+    }
+    return text;
   }
 };
 
@@ -71,61 +74,43 @@ void check_alike(const Communicator& group, const std::string& text) {
   }
 }
 
-// Slices of a rank are known where positions are dimension 1: within a GPT and within attention.
+// Attention that computes with this rank's positions alone would attend to no others.
+void check_shares(const Sharers& sharers) {
+  for (const Said& said : sharers.all) {
+    check(!said.form.attention || said.form.shares_sequence,
+          "context_parallel: ", said.module->type_name(), " '", said.path,
+          "' is attention whose nn::ParallelForm does not say shares_sequence: it would attend to "
+          "this rank's positions alone. Compute it by shared_attention(), and say so");
+  }
+}
+
+// Slices of a rank are known where positions are dimension 1, and within what computes each of them
+// by itself.
 void check_sliceable(nn::Module& module, const Sharers& sharers) {
-  for (const auto& [path, layer] : sharers.attention) {
-    check(layer->batch_first(),
-          "context_parallel: more slices than ranks want the positions second, "
-          "and MultiheadAttention '",
-          path, "' has them first; set batch_first, or slices to 0");
+  std::vector<std::string> safe;  // paths of modules and parameters
+  for (const Said& said : sharers.all) {
+    check(said.form.positions == 1 || !said.form.shares_sequence,
+          "context_parallel: more slices than ranks want the positions second, and ",
+          said.module->type_name(), " '", said.path,
+          "' has them first; set batch_first, or slices to 0");
+    for (const auto* list : {&said.form.by_position, &said.form.position_parameters}) {
+      for (const std::string& name : *list) safe.push_back(said.below(name));
+    }
   }
   for (const auto& [name, slot] : module.slots()) {
-    const auto below = [&name = name](const auto& named) {
-      return named.first.empty() || name.rfind(named.first + ".", 0) == 0;
+    const auto contains = [&name = name](const std::string& path) {
+      return name == path || path.empty() || name.rfind(path + ".", 0) == 0;
     };
-    const auto any = [&below](const auto& list) {
-      return std::any_of(list.begin(), list.end(), below);
-    };
-    check(any(sharers.models) || any(sharers.llamas) || any(sharers.attention),
-          "context_parallel: more slices than ranks are for nn::GPT, nn::Llama and "
-          "nn::MultiheadAttention alone, and '",
-          name, "' is outside of them; set slices to 0");
+    check(
+        slot->kind != nn::Slot::Kind::parameter || std::any_of(safe.begin(), safe.end(), contains),
+        "context_parallel: more slices than ranks are for nn::GPT, nn::Llama, "
+        "nn::MultiheadAttention and other modules whose nn::ParallelForm says by_position, and '",
+        name, "' is outside of them; set slices to 0");
     check(partition(slot->tensor) == nullptr, "context_parallel: '", name,
           "' is cut (tensor_parallel), so a rank can have one slice of the sequence alone; set "
           "slices "
           "to 0");
   }
-}
-
-void slice_model(nn::GPT& model, const std::shared_ptr<const SharedSequence>& sequence) {
-  compute_in_slices(model.transformer.wte, sequence);
-  for (size_t i = 0; i < model.transformer.h.size(); ++i) {
-    nn::Block& block = model.transformer.h[i];
-    compute_in_slices(block.ln_1, sequence);
-    compute_in_slices(block.attn.c_attn, sequence);
-    compute_in_slices(block.attn.c_proj, sequence);
-    compute_in_slices(block.ln_2, sequence);
-    compute_in_slices(block.mlp, sequence);
-  }
-  compute_in_slices(model.transformer.ln_f, sequence);
-  compute_in_slices(model.lm_head, sequence);  // its loss has slices of its own
-}
-
-void slice_model(nn::Llama& model, const std::shared_ptr<const SharedSequence>& sequence) {
-  compute_in_slices(model.model.embed_tokens, sequence);
-  for (size_t i = 0; i < model.model.layers.size(); ++i) {
-    nn::LlamaDecoderLayer& layer = model.model.layers[i];
-    nn::LlamaAttention& attention = layer.self_attn;
-    for (nn::Linear* each :
-         {&attention.q_proj, &attention.k_proj, &attention.v_proj, &attention.o_proj}) {
-      compute_in_slices(*each, sequence);
-    }
-    compute_in_slices(layer.input_layernorm, sequence);
-    compute_in_slices(layer.post_attention_layernorm, sequence);
-    compute_in_slices(layer.mlp, sequence);
-  }
-  compute_in_slices(model.model.norm, sequence);
-  compute_in_slices(model.lm_head, sequence);  // its loss has slices of its own
 }
 
 }  // namespace
@@ -134,24 +119,23 @@ ContextParallel context_parallel(nn::Module& module, const Communicator& group,
                                  const ContextParallelOptions& options) {
   const int slice_count = checked_slices(group, options.slices);
   const Sharers sharers(module);
+  check_shares(sharers);
   check(sharers.any(), "context_parallel: ", module.type_name(),
         " has no attention, whose keys and values the ranks would share");
   check_alike(group, sharers.text(slice_count));
   const auto sequence = std::make_shared<const SharedSequence>(group, slice_count);
   if (slice_count == 1) return ContextParallel(sequence);
+  if (sequence->slices() > 1) check_sliceable(module, sharers);
+  for (const Said& said : sharers.all) {  // a model may refuse, and comes before its layers
+    if (said.form.shares_sequence) said.parallelizable().set_sequence(sequence);
+  }
   if (sequence->slices() > 1) {
-    check_sliceable(module, sharers);
-    for (const auto& [path, model] : sharers.models) slice_model(*model, sequence);
-    for (const auto& [path, model] : sharers.llamas) slice_model(*model, sequence);
-    for (const auto& [path, layer] : sharers.attention) {
-      compute_in_slices(layer->out_proj, sequence);
+    for (const Said& said : sharers.all) {
+      for (const std::string& path : said.form.by_position) {
+        compute_in_slices(said.module->get_submodule(path), sequence);
+      }
     }
   }
-  for (const auto& [path, layer] : sharers.causal) layer->set_sequence(sequence);
-  for (const auto& [path, layer] : sharers.llama_attention) layer->set_sequence(sequence);
-  for (const auto& [path, layer] : sharers.attention) layer->set_sequence(sequence);
-  for (const auto& [path, model] : sharers.models) model->set_sequence(sequence);
-  for (const auto& [path, model] : sharers.llamas) model->set_sequence(sequence);
   refuse_draws(module);
   return ContextParallel(sequence);
 }

@@ -182,7 +182,10 @@ nn::Tensors run_norm(const Region& region, const Slices& slices, const nn::Tenso
   return {parts.size() == 1 ? parts[0] : cat(parts, kPositions)};
 }
 
-nn::Tensors run_enter(const Slices& slices, const nn::Tensors& in, const nn::Forward& forward) {
+nn::Tensors run_enter(const Region& region, const Slices& slices, const nn::Tensors& in,
+                      const nn::Forward& forward) {
+  check(in.size() == 1, "tensor_parallel: with .sequence, '", region.path,
+        "' takes the positions of one tensor, and it was called with ", in.size());
   check(in[0].ndim() == 3 && in[0].size(1) % slices.count == 0, "tensor_parallel: ", slices.count,
         " slices do not divide the sequence of ", in[0].shape(),
         "; pad it, or cut the model without .sequence");
@@ -252,7 +255,7 @@ nn::Tensors run_region(const Region& region, const Slices& slices, const nn::Ten
     case Region::Kind::norm:
       return run_norm(region, slices, in, forward);
     case Region::Kind::enter:
-      return run_enter(slices, in, forward);
+      return run_enter(region, slices, in, forward);
     case Region::Kind::leave:
       return run_leave(slices, in, forward);
     default:

@@ -2,9 +2,6 @@
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/parallel/tensor_plan.h>
 #include <hero/dist/tensor_parallel.h>
-#include <hero/nn/gpt.h>
-#include <hero/nn/llama.h>
-#include <hero/nn/transformer.h>
 
 namespace hero::dist {
 namespace {
@@ -62,30 +59,13 @@ const char* name(Cut cut) {
 TensorPlan tensor_plan(nn::Module& module) {
   TensorPlan plan;
   for (const auto& [path, found] : module.named_modules()) {
-    const auto add = [&, where = path](const char* child, Cut cut) {
-      plan.push_back({where.empty() || *child == '\0' ? where + child : where + "." + child, cut});
-    };
-    if (dynamic_cast<nn::GPT*>(found) != nullptr) {
-      add("transformer.wte", Cut::vocabulary);
-      add("lm_head", Cut::vocabulary);
-    } else if (dynamic_cast<nn::Llama*>(found) != nullptr) {
-      add("model.embed_tokens", Cut::vocabulary);
-      add("lm_head", Cut::vocabulary);
-    } else if (dynamic_cast<nn::LlamaMLP*>(found) != nullptr) {
-      add("gate_proj", Cut::rows);
-      add("up_proj", Cut::rows);
-      add("down_proj", Cut::columns);
-    } else if (dynamic_cast<nn::FeedForward*>(found) != nullptr) {
-      add("c_fc", Cut::rows);
-      add("c_proj", Cut::columns);
-    } else if (dynamic_cast<nn::TransformerEncoderLayer*>(found) != nullptr) {
-      add("linear1", Cut::rows);
-      add("linear2", Cut::columns);
-    } else if (dynamic_cast<nn::CausalSelfAttention*>(found) != nullptr ||
-               dynamic_cast<nn::LlamaAttention*>(found) != nullptr ||
-               dynamic_cast<nn::MultiheadAttention*>(found) != nullptr) {
-      add("", Cut::heads);
+    const std::optional<nn::ParallelForm> form = nn::parallel_form_of(*found);
+    if (!form) continue;
+    for (nn::ModuleCut cut : form->cuts) {
+      if (!path.empty()) cut.path = cut.path.empty() ? path : path + "." + cut.path;
+      plan.push_back(std::move(cut));
     }
+    if (form->attention) plan.push_back({path, Cut::heads});
   }
   return plan;
 }

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <hero/dist/parallel/tensor_plan.h>
-#include <hero/nn/gpt.h>
-#include <hero/nn/llama.h>
-#include <hero/nn/transformer.h>
+#include <hero/nn/embedding.h>
+#include <hero/nn/linear.h>
 
 namespace hero::dist {
 namespace {
@@ -52,6 +52,7 @@ struct PlannedModule {
   nn::Module& module;
   Cut cut;
   int slices;
+  int parts = 1;
 
   nn::Slot* slot(const std::string& name) const {
     for (const auto& [known, slot] : module.slots()) {
@@ -119,59 +120,113 @@ Region row_region(const PlannedModule& entry, int64_t in_features) {
   return region;
 }
 
-// The shares of rows of keys, or of values, where slices are more than their heads.
-std::vector<int> kv_shares(const PlannedModule& entry, int64_t kv_heads) {
-  if (entry.kv_copies(kv_heads) == 1) return {};
-  return {static_cast<int>(kv_heads)};
+// The rows of a weight of attention that are cut each by themselves, and which slices share them.
+struct HeadGroups {
+  std::vector<int64_t> rows;
+  std::vector<int> shares = {};  // empty: no slices share any
+};
+
+HeadGroups head_groups(const PlannedModule& entry, const nn::AttentionForm& attention,
+                       const nn::HeadWeight& weight, int64_t rows) {
+  const auto heads_of = [&](nn::Heads of) {
+    return of == nn::Heads::queries ? attention.heads : attention.kv_heads;
+  };
+  int64_t heads = 0;
+  for (const nn::Heads of : weight.rows) heads += heads_of(of);
+  check(rows % heads == 0, "tensor_parallel: '", entry.below(weight.path), "' has ", rows,
+        " rows, which its ", heads, " heads do not divide");
+  HeadGroups groups;
+  for (const nn::Heads of : weight.rows) {
+    groups.rows.push_back(rows / heads * heads_of(of));
+    if (of != nn::Heads::queries && entry.kv_copies(attention.kv_heads) > 1) {
+      groups.shares.resize(weight.rows.size(), entry.slices);
+    }
+  }
+  for (size_t i = 0; i < groups.shares.size(); ++i) {
+    if (weight.rows[i] != nn::Heads::queries) {
+      groups.shares[i] = static_cast<int>(attention.kv_heads);
+    }
+  }
+  return groups;
 }
 
-// The same of a weight of queries, keys and values.
-std::vector<int> packed_shares(const PlannedModule& entry, int64_t kv_heads) {
-  if (entry.kv_copies(kv_heads) == 1) return {};
-  return {entry.slices, static_cast<int>(kv_heads), static_cast<int>(kv_heads)};
+// A layer whose whole forward is computed for each slice of its parameters.
+Region inside_region(const PlannedModule& entry, const nn::AttentionForm& attention) {
+  Region region{Region::Kind::inside, entry.path, &entry.module};
+  for (const nn::HeadWeight& weight : attention.weights) {
+    const nn::Slot* slot = entry.slot(weight.path);
+    check(slot != nullptr, "tensor_parallel: the form of ", entry.module.type_name(), " '",
+          entry.path, "' names '", weight.path,
+          "', which is no parameter of it; name parameters alone, or Linears alone");
+    const Shape whole = whole_shape(slot->tensor);
+    if (weight.rows.empty()) {
+      check(whole.size() == 2, "tensor_parallel: '", entry.below(weight.path), "' has shape ",
+            whole, "; columns are those of a matrix");
+      entry.add(region.pieces, weight.path, 1, {whole[1]});
+    } else {
+      const HeadGroups groups = head_groups(entry, attention, weight, whole[0]);
+      entry.add(region.pieces, weight.path, 0, groups.rows, groups.shares);
+    }
+  }
+  if (!attention.bias.empty()) {
+    region.bias = entry.slot(attention.bias);
+    check(region.bias != nullptr, "tensor_parallel: the form of ", entry.module.type_name(), " '",
+          entry.path, "' names the bias '", attention.bias, "', which it has not");
+  }
+  return region;
+}
+
+// A parameter between projections that are cut would have the gradients of this rank's heads alone.
+void check_cut(const std::vector<Region>& regions, size_t first, const PlannedModule& entry,
+               const nn::ParallelForm& form) {
+  std::set<const nn::Slot*> known;
+  for (size_t i = first; i < regions.size(); ++i) {
+    for (const CutParameter& piece : regions[i].pieces) known.insert(piece.slot);
+    known.insert(regions[i].bias);
+  }
+  for (const std::string& path : form.by_position) {
+    for (const auto& [name, slot] : entry.module.get_submodule(path).slots()) known.insert(slot);
+  }
+  for (const auto& [name, slot] : entry.module.slots()) {
+    const auto& safe = form.position_parameters;
+    check(slot->kind != nn::Slot::Kind::parameter || known.count(slot) > 0 ||
+              std::find(safe.begin(), safe.end(), name) != safe.end(),
+          "tensor_parallel: '", entry.below(name), "' is not among the weights that the form of ",
+          entry.module.type_name(),
+          " names, and would have the gradients of this rank's heads alone; name it there, or in "
+          "by_position if it computes with what all ranks have");
+  }
 }
 
 void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
-  if (auto* attention = dynamic_cast<nn::CausalSelfAttention*>(&entry.module)) {
-    entry.check_divides("heads", attention->n_head());
-    const int64_t C = attention->c_proj.in_features;
-    const int64_t rows = C / attention->n_head() * attention->n_kv_head();
-    regions.push_back(
-        column_region({entry.below("c_attn"), attention->c_attn, entry.cut, entry.slices},
-                      {C, rows, rows}, packed_shares(entry, attention->n_kv_head())));
-    regions.push_back(
-        row_region({entry.below("c_proj"), attention->c_proj, entry.cut, entry.slices}, C));
+  const std::optional<nn::ParallelForm> form = nn::parallel_form_of(entry.module);
+  if (!form || !form->attention) entry.fail_cut("heads are those of attention");
+  const nn::AttentionForm& attention = *form->attention;
+  check(attention.heads > 0 && attention.kv_heads > 0 && attention.heads % attention.kv_heads == 0,
+        "tensor_parallel: the form of ", entry.module.type_name(), " '", entry.path, "' has ",
+        attention.heads, " heads and ", attention.kv_heads,
+        " of keys and values, which must be positive and divide them");
+  entry.check_divides("heads", attention.heads);
+  const size_t first = regions.size();
+  for (const nn::HeadWeight& weight : attention.weights) {
+    if (entry.slot(weight.path) == nullptr) continue;
+    regions.push_back(inside_region(entry, attention));
+    check_cut(regions, first, entry, *form);
     return;
   }
-  if (auto* attention = dynamic_cast<nn::LlamaAttention*>(&entry.module)) {
-    entry.check_divides("heads", attention->num_heads());
-    const std::vector<int> shares = kv_shares(entry, attention->num_key_value_heads());
-    for (nn::Linear* each : {&attention->q_proj, &attention->k_proj, &attention->v_proj}) {
-      regions.push_back(column_region({entry.below(each->name()), *each, entry.cut, entry.slices},
-                                      {each->out_features},
-                                      each == &attention->q_proj ? std::vector<int>() : shares));
+  for (const nn::HeadWeight& weight : attention.weights) {
+    nn::Module& child = entry.module.get_submodule(weight.path);
+    const PlannedModule each = {entry.below(weight.path), child, entry.cut, entry.slices};
+    const auto* linear = dynamic_cast<const nn::Linear*>(&child);
+    if (linear == nullptr) each.fail_cut("what is cut by heads is a Linear or a parameter");
+    if (weight.rows.empty()) {
+      regions.push_back(row_region(each, linear->in_features));
+    } else {
+      const HeadGroups groups = head_groups(entry, attention, weight, linear->out_features);
+      regions.push_back(column_region(each, groups.rows, groups.shares));
     }
-    regions.push_back(
-        row_region({entry.below("o_proj"), attention->o_proj, entry.cut, entry.slices},
-                   attention->o_proj.in_features));
-    return;
   }
-  auto* attention = dynamic_cast<nn::MultiheadAttention*>(&entry.module);
-  if (attention == nullptr) entry.fail_cut("heads are those of attention");
-  entry.check_divides("heads", attention->num_heads());
-  const std::vector<int> packed = packed_shares(entry, attention->num_kv_heads());
-  const std::vector<int> shares = kv_shares(entry, attention->num_kv_heads());
-  const int64_t E = attention->out_proj.in_features;
-  const int64_t rows = E / attention->num_heads() * attention->num_kv_heads();
-  Region region{Region::Kind::inside, entry.path, &entry.module};
-  entry.add(region.pieces, "in_proj_weight", 0, {E, rows, rows}, packed);
-  entry.add(region.pieces, "in_proj_bias", 0, {E, rows, rows}, packed);
-  entry.add(region.pieces, "q_proj_weight", 0, {E});
-  entry.add(region.pieces, "k_proj_weight", 0, {rows}, shares);
-  entry.add(region.pieces, "v_proj_weight", 0, {rows}, shares);
-  entry.add(region.pieces, "out_proj.weight", 1, {E});
-  region.bias = entry.slot("out_proj.bias");
-  regions.push_back(std::move(region));
+  check_cut(regions, first, entry, *form);
 }
 
 void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
@@ -200,8 +255,13 @@ void add_linear(std::vector<Region>& regions, const PlannedModule& entry) {
   auto* linear = dynamic_cast<nn::Linear*>(&entry.module);
   if (linear == nullptr) entry.fail_cut("rows and columns are those of a Linear");
   if (entry.cut == Cut::rows) {
-    entry.check_divides("outputs", linear->out_features);
-    regions.push_back(column_region(entry, {linear->out_features}));
+    check(entry.parts > 0 && linear->out_features % entry.parts == 0, "tensor_parallel: '",
+          entry.path, "' has ", linear->out_features, " outputs, which are not ", entry.parts,
+          " equal parts");
+    const int64_t size = linear->out_features / entry.parts;
+    entry.check_divides("outputs", entry.parts == 1 ? linear->out_features : size);
+    regions.push_back(
+        column_region(entry, std::vector<int64_t>(static_cast<size_t>(entry.parts), size)));
   } else {
     entry.check_divides("inputs", linear->in_features);
     regions.push_back(row_region(entry, linear->in_features));
@@ -262,7 +322,9 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int s
       const auto [before, is_new] = by.emplace(path, &planned);
       check(is_new, "tensor_parallel: '", path, "' is cut twice, by '", before->second->path, "' (",
             name(before->second->cut), ") and '", planned.path, "' (", name(planned.cut), ")");
-      const PlannedModule entry = {path, *found, planned.cut, slice_count};
+      const PlannedModule entry = {path, *found, planned.cut, slice_count, planned.parts};
+      check(planned.parts == 1 || planned.cut == Cut::rows, "tensor_parallel: '", path,
+            "' is cut by ", name(planned.cut), ", and parts are those of rows");
       if (planned.cut == Cut::heads) {
         add_heads(regions, entry);
       } else if (planned.cut == Cut::vocabulary) {
@@ -280,37 +342,41 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int s
 
 namespace {
 
-// A model that knows where its sequence is cut and joined: its blocks, each with its norms, and the
-// last norm.
-struct SequenceModel {
-  std::string blocks_path, last_path;
-  std::vector<nn::Module*> blocks;
-  std::vector<std::vector<nn::Module*>> norms;
-  nn::Module* last;
-};
+bool is_below(const std::string& path, const std::string& above) {
+  return above.empty() || path == above || path.rfind(above + ".", 0) == 0;
+}
 
-std::optional<SequenceModel> sequence_model(const std::string& path, nn::Module& found) {
-  const std::string before = path.empty() ? "" : path + ".";
-  if (auto* gpt = dynamic_cast<nn::GPT*>(&found)) {
-    SequenceModel model{
-        before + "transformer.h", before + "transformer.ln_f", {}, {}, &gpt->transformer.ln_f};
-    for (size_t i = 0; i < gpt->transformer.h.size(); ++i) {
-      nn::Block& block = gpt->transformer.h[i];
-      model.blocks.push_back(&block);
-      model.norms.push_back({&block.ln_1, &block.ln_2});
+// A region for each module of a block that computes position by position and is not cut.
+void add_norms(std::vector<Region>& regions, const std::string& path, nn::Module& block) {
+  const std::optional<nn::ParallelForm> form = nn::parallel_form_of(block);
+  const size_t cut = regions.size();
+  for (const std::string& each : form ? form->by_position : std::vector<std::string>()) {
+    const std::string full = path + "." + each;
+    bool is_cut = false;
+    for (size_t i = 0; i < cut; ++i) {
+      is_cut = is_cut || is_below(regions[i].path, full) || is_below(full, regions[i].path);
     }
-    return model;
+    if (is_cut) continue;
+    Region region{Region::Kind::norm, full, &block.get_submodule(each)};
+    for (const auto& [name, slot] : region.module->slots()) region.shared.push_back(slot);
+    regions.push_back(std::move(region));
   }
-  if (auto* llama = dynamic_cast<nn::Llama*>(&found)) {
-    SequenceModel model{before + "model.layers", before + "model.norm", {}, {}, &llama->model.norm};
-    for (size_t i = 0; i < llama->model.layers.size(); ++i) {
-      nn::LlamaDecoderLayer& layer = llama->model.layers[i];
-      model.blocks.push_back(&layer);
-      model.norms.push_back({&layer.input_layernorm, &layer.post_attention_layernorm});
-    }
-    return model;
+}
+
+// What is neither cut nor computed position by position would have a part of its gradient alone.
+void check_covered(const std::vector<Region>& regions, const std::string& path, nn::Module& block) {
+  std::set<const nn::Slot*> covered;
+  for (const Region& region : regions) {
+    for (const CutParameter& piece : region.pieces) covered.insert(piece.slot);
+    for (const nn::Slot* slot : region.shared) covered.insert(slot);
+    covered.insert(region.bias);
   }
-  return std::nullopt;
+  for (const auto& [name, slot] : block.slots()) {
+    check(slot->kind != nn::Slot::Kind::parameter || covered.count(slot) > 0,
+          "tensor_parallel: with .sequence, '", path, ".", name,
+          "' would be computed with at a part of the positions, and it is neither cut nor in a "
+          "module that its block's nn::ParallelForm calls by_position");
+  }
 }
 
 }  // namespace
@@ -318,31 +384,40 @@ std::optional<SequenceModel> sequence_model(const std::string& path, nn::Module&
 void cut_sequence(nn::Module& module, std::vector<Region>& regions) {
   bool any = false;
   for (const auto& [path, found] : module.named_modules()) {
-    const std::optional<SequenceModel> model = sequence_model(path, *found);
-    if (!model) continue;
+    const std::optional<nn::ParallelForm> form = nn::parallel_form_of(*found);
+    if (!form || !form->stack) continue;
     any = true;
+    const auto below = [&path = path](const std::string& name) {
+      return path.empty() ? name : path + "." + name;
+    };
+    const nn::StackForm& stack = *form->stack;
+    check(!stack.norm.empty(),
+          "tensor_parallel: with .sequence, positions are joined by the norm "
+          "after the last block, and the form of ",
+          found->type_name(), " '", path, "' has none");
     for (Region& region : regions) {
-      region.sequence = region.sequence || region.path.rfind(model->blocks_path + ".", 0) == 0;
+      const bool inside = is_below(region.path, below(stack.blocks));
+      region.sequence = region.sequence || inside;
     }
-    for (size_t i = 0; i < model->blocks.size(); ++i) {
-      const std::string block = model->blocks_path + "." + std::to_string(i);
-      for (nn::Module* norm : model->norms[i]) {
-        Region region{Region::Kind::norm, block + "." + norm->name(), norm};
-        for (const auto& [name, slot] : norm->slots()) region.shared.push_back(slot);
-        regions.push_back(std::move(region));
-      }
-      if (i == 0) regions.push_back({Region::Kind::enter, block, model->blocks[i]});
+    bool is_first = true;
+    for (const auto& [name, block] : nn::blocks_of(*found, stack)) {
+      add_norms(regions, below(name), *block);
+      check_covered(regions, below(name), *block);
+      if (is_first) regions.push_back({Region::Kind::enter, below(name), block});
+      is_first = false;
     }
-    regions.push_back({Region::Kind::leave, model->last_path, model->last});
+    regions.push_back({Region::Kind::leave, below(stack.norm), &found->get_submodule(stack.norm)});
   }
-  check(any, "tensor_parallel: .sequence is for an nn::GPT or nn::Llama, which ",
+  check(any,
+        "tensor_parallel: .sequence is for an nn::GPT or nn::Llama, or another model whose "
+        "nn::ParallelForm has a stack, which ",
         module.type_name(), " has not: it is known where their sequences are cut and joined");
 }
 
 void tell_sequence(nn::Module& module, int ranks) {
   for (nn::Module* found : module.modules()) {
-    if (auto* gpt = dynamic_cast<nn::GPT*>(found)) gpt->set_block_parts(ranks);
-    if (auto* llama = dynamic_cast<nn::Llama*>(found)) llama->set_block_parts(ranks);
+    const std::optional<nn::ParallelForm> form = nn::parallel_form_of(*found);
+    if (form && form->stack) dynamic_cast<nn::Parallelizable&>(*found).set_block_parts(ranks);
   }
 }
 
@@ -351,11 +426,8 @@ void tell_heads(nn::Module& module, const TensorPlan& plan, int slice_count) {
     for (const TensorPlanEntry& planned : plan) {
       if (planned.cut != Cut::heads || !matches(planned.path.c_str(), path.c_str())) continue;
       const PlannedModule entry = {path, *found, planned.cut, slice_count};
-      if (auto* attention = dynamic_cast<nn::CausalSelfAttention*>(found)) {
-        attention->set_kv_copies(entry.kv_copies(attention->n_kv_head()));
-      } else if (auto* general = dynamic_cast<nn::MultiheadAttention*>(found)) {
-        general->set_kv_copies(entry.kv_copies(general->num_kv_heads()));
-      }
+      auto& attention = dynamic_cast<nn::Parallelizable&>(*found);
+      attention.set_kv_copies(entry.kv_copies(attention.parallel_form().attention->kv_heads));
     }
   }
 }

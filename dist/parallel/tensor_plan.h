@@ -12,10 +12,11 @@ namespace hero::dist {
 /// sizes that `slices` does not divide.
 std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int slice_count);
 
-/// Between the cut modules of each GPT's blocks a rank has its positions of the sequence alone. An
-/// Error for a module without a GPT.
+/// Between the cut modules of the blocks of each stack a rank has its positions of the sequence
+/// alone. An Error for a module without a stack, and for a block with parameters that are neither
+/// cut nor used position by position.
 void cut_sequence(nn::Module& module, std::vector<Region>& regions);
-/// Tells each GPT that its blocks have one of `ranks` parts of the positions each.
+/// Tells each stack that its blocks have one of `ranks` parts of the positions each.
 void tell_sequence(nn::Module& module, int ranks);
 
 /// Tells each attention layer that the plan cuts by heads how often it gets each head of keys and

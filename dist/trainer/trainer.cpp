@@ -19,7 +19,7 @@
 #include <hero/dist/trainer/same_config.h>
 #include <hero/dist/trainer/trainer_report.h>
 #include <hero/dist/zero.h>
-#include <hero/nn/gpt.h>
+#include <hero/nn/parallel_form.h>
 #include <hero/optim/clip.h>
 #include <hero/optim/grad_scaler.h>
 
@@ -129,9 +129,9 @@ Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Communicator& da
   const auto stages =
       static_cast<size_t>(config.pipe) * static_cast<size_t>(options.schedule.chunks());
   nn::Chain& chain = chain_of(model, "a pipeline");
-  const auto* gpt = dynamic_cast<nn::GPT*>(&model);
-  const size_t blocks = gpt ? static_cast<size_t>(gpt->config().n_layer) : 0;
-  if (blocks > 0 && blocks % stages == 0) {
+  const std::optional<nn::ParallelForm> form = nn::parallel_form_of(model);
+  const size_t blocks = form && form->stack ? nn::blocks_of(model, *form->stack).size() : 0;
+  if (blocks > 0 && blocks % stages == 0 && chain.layers() == blocks + 2) {
     options.first_layers = {0};
     for (size_t i = 1; i < stages; ++i) options.first_layers.push_back(1 + i * (blocks / stages));
   }
@@ -178,11 +178,11 @@ struct Trainer::State {
     const std::string wrong = pairing_problem(given);
     check(wrong.empty(), "trainer: optimizer.type ", wrong);
     if (config.checkpoint_blocks) {
-      auto* gpt = dynamic_cast<nn::GPT*>(&model);
-      check(gpt != nullptr,
-            "trainer: \"checkpoint_blocks\" is for an nn::GPT, and the module is a ",
+      auto* said = dynamic_cast<nn::Parallelizable*>(&model);
+      check(said != nullptr && said->set_checkpoint(true),
+            "trainer: \"checkpoint_blocks\" is for an nn::GPT or another model with "
+            "set_checkpoint(), and the module is a ",
             model.type_name(), "; call checkpoint() in its forward");
-      gpt->set_checkpoint(true);
     }
     if (config.compute != kFloat32 && !casts()) model.to(config.compute);
     if (config.tensor > 1) tensor_parallel(model, mesh["tensor"]);

@@ -181,14 +181,14 @@ MultiheadAttention::Projected MultiheadAttention::project_slices(const Tensor& q
                                                                  const Tensor& key,
                                                                  const Tensor& value) const {
   const auto copies = [this](const Tensor& parameter) {
-    return parameter.defined() ? sequence_->copies(parameter)
-                               : Tensors(static_cast<size_t>(sequence_->slices()));
+    return parameter.defined() ? sequence()->copies(parameter)
+                               : Tensors(static_cast<size_t>(sequence()->slices()));
   };
   const Tensors q = copies(q_proj_weight), k = copies(k_proj_weight), v = copies(v_proj_weight);
   const Tensors in = copies(in_proj_weight), bias = copies(in_proj_bias);
-  const Tensors queries = slices_of(*sequence_, query, 1);
-  const Tensors keys = is_same(key, query) ? queries : slices_of(*sequence_, key, 1);
-  const Tensors values = is_same(value, key) ? keys : slices_of(*sequence_, value, 1);
+  const Tensors queries = slices_of(*sequence(), query, 1);
+  const Tensors keys = is_same(key, query) ? queries : slices_of(*sequence(), key, 1);
+  const Tensors values = is_same(value, key) ? keys : slices_of(*sequence(), value, 1);
   Tensors of_q, of_k, of_v;
   for (size_t i = 0; i < queries.size(); ++i) {
     const Projected each =
@@ -229,14 +229,32 @@ void MultiheadAttention::check_shared(const Tensor& query, const Tensor& key,
         key.size(1), " of keys are here; ranks that share sequences have as many of both");
 }
 
-void MultiheadAttention::set_sequence(std::shared_ptr<const SequencePart> sequence) {
-  sequence_ = std::move(sequence);
+ParallelForm MultiheadAttention::parallel_form() const {
+  AttentionForm form{.heads = sizes_.heads, .kv_heads = sizes_.kv_heads};
+  ParallelForm parallel{.by_position = {"out_proj"},
+                        .shares_sequence = true,
+                        .positions = options_.batch_first ? 1 : 0};
+  const auto cut = [&](const char* name, std::vector<Heads> rows) {
+    form.weights.push_back({name, std::move(rows)});
+    parallel.position_parameters.push_back(name);
+  };
+  if (sizes_.packed) cut("in_proj_weight", {Heads::queries, Heads::keys, Heads::values});
+  if (options_.bias) cut("in_proj_bias", {Heads::queries, Heads::keys, Heads::values});
+  if (!sizes_.packed) {
+    cut("q_proj_weight", {Heads::queries});
+    cut("k_proj_weight", {Heads::keys});
+    cut("v_proj_weight", {Heads::values});
+  }
+  form.weights.push_back({"out_proj.weight"});
+  if (options_.bias) form.bias = "out_proj.bias";
+  if (options_.add_bias_kv) {
+    parallel.position_parameters.insert(parallel.position_parameters.end(), {"bias_k", "bias_v"});
+  }
+  parallel.attention = std::move(form);
+  return parallel;
 }
 
-int64_t MultiheadAttention::kv_heads() const {
-  // Who asks for shapes, as a pipeline for its borders, plans whole projections, without copies.
-  return sizes_.kv_heads * (WithoutHooks::active() ? 1 : kv_copies_);
-}
+int64_t MultiheadAttention::kv_heads() const { return sizes_.kv_heads * kv_copies(); }
 
 int64_t MultiheadAttention::query_rows() const {
   if (!sizes_.packed) return q_proj_weight.size(0);
@@ -254,8 +272,8 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
   const Tensor q_in = batch_first(query);
   const Tensor k_in = is_same(key, query) ? q_in : batch_first(key);
   const Tensor v_in = is_same(value, key) ? k_in : batch_first(value);
-  if (sequence_) check_shared(q_in, k_in, inputs);
-  const bool sliced = sequence_ && sequence_->slices() > 1;
+  if (sequence() != nullptr) check_shared(q_in, k_in, inputs);
+  const bool sliced = sequence() != nullptr && sequence()->slices() > 1;
   Projected all =
       sliced ? project_slices(q_in, k_in, v_in)
              : project(q_in, k_in, v_in,
@@ -293,8 +311,7 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
                                   .is_causal = is_causal,
                                   .dropout_p = p,
                                   .enable_gqa = kv_heads() != sizes_.heads};
-    heads = sequence_ ? sequence_->attention(q, k, v, scores)
-                      : scaled_dot_product_attention(q, k, v, scores);
+    heads = shared_attention(q, k, v, scores);
   }
   const Tensor joined = transpose(heads, 1, 2).reshape({q_in.size(0), q_in.size(1), query_rows()});
   const Tensor output = out_proj(joined);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <hero/core/error.h>
 #include <hero/nn/chain.h>
 
@@ -20,6 +22,73 @@ Tensor SequentialChain::loss_from(size_t begin, const Tensor& x, const Tensor& t
 
 double SequentialChain::target_count(const Tensor& target) const {
   return count_ ? count_(target) : Chain::target_count(target);
+}
+
+Module& Stack::root() {
+  auto* module = dynamic_cast<Module*>(this);
+  check(module != nullptr, "Stack: a model derives from nn::Module, too");
+  return *module;
+}
+
+StackForm Stack::stack() const {
+  std::optional<StackForm> stack = parallel_form().stack;
+  check(stack.has_value(), "Stack: the model's parallel form has no stack");
+  return *stack;
+}
+
+size_t Stack::layers() const {
+  // Lists of modules are of a module that can be changed.
+  Module& module = const_cast<Stack*>(this)->root();
+  return blocks_of(module, stack()).size() + 2;
+}
+
+namespace {
+
+// The modules of the first layer, or those of the last one.
+std::vector<Module*> ends_of(Module& root, const StackForm& stack, bool last) {
+  std::vector<std::string> paths = stack.embedding;
+  if (last) paths = {stack.norm, stack.head};
+  std::vector<Module*> modules;
+  for (const std::string& path : paths) {
+    if (!path.empty()) modules.push_back(&root.get_submodule(path));
+  }
+  return modules;
+}
+
+}  // namespace
+
+std::vector<Module*> Stack::modules_of(size_t layer) {
+  const StackForm parts = stack();
+  const Named<Module*> blocks = blocks_of(root(), parts);
+  check(layer < blocks.size() + 2, root().type_name(), ": layer ", layer, " of ",
+        blocks.size() + 2);
+  if (layer > 0 && layer <= blocks.size()) return {blocks[layer - 1].second};
+  return ends_of(root(), parts, layer > 0);
+}
+
+Tensor Stack::embed(const Tensor& x) {
+  Tensor y = x;
+  for (Module* each : ends_of(root(), stack(), false)) y = (*each)(y);
+  return y;
+}
+
+Tensor Stack::run_layers(size_t begin, size_t end, const Tensor& x) {
+  const StackForm parts = stack();
+  const Named<Module*> blocks = blocks_of(root(), parts);
+  const size_t last = blocks.size() + 1;
+  check(begin < end && end <= last + 1, root().type_name(), ": layers ", begin, " to ", end, " of ",
+        last + 1);
+  Tensor y = begin == 0 ? embed(x) : x;
+  for (size_t layer = std::max<size_t>(begin, 1); layer < std::min(end, last); ++layer) {
+    y = (*blocks[layer - 1].second)(y);
+  }
+  if (end <= last) return y;
+  for (Module* each : ends_of(root(), parts, true)) y = (*each)(y);
+  return y;
+}
+
+Tensor Stack::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
+  return loss_of(run_layers(begin, layers(), x), target);
 }
 
 }  // namespace hero::nn

@@ -32,6 +32,10 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncoderMasks
 
 Tensor TransformerEncoderLayer::forward(const Tensor& src) { return run(src, {}); }
 
+ParallelForm TransformerEncoderLayer::parallel_form() const {
+  return {.cuts = {{"linear1", Cut::rows}, {"linear2", Cut::columns}}};
+}
+
 Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncoderMasks& masks) {
   const MultiheadAttentionInputs inputs{.key_padding_mask = masks.src_key_padding_mask,
                                         .need_weights = false,

@@ -10,7 +10,6 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/memory/allocator.h>
 #include <hero/nn/gpt.h>
-#include <hero/nn/hooks.h>
 #include <hero/nn/models/blocks.h>
 #include <hero/nn/module/refill.h>
 
@@ -92,14 +91,13 @@ Tensor CausalSelfAttention::forward(const Tensor& x) { return run(x, nullptr); }
 Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
   const Tensor qkv = c_attn(x);
   const int64_t B = qkv.size(0), T = qkv.size(1), D = x.size(2) / n_head_;
-  // Who asks for shapes, as a pipeline for its borders, plans whole projections, without copies.
-  const int64_t kv_heads = n_kv_head_ * (WithoutHooks::active() ? 1 : kv_copies_);
+  const int64_t kv_heads = n_kv_head_ * kv_copies();
   const int64_t all = n_head_ + 2 * kv_heads;  // heads; here may be a part of them
   const int64_t C = qkv.size(2) * n_head_ / all, rows = qkv.size(2) * kv_heads / all;
   check(C == x.size(2) || dropout_ == 0.0 || !training(), "CausalSelfAttention: dropout ", dropout_,
         " of the attention weights of ", C / D, " of ", n_head_,
         " heads would not be that of all; train with dropout 0 where heads are cut");
-  check(!sequence_ || past == nullptr,
+  check(sequence() == nullptr || past == nullptr,
         "CausalSelfAttention: keys and values of a past are of whole sequences, and here ranks "
         "share them (dist::context_parallel); generate with a model of its own");
   const std::vector<Tensor> parts = split(qkv, {C, rows, rows}, 2);
@@ -111,8 +109,8 @@ Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
   Tensor y;
   if (past == nullptr) {
     if (rotary_ != nullptr) {
-      q = turned_by_position(*rotary_, q, sequence_.get());
-      k = turned_by_position(*rotary_, k, sequence_.get());
+      q = turned_by_position(*rotary_, q, sequence());
+      k = turned_by_position(*rotary_, k, sequence());
     }
     y = attend(q, k, v);
   } else {
@@ -126,15 +124,19 @@ Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
 }
 
 Tensor CausalSelfAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v) const {
-  const AttentionOptions options{.is_causal = true,
-                                 .dropout_p = training() ? dropout_ : 0.0,
-                                 .enable_gqa = n_kv_head_ != n_head_};
-  if (sequence_) return sequence_->attention(q, k, v, options);
-  return scaled_dot_product_attention(q, k, v, options);
+  return shared_attention(q, k, v,
+                          {.is_causal = true,
+                           .dropout_p = training() ? dropout_ : 0.0,
+                           .enable_gqa = n_kv_head_ != n_head_});
 }
 
-void CausalSelfAttention::set_sequence(std::shared_ptr<const SequencePart> sequence) {
-  sequence_ = std::move(sequence);
+ParallelForm CausalSelfAttention::parallel_form() const {
+  return {.attention = {{.heads = n_head_,
+                         .kv_heads = n_kv_head_,
+                         .weights = {{"c_attn", {Heads::queries, Heads::keys, Heads::values}},
+                                     {"c_proj"}}}},
+          .by_position = {"c_attn", "c_proj"},
+          .shares_sequence = true};
 }
 
 FeedForward::FeedForward(const GPTConfig& config)
@@ -159,6 +161,10 @@ Tensor FeedForward::fused(const Tensor& x) {
                                 gelu_);
     });
   });
+}
+
+ParallelForm FeedForward::parallel_form() const {
+  return {.cuts = {{"c_fc", Cut::rows}, {"c_proj", Cut::columns}}};
 }
 
 Block::Block(const GPTConfig& config)
@@ -192,6 +198,8 @@ Tensor Block::forward(const Tensor& x) {
   return y + mlp(norm);
 }
 // [end]
+
+ParallelForm Block::parallel_form() const { return {.by_position = {"ln_1", "ln_2", "mlp"}}; }
 
 GPT::Transformer::Transformer(const GPTConfig& config)
     : wte(add<Embedding>("wte", config.vocab_size, config.n_embd)),
@@ -236,15 +244,16 @@ void GPT::init_parameters() {
 // Tokens [B, T] at the cache's new positions, or from 0 on: [B, T, C], of which a rank of several
 // that share the sequence has its own positions.
 Tensor GPT::embed(const Tensor& tokens, const KeyValueCache* cache) {
-  check(!sequence_ || config_.dropout == 0.0 || !training(), "GPT: dropout ", config_.dropout,
+  check(sequence() == nullptr || config_.dropout == 0.0 || !training(), "GPT: dropout ",
+        config_.dropout,
         " would draw alike for the positions of several ranks that share a sequence "
         "(dist::context_parallel); train with dropout 0");
-  Tensor x = transformer.wte(sequence_ ? sequence_->take(tokens, 1) : tokens);
+  Tensor x = transformer.wte(sequence() ? sequence()->take(tokens, 1) : tokens);
   if (transformer.wpe != nullptr) {
     const Tensor positions = cache != nullptr
                                  ? cache->positions(tokens.device())
                                  : arange(Scalar(tokens.size(1)), {.device = tokens.device()});
-    x = x + (*transformer.wpe)(sequence_ ? sequence_->take(positions, 0) : positions);
+    x = x + (*transformer.wpe)(sequence() ? sequence()->take(positions, 0) : positions);
   }
   return dropout(x, config_.dropout, training());
 }
@@ -265,10 +274,7 @@ Tensor GPT::run_layers(size_t begin, size_t end, const Tensor& x) {
   const size_t head = transformer.h.size() + 1;
   check(begin < end && end <= layers(), "GPT: layers ", begin, " to ", end, " of ", layers());
   if (end > head) return lm_head(run_to_head(begin, x));
-  Tensor y = begin == 0 ? embed(checked_tokens(x)) : x;
-  // What takes the positions apart before the first block is a hook.
-  const bool enters = begin <= 1 && end > 1 && WithoutHooks::active();
-  if (enters) y = y.slice(1, 0, y.size(1) / block_parts_);
+  const Tensor y = begin == 0 ? embed(checked_tokens(x)) : x;
   return run_range(y, begin == 0 ? 0 : begin - 1, end - 1, false);
 }
 
@@ -290,7 +296,7 @@ Tensor GPT::run_layers_after(KeyValueCache& cache, size_t begin, size_t end, con
 }
 
 Tensor GPT::next_logits(const Tensor& tokens, KeyValueCache& cache) {
-  check_generates(sequence_.get());
+  check_generates(sequence());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
     return {run_layers_after(cache, 0, layers(), in[0])};
   })[0];
@@ -327,20 +333,36 @@ Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {
   return run_hooked({tokens, targets}, [this](const Tensors& in) -> Tensors {
     check(in[0].shape() == in[1].shape(), "GPT: targets ", in[1].shape(), " do not fit tokens ",
           in[0].shape());
-    const bool keeps = sequence_ && is_same(lm_head.weight, transformer.wte.weight);
-    const auto kept = keeps ? sequence_->keep_copies(lm_head.weight) : nullptr;
+    const bool keeps = sequence() && is_same(lm_head.weight, transformer.wte.weight);
+    const auto kept = keeps ? sequence()->keep_copies(lm_head.weight) : nullptr;
     return {head_loss(features(in[0]), in[1])};
   })[0];
 }
 
 // The loss of what features() gives, [B, T, C].
 Tensor GPT::head_loss(const Tensor& features, const Tensor& targets) {
-  if (sequence_) return shared_head_loss("GPT", lm_head, *sequence_, features, targets);
+  if (sequence()) return shared_head_loss("GPT", lm_head, *sequence(), features, targets);
   return head_loss_of(lm_head, features, targets);
 }
 
+ParallelForm GPT::parallel_form() const {
+  StackForm stack{.embedding = {"transformer.wte"},
+                  .blocks = "transformer.h",
+                  .norm = "transformer.ln_f",
+                  .head = "lm_head"};
+  ParallelForm form{.cuts = {{"transformer.wte", Cut::vocabulary}, {"lm_head", Cut::vocabulary}},
+                    .by_position = {"transformer.wte", "transformer.ln_f", "lm_head"},
+                    .shares_sequence = true};
+  if (transformer.wpe != nullptr) {
+    stack.embedding.push_back("transformer.wpe");
+    form.position_parameters = {"transformer.wpe.weight"};
+  }
+  form.stack = std::move(stack);
+  return form;
+}
+
 void GPT::set_sequence(const std::shared_ptr<const SequencePart>& sequence) {
-  sequence_ = sequence;
+  Parallelizable::set_sequence(sequence);
   for (size_t i = 0; i < transformer.h.size(); ++i) transformer.h[i].attn.set_sequence(sequence);
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include <hero/core/memory/allocator.h>
-#include <hero/nn/hooks.h>
 #include <hero/nn/llama.h>
 #include <hero/nn/models/blocks.h>
 #include <hero/nn/module/refill.h>
@@ -71,13 +70,12 @@ Tensor LlamaAttention::run(const Tensor& x, const Past* past) {
   const bool grouped = heads_ != kv_heads_;
   Tensor y;
   if (past == nullptr) {
-    const Tensor turned_q = turned_by_position(rotary_emb, q, sequence_.get());
-    const Tensor turned_k = turned_by_position(rotary_emb, k, sequence_.get());
+    const Tensor turned_q = turned_by_position(rotary_emb, q, sequence());
+    const Tensor turned_k = turned_by_position(rotary_emb, k, sequence());
     const AttentionOptions options{.is_causal = true, .enable_gqa = grouped};
-    y = sequence_ ? sequence_->attention(turned_q, turned_k, v, options)
-                  : scaled_dot_product_attention(turned_q, turned_k, v, options);
+    y = shared_attention(turned_q, turned_k, v, options);
   } else {
-    check_generates(sequence_.get());
+    check_generates(sequence());
     const auto first = past->cache.first();
     y = past->cache.attend(past->layer, rotary_emb(q, first), rotary_emb(k, first), v,
                            {.enable_gqa = grouped});
@@ -85,8 +83,15 @@ Tensor LlamaAttention::run(const Tensor& x, const Past* past) {
   return o_proj(transpose(y, 1, 2).reshape({y.size(0), y.size(2), y.size(1) * dim_}));
 }
 
-void LlamaAttention::set_sequence(std::shared_ptr<const SequencePart> sequence) {
-  sequence_ = std::move(sequence);
+ParallelForm LlamaAttention::parallel_form() const {
+  return {.attention = {{.heads = heads_,
+                         .kv_heads = kv_heads_,
+                         .weights = {{"q_proj", {Heads::queries}},
+                                     {"k_proj", {Heads::keys}},
+                                     {"v_proj", {Heads::values}},
+                                     {"o_proj"}}}},
+          .by_position = {"q_proj", "k_proj", "v_proj", "o_proj"},
+          .shares_sequence = true};
 }
 
 LlamaMLP::LlamaMLP(const LlamaConfig& c)
@@ -102,6 +107,10 @@ LlamaMLP::LlamaMLP(const LlamaConfig& c)
 Tensor LlamaMLP::forward(const Tensor& x) {
   const Tensor up = up_proj(x);
   return down_proj(silu(gate_proj(x)) * up);
+}
+
+ParallelForm LlamaMLP::parallel_form() const {
+  return {.cuts = {{"gate_proj", Cut::rows}, {"up_proj", Cut::rows}, {"down_proj", Cut::columns}}};
 }
 
 LlamaDecoderLayer::LlamaDecoderLayer(const LlamaConfig& c)
@@ -131,6 +140,10 @@ SumAndNorm LlamaDecoderLayer::operator()(const SumAndNorm& x, RMSNorm& next) {
 Tensor LlamaDecoderLayer::forward(const Tensor& x) {
   const auto [y, norm] = post_attention_layernorm(x, self_attn(input_layernorm(x)));
   return y + mlp(norm);
+}
+
+ParallelForm LlamaDecoderLayer::parallel_form() const {
+  return {.by_position = {"input_layernorm", "post_attention_layernorm", "mlp"}};
 }
 
 Llama::Body::Body(const LlamaConfig& c)
@@ -188,7 +201,7 @@ Tensor Llama::run_range(const Tensor& x, size_t begin, size_t end, bool with_nor
 // positions.
 Tensor Llama::embed(const Tensor& tokens) {
   const Tensor rows = checked_tokens(tokens);
-  return model.embed_tokens(sequence_ ? sequence_->take(rows, 1) : rows);
+  return model.embed_tokens(sequence() ? sequence()->take(rows, 1) : rows);
 }
 
 // What lm_head reads of what the layers before `begin` made: [B, T, C].
@@ -206,32 +219,39 @@ Tensor Llama::loss(const Tensor& tokens, const Tensor& targets) {
   return run_hooked({tokens, targets}, [this](const Tensors& in) -> Tensors {
     check(in[0].shape() == in[1].shape(), "Llama: targets ", in[1].shape(), " do not fit tokens ",
           in[0].shape());
-    const bool keeps = sequence_ && is_same(lm_head.weight, model.embed_tokens.weight);
-    const auto kept = keeps ? sequence_->keep_copies(lm_head.weight) : nullptr;
+    const bool keeps = sequence() && is_same(lm_head.weight, model.embed_tokens.weight);
+    const auto kept = keeps ? sequence()->keep_copies(lm_head.weight) : nullptr;
     return {head_loss(features_from(0, in[0]), in[1])};
   })[0];
 }
 
 Tensor Llama::head_loss(const Tensor& features, const Tensor& targets) {
-  if (sequence_) return shared_head_loss("Llama", lm_head, *sequence_, features, targets);
+  if (sequence()) return shared_head_loss("Llama", lm_head, *sequence(), features, targets);
   return head_loss_of(lm_head, features, targets);
+}
+
+ParallelForm Llama::parallel_form() const {
+  return {.cuts = {{"model.embed_tokens", Cut::vocabulary}, {"lm_head", Cut::vocabulary}},
+          .stack = {{.embedding = {"model.embed_tokens"},
+                     .blocks = "model.layers",
+                     .norm = "model.norm",
+                     .head = "lm_head"}},
+          .by_position = {"model.embed_tokens", "model.norm", "lm_head"},
+          .shares_sequence = true};
 }
 
 void Llama::set_sequence(const std::shared_ptr<const SequencePart>& sequence) {
   check(config_.rope_scaling.kind != RotaryScaling::Kind::dynamic,
         "Llama: ranks that share a sequence do not know its length, on which dynamic scaling of "
         "rotations depends; use linear, llama3 or yarn");
-  sequence_ = sequence;
+  Parallelizable::set_sequence(sequence);
   for (size_t i = 0; i < model.layers.size(); ++i) model.layers[i].self_attn.set_sequence(sequence);
 }
 
 Tensor Llama::run_layers(size_t begin, size_t end, const Tensor& x) {
   check(begin < end && end <= layers(), "Llama: layers ", begin, " to ", end, " of ", layers());
   if (end == layers()) return lm_head(features_from(begin, x));
-  Tensor y = begin == 0 ? embed(x) : x;
-  // What takes the positions apart before the first layer is a hook.
-  const bool enters = begin <= 1 && end > 1 && WithoutHooks::active();
-  if (enters) y = y.slice(1, 0, y.size(1) / block_parts_);
+  const Tensor y = begin == 0 ? embed(x) : x;
   return run_range(y, begin == 0 ? 0 : begin - 1, end - 1, false);
 }
 
@@ -260,7 +280,7 @@ Tensor Llama::run_layers_after(KeyValueCache& cache, size_t begin, size_t end, c
 }
 
 Tensor Llama::next_logits(const Tensor& tokens, KeyValueCache& cache) {
-  check_generates(sequence_.get());
+  check_generates(sequence());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
     return {run_layers_after(cache, 0, layers(), in[0])};
   })[0];
