@@ -1,12 +1,14 @@
 #pragma once
-// Planning a run: which of all ways to divide the training of a GPT among the devices of a cluster
-// is the fastest that fits into memory. Formulas give bounds for every way, and the promising ones
-// are simulated: the program itself runs on meta arrays, one rank of each stage, and what it
-// records is replayed on a model of the cluster. No device is needed.
+// Planning a run: which of all ways to divide the training of a GPT, or of a model of your own that
+// says how it may be divided, among the devices of a cluster is the fastest that fits into memory.
+// Formulas give bounds for every way, and the promising ones are simulated: the program itself runs
+// on meta arrays, one rank of each stage, and what it records is replayed on a model of the
+// cluster. No device is needed.
 //
 //   const dist::Plan plan = dist::plan(dist::load_plan_request("gpt3.json"));
 //   std::puts(table(plan).c_str());
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,9 +70,34 @@ struct PlanCost {
   int64_t disk = 0;      ///< peak of a rank's bytes on disk
 };
 
+struct PlanModelSizes;
+
+/// A model of your own that is planned: a Module that is an nn::Chain and whose nn::ParallelForm
+/// has a stack of blocks that are alike, as one that derives from nn::Stack.
+class PlanModel {
+ public:
+  /// `make` makes the model; it is called for each simulation, on meta and by several threads at a
+  /// time. x and y are a batch of one sample and of its target, of which only shapes and dtypes are
+  /// read. The constructor makes the model once, to know its sizes and its work. Throws an Error if
+  /// the model is no chain, says no stack, or has blocks that are not alike.
+  PlanModel(std::function<std::unique_ptr<nn::Module>()> make, const Tensor& x, const Tensor& y);
+  /// Makes the model on meta.
+  std::unique_ptr<nn::Module> make() const;
+  const Tensor& x() const { return x_; }                   ///< one sample
+  const Tensor& y() const { return y_; }                   ///< its target
+  const PlanModelSizes& sizes() const { return *sizes_; }  ///< what was measured
+
+ private:
+  std::function<std::unique_ptr<nn::Module>()> make_;
+  Tensor x_, y_;
+  std::shared_ptr<const PlanModelSizes> sizes_;
+};
+
 /// A request for a plan.
 struct PlanRequest {
   nn::GPTConfig model;  ///< block_size is the length of sequences
+  /// A model of your own in place of `model`; its samples are what is called sequences here.
+  std::optional<PlanModel> own = {};
   Cluster cluster;
   int ranks = 8;
   int64_t global_batch = 8;  ///< sequences of a step
@@ -121,7 +148,8 @@ struct Plan {
 };
 
 /// All strategies of a request, without regard to memory: tensor divides the heads and a host's
-/// ranks, and the heads of keys and values or is a multiple of them; pipe divides the blocks; what
+/// ranks, and the heads of keys and values or is a multiple of them, and for a model of your own
+/// whatever its form cuts; pipe divides the blocks; what
 /// is left is data parallel and divides the batch. Micro-batches are powers of two that divide a
 /// replica's batch. Interleaved schedules are tried where the stages divide the micro-batches, and
 /// replicas, if any, are on FSDP or a hybrid. If the cluster says how much memory its hosts have,
@@ -138,7 +166,8 @@ std::vector<Strategy> strategies(const PlanRequest& request);
 /// et al. (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps
 /// no matrix of attention and no dropout. Where keys and values have fewer heads than queries, or
 /// ranks more than one copy of them, what they take changes with their heads. A checkpointed block
-/// keeps 2 s b C, one at a time as much as the others. What is offloaded is not counted.
+/// keeps 2 s b C, one at a time as much as the others. What is offloaded is not counted. Of a model
+/// of your own activations are not counted either, which only the simulation knows.
 int64_t memory_bound(const PlanRequest& request, const Strategy& strategy);
 /// Bytes that the fullest rank holds at least in host memory: 16 for each parameter that it steps
 /// there, for shard, gradient and states, less what is on disk; 0 without offload.

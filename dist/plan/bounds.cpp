@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <hero/dist/plan.h>
+#include <hero/dist/plan/model_sizes.h>
 
 namespace hero::dist {
 
@@ -42,13 +43,21 @@ struct Sizes {
 };
 
 double blocks_of(const PlanRequest& r, const Strategy& s) {
-  return static_cast<double>(r.model.n_layer) / s.pipe;
+  return static_cast<double>(blocks_of(r)) / s.pipe;
 }
 
 double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; }
 
 // Parameters of a rank of a stage, before the sharding divides them.
 double parameters(const PlanRequest& r, const Strategy& s, int stage) {
+  if (r.own) {
+    const PlanModelSizes& own = r.own->sizes();
+    const auto of = [&](const PlanModelSizes::Link& link) {
+      return link.cut / s.tensor + link.whole;
+    };
+    return blocks_of(r, s) * of(own.block) + (stage == 0 ? of(own.first) : 0.0) +
+           (stage + 1 == s.pipe ? of(own.last) : 0.0);
+  }
   const Sizes size(r.model, s.tensor);
   const double t = s.tensor;
   double count = blocks_of(r, s) * (size.cut / t + size.whole);
@@ -66,6 +75,7 @@ double waiting(const Strategy& s, int stage) {
 }
 
 double activations(const PlanRequest& r, const Strategy& s, int stage) {
+  if (r.own) return 0.0;  // the simulation knows them
   const Sizes size(r.model, s.tensor);
   const double unit = size.T * static_cast<double>(s.micro_batch) * size.C * bytes_of(r) / 2;
   const double block = unit * (8 + (22 + 4 * size.kv / size.C) / s.tensor);
@@ -95,6 +105,30 @@ struct Pass {
   double forward = 0.0, backward = 0.0;
 };
 
+// The same of a model of one's own: products and attention as if tensor ranks divided all of them.
+// Backward computes both gradients of a product, but none of the first link's inputs, and with
+// frozen parameters perhaps one of the two.
+Pass own_pass_of(const PlanRequest& r, const Strategy& s, int stage,
+                 const std::function<double(core::WorkKind)>& speed) {
+  const PlanModelSizes& own = r.own->sizes();
+  Pass pass;
+  const auto add = [&](const PlanModelSizes::Link& link, double count, double backward) {
+    double seconds = 0.0;
+    for (const core::WorkKind kind : {core::WorkKind::matmul, core::WorkKind::attention}) {
+      seconds += link.flops[static_cast<size_t>(kind)] / speed(kind);
+    }
+    seconds *= count * static_cast<double>(s.micro_batch);
+    pass.forward += seconds;
+    pass.backward += (link.trains ? backward : 0.0) * seconds;
+    return seconds;
+  };
+  const double again = add(own.block, blocks_of(r, s), 2.0);
+  if (s.checkpoint) pass.backward += again;
+  if (stage == 0) add(own.first, 1.0, 1.0);
+  if (stage + 1 == s.pipe) add(own.last, 1.0, 2.0);
+  return pass;
+}
+
 Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
   const Sizes size(r.model, s.tensor);
   const Cluster& c = r.cluster;
@@ -102,6 +136,7 @@ Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
   const auto speed = [&](core::WorkKind kind) {
     return peak * c.efficiency[static_cast<size_t>(kind)] * s.tensor;
   };
+  if (r.own) return own_pass_of(r, s, stage, speed);
   const double sequences = static_cast<double>(s.micro_batch);
   const double blocks = sequences * blocks_of(r, s);
   const double block = blocks * (size.block_products() / speed(core::WorkKind::matmul) +
@@ -188,6 +223,12 @@ double data_seconds(const PlanRequest& r, const Strategy& s) {
 
 // Of a step's forwards and backwards.
 double flops_of(const PlanRequest& r, const Sizes& size) {
+  if (r.own) {
+    const PlanModelSizes& own = r.own->sizes();
+    return 3 * static_cast<double>(r.global_batch) *
+           (own.first.all_flops() + static_cast<double>(own.blocks) * own.block.all_flops() +
+            own.last.all_flops());
+  }
   const double layers = static_cast<double>(r.model.n_layer);
   return 3 * static_cast<double>(r.global_batch) *
          (layers * (size.block_products() + size.block_attention()) + size.head_products());
@@ -229,8 +270,10 @@ double hardware_flops(const PlanRequest& request, const Strategy& strategy) {
   const Sizes size(request.model, strategy.tensor);
   if (!strategy.checkpoint) return flops_of(request, size);
   const double blocks =
-      static_cast<double>(request.global_batch) * static_cast<double>(request.model.n_layer);
-  return flops_of(request, size) + blocks * (size.block_products() + size.block_attention());
+      static_cast<double>(request.global_batch) * static_cast<double>(blocks_of(request));
+  const double block = request.own ? request.own->sizes().block.all_flops()
+                                   : size.block_products() + size.block_attention();
+  return flops_of(request, size) + blocks * block;
 }
 
 }  // namespace hero::dist

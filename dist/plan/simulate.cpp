@@ -1,6 +1,7 @@
 // What a strategy costs by a simulation.
 #include <algorithm>
 
+#include <hero/dist/plan/model_sizes.h>
 #include <hero/dist/plan/program.h>
 #include <hero/dist/plan/stage_recordings.h>
 #include <hero/dist/simulation.h>
@@ -43,8 +44,8 @@ PlanCost on_line(const PlanRequest& request, const Strategy& s,
   const PlanCost a = cost(less), b = cost(more);
   const double steps =
       static_cast<double>(s.micro_batches - more) / static_cast<double>(more - less);
-  // All micro-batches' tokens are there at once, and the last stage keeps their losses.
-  const int64_t kept = request.model.block_size * s.micro_batch * 8 + 4;
+  // All micro-batches' samples are there at once, and the last stage keeps their losses.
+  const int64_t kept = sample_bytes(request) * s.micro_batch + 4;
   const int64_t further = s.pipe == 1 ? 0 : kept * (s.micro_batches - more);
   return {.seconds = b.seconds + steps * (b.seconds - a.seconds),
           .memory = b.memory + further,

@@ -7,6 +7,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/parallel/messages.h>
+#include <hero/dist/plan/model_sizes.h>
 #include <hero/dist/plan/program.h>
 #include <hero/dist/plan/stage_recordings.h>
 #include <hero/dist/simulation.h>
@@ -315,7 +316,7 @@ bool has_all_passes(const std::vector<RecordedStage>& stages, const Strategy& s)
 }  // namespace
 
 StageRecordings::StageRecordings(const PlanRequest& request, const Strategy& strategy)
-    : strategy_(strategy), tokens_of_one_(strategy.micro_batch * request.model.block_size * 8) {
+    : strategy_(strategy), tokens_of_one_(strategy.micro_batch * sample_bytes(request)) {
   check(strategy.pipe > 1, "plan: ", strategy.text(), " has no stages to record");
   const Strategy small = with_micro_batches(strategy, recorded(strategy));
   const std::vector<int> all = stage_ranks(strategy);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <hero/dist/plan.h>
+#include <hero/dist/plan/model_sizes.h>
 
 namespace hero::dist {
 
@@ -12,7 +13,7 @@ void check_request(const PlanRequest& r) {
   check(r.global_batch >= 1, "plan: a global batch of ", r.global_batch,
         " sequences; there must be at least one");
   constexpr int64_t kMostTokens = int64_t{1} << 48;  // times anything else it is still a number
-  check(r.model.block_size <= 0 || r.global_batch <= kMostTokens / r.model.block_size,
+  check(r.own || r.model.block_size <= 0 || r.global_batch <= kMostTokens / r.model.block_size,
         "plan: a global batch of ", r.global_batch, " sequences of ", r.model.block_size,
         " tokens; there must be at most 2^48 tokens in a step");
   check(r.cluster.per_host >= 1, "plan: ", r.cluster.per_host, " devices of a host");
@@ -23,6 +24,7 @@ void check_request(const PlanRequest& r) {
         "; bfloat16, float16 and float32 are planned");
   check(r.best >= 1 && r.simulations >= 1 && r.max_micro_batch >= 1,
         "plan: best, simulations and max_micro_batch must be at least 1");
+  if (r.own) return;
   const nn::GPTConfig& m = r.model;
   check(m.vocab_size > 0 && m.block_size > 0 && m.n_layer > 0 && m.n_head > 0 && m.n_embd > 0 &&
             m.n_embd % m.n_head == 0,
@@ -42,7 +44,7 @@ std::vector<Schedule> schedules_of(const PlanRequest& r, const Strategy& s) {
     // Buckets of the lower shardings would hold parameters of several chunks.
     const bool buckets = s.data() > 1 || s.offload != PlanOffload::none;
     if (buckets && s.sharding < PlanSharding::fsdp) break;
-    if (s.micro_batches % s.pipe == 0 && r.model.n_layer % (int64_t{s.pipe} * chunks) == 0) {
+    if (s.micro_batches % s.pipe == 0 && blocks_of(r) % (int64_t{s.pipe} * chunks) == 0) {
       all.push_back(Schedule::interleaved(chunks));
     }
   }
@@ -101,11 +103,19 @@ void add_passes(const PlanRequest& r, const Strategy& sharding, std::vector<Stra
     for (const Schedule& schedule : schedules_of(r, s)) {
       s.schedule = schedule;
       for (const bool checkpoint : {false, true}) {
+        if (checkpoint && r.own && !r.own->sizes().checkpoints) break;
         s.checkpoint = checkpoint;
         all.push_back(s);
       }
     }
   }
+}
+
+// Whether so many tensor ranks can compute the layers together.
+bool divides_layers(const PlanRequest& r, int tensor) {
+  if (r.own) return can_cut(*r.own, tensor);
+  const int64_t kv_heads = r.model.n_kv_head.value_or(r.model.n_head);
+  return r.model.n_head % tensor == 0 && (kv_heads % tensor == 0 || tensor % kv_heads == 0);
 }
 
 }  // namespace
@@ -138,11 +148,10 @@ std::vector<Strategy> strategies(const PlanRequest& r) {
   check_request(r);
   std::vector<Strategy> all;
   for (int t = 1; t <= std::min(r.cluster.per_host, r.ranks); ++t) {
-    if (r.model.n_head % t != 0 || r.cluster.per_host % t != 0 || r.ranks % t != 0) continue;
-    const int64_t kv_heads = r.model.n_kv_head.value_or(r.model.n_head);
-    if (kv_heads % t != 0 && t % kv_heads != 0) continue;
-    for (int p = 1; p <= r.ranks / t && p <= r.model.n_layer; ++p) {
-      if (r.model.n_layer % p != 0 || r.ranks / t % p != 0) continue;
+    if (r.cluster.per_host % t != 0 || r.ranks % t != 0 || !divides_layers(r, t)) continue;
+    for (int p = 1; p <= r.ranks / t && p <= blocks_of(r); ++p) {
+      if (blocks_of(r) % p != 0 || r.ranks / t % p != 0) continue;
+      if (p > 1 && r.own && r.own->sizes().ties) break;  // what is tied cannot be sharded there
       const int data = r.ranks / t / p;
       if (r.global_batch % data != 0) continue;
       Strategy s;

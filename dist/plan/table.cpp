@@ -84,10 +84,10 @@ std::string why(const Plan& plan, const PlanGroup& group) {
 std::string table(const Plan& plan) {
   const PlanRequest& r = plan.request;
   const BytesUnit unit = unit_of(plan);
-  std::string text =
-      line("%d ranks, %d per host with %s each; %lld sequences of %lld per step\n", r.ranks,
-           r.cluster.per_host, whole(r.cluster.memory).c_str(),
-           static_cast<long long>(r.global_batch), static_cast<long long>(r.model.block_size));
+  std::string text = line("%d ranks, %d per host with %s each; %lld ", r.ranks, r.cluster.per_host,
+                          whole(r.cluster.memory).c_str(), static_cast<long long>(r.global_batch));
+  text += r.own ? std::string("samples per step\n")
+                : line("sequences of %lld per step\n", static_cast<long long>(r.model.block_size));
   const bool has_hosts = r.cluster.host_memory > 0;
   if (has_hosts) text += whole(host_share(r)) + " of the hosts' memory for each rank\n";
   text += line("%lld strategies, %lld of them simulated\n\n",
@@ -95,10 +95,12 @@ std::string table(const Plan& plan) {
   if (plan.best.empty()) {
     text += "none fits\n";
   } else {
-    text += std::string("     step s   tokens/s    MFU    HFU  memory ") +
-            (has_hosts ? "   host " : "") + " inside outside " + unit.name + "  strategy\n";
+    text += std::string("     step s ") + (r.own ? " samples/s" : "  tokens/s") +
+            "    MFU    HFU  memory " + (has_hosts ? "   host " : "") + " inside outside " +
+            unit.name + "  strategy\n";
   }
-  const double tokens = static_cast<double>(r.global_batch * r.model.block_size);
+  const double tokens =
+      static_cast<double>(r.own ? r.global_batch : r.global_batch * r.model.block_size);
   const double peak = r.cluster.peak_flops(r.dtype) * r.ranks;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlanCost& cost = *plan.best[i].cost;

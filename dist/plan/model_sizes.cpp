@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include <hero/autograd/graph/grad_mode.h>
+#include <hero/autograd/leaves/partition.h>
+#include <hero/core/error.h>
+#include <hero/core/profile/work.h>
+#include <hero/dist/parallel/tensor_plan.h>
+#include <hero/dist/plan/model_sizes.h>
+#include <hero/dist/tensor_parallel.h>
+#include <hero/nn/chain.h>
+
+namespace hero::dist {
+
+namespace {
+
+// Flops of what runs while it lives.
+class FlopsMeter : public core::WorkMeter {
+ public:
+  void charge(const core::Work& work) override {
+    flops[static_cast<size_t>(work.kind)] += static_cast<double>(work.flops);
+  }
+  std::array<double, core::kWorkKindCount> flops = {};
+};
+
+nn::Chain& chain_of(nn::Module& model) {
+  auto* chain = dynamic_cast<nn::Chain*>(&model);
+  check(chain != nullptr, "plan: a ", model.type_name(),
+        " is no nn::Chain, whose links a plan divides; derive it from nn::Stack");
+  return *chain;
+}
+
+nn::StackForm stack_of(nn::Module& model) {
+  const std::optional<nn::ParallelForm> form = nn::parallel_form_of(model);
+  check(form && form->stack, "plan: the nn::ParallelForm of a ", model.type_name(),
+        " has no stack, whose blocks a plan divides");
+  return *form->stack;
+}
+
+// A parameter counts where it comes first.
+std::vector<PlanModelSizes::Link> parameters_of(nn::Module& model, bool& ties) {
+  std::set<const nn::Slot*> cut;
+  const TensorPlan plan = tensor_plan(model);
+  for (const Region& region : regions_of(model, plan, 1)) {
+    for (const CutParameter& piece : region.pieces) cut.insert(piece.slot);
+  }
+  nn::Chain& chain = chain_of(model);
+  std::vector<PlanModelSizes::Link> links(chain.layers());
+  std::vector<Tensor> known;
+  for (size_t link = 0; link < links.size(); ++link) {
+    const size_t before = known.size();
+    for (nn::Module* module : chain.modules_of(link)) {
+      for (const auto& [name, slot] : module->slots()) {
+        if (slot->kind != nn::Slot::Kind::parameter) continue;
+        const auto found = std::find_if(known.begin(), known.end(), [s = slot](const Tensor& one) {
+          return is_same(one, s->tensor);
+        });
+        if (found != known.end()) {
+          ties = ties || found < known.begin() + static_cast<std::ptrdiff_t>(before);
+          continue;
+        }
+        known.push_back(slot->tensor);
+        const auto count = static_cast<double>(slot->tensor.numel());
+        (cut.count(slot) > 0 ? links[link].cut : links[link].whole) += count;
+        links[link].trains = links[link].trains && slot->tensor.requires_grad();
+      }
+    }
+  }
+  return links;
+}
+
+void add_flops(nn::Module& model, const Tensor& x, const Tensor& y,
+               std::vector<PlanModelSizes::Link>& links) {
+  const NoGrad no_grad;
+  nn::Chain& chain = chain_of(model);
+  Tensor value = x;
+  for (size_t link = 0; link < links.size(); ++link) {
+    FlopsMeter meter;
+    const core::WorkScope scope(&meter);
+    if (link + 1 < links.size()) {
+      value = chain.run_layers(link, link + 1, value);
+    } else {
+      chain.loss_from(link, value, y);
+    }
+    links[link].flops = meter.flops;
+  }
+}
+
+Tensor on_meta(const Tensor& x) { return Tensor(Array::empty(x.shape(), x.dtype(), kMeta)); }
+
+PlanModelSizes measured(const PlanModel& given) {
+  const std::unique_ptr<nn::Module> model = given.make();
+  nn::Chain& chain = chain_of(*model);
+  PlanModelSizes sizes;
+  sizes.blocks = static_cast<int64_t>(nn::blocks_of(*model, stack_of(*model)).size());
+  check(chain.layers() == static_cast<size_t>(sizes.blocks) + 2, "plan: a ", model->type_name(),
+        " of ", sizes.blocks, " blocks has ", chain.layers(),
+        " links; a plan wants one before the blocks, one for each block, and one behind them");
+  std::vector<PlanModelSizes::Link> links = parameters_of(*model, sizes.ties);
+  add_flops(*model, on_meta(given.x()), on_meta(given.y()), links);
+  sizes.first = links.front();
+  sizes.block = links[1];
+  sizes.last = links.back();
+  for (size_t i = 2; i + 1 < links.size(); ++i) {
+    check(links[i].cut == links[1].cut && links[i].whole == links[1].whole &&
+              links[i].flops == links[1].flops,
+          "plan: block ", i - 1, " of a ", model->type_name(),
+          " is not like block 0; stages with as many blocks must have as much to do");
+  }
+  auto* said = dynamic_cast<nn::Parallelizable*>(model.get());
+  sizes.checkpoints = said != nullptr && said->set_checkpoint(true);
+  for (const Tensor& each : {given.x(), given.y()}) {
+    sizes.sample_bytes += each.numel() * item_size(each.dtype());
+  }
+  return sizes;
+}
+
+}  // namespace
+
+double PlanModelSizes::Link::all_flops() const {
+  return flops[static_cast<size_t>(core::WorkKind::matmul)] +
+         flops[static_cast<size_t>(core::WorkKind::attention)];
+}
+
+PlanModel::PlanModel(std::function<std::unique_ptr<nn::Module>()> make, const Tensor& x,
+                     const Tensor& y)
+    : make_(std::move(make)), x_(x), y_(y) {
+  check(static_cast<bool>(make_), "plan: a PlanModel without a function that makes the model");
+  for (const Tensor& each : {x_, y_}) {
+    check(each.defined() && each.ndim() > 0 && each.size(0) == 1,
+          "plan: a PlanModel takes a batch of one sample and a batch of its target: got ",
+          each.defined() ? to_string(each.shape()) : std::string("an undefined tensor"));
+  }
+  sizes_ = std::make_shared<const PlanModelSizes>(measured(*this));
+}
+
+std::unique_ptr<nn::Module> PlanModel::make() const {
+  const nn::DeviceScope meta(kMeta);
+  std::unique_ptr<nn::Module> model = make_();
+  check(model != nullptr, "plan: a PlanModel's function made no model");
+  return model;
+}
+
+bool can_cut(const PlanModel& model, int ways) {
+  if (ways == 1) return true;
+  const std::unique_ptr<nn::Module> made = model.make();
+  const TensorPlan plan = tensor_plan(*made);
+  if (plan.empty()) return false;
+  try {
+    regions_of(*made, plan, ways);
+  } catch (const Error&) {  // says what so many ways do not divide
+    return false;
+  }
+  return true;
+}
+
+int64_t blocks_of(const PlanRequest& request) {
+  return request.own ? request.own->sizes().blocks : request.model.n_layer;
+}
+
+int64_t sample_bytes(const PlanRequest& request) {
+  constexpr int64_t kTokenBytes = 8;
+  return request.own ? request.own->sizes().sample_bytes : request.model.block_size * kTokenBytes;
+}
+
+}  // namespace hero::dist
