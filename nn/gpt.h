@@ -135,7 +135,7 @@ class Block : public Module, public Parallelizable {
 /// linear layers are [out, in]: transformer.wte, transformer.wpe, transformer.h.0.{ln_1,
 /// attn.{c_attn, c_proj}, ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. Weights are
 /// initialised as in GPT-2: normal with standard deviation 0.02, or 0.02 / sqrt(2 n_layer) for each
-/// c_proj; biases are 0. As a chain it has n_layer + 2 links: the embedding of tokens [B, T], each
+/// c_proj; biases are 0. As a chain it has n_layer + 2 layers: the embedding of tokens [B, T], each
 /// block, and ln_f with lm_head.
 /// \snippet test_examples_networks.cpp GPT
 class GPT : public Module, public DecoderChain, public Parallelizable {

@@ -131,7 +131,7 @@ class LlamaDecoderLayer : public Module, public Parallelizable {
 /// model.layers.0.{self_attn.{q_proj, k_proj, v_proj, o_proj}, mlp.{gate_proj, up_proj, down_proj},
 /// input_layernorm, post_attention_layernorm}, model.norm, lm_head. Matrices are initialised by a
 /// normal distribution of standard deviation initializer_range, biases by 0. As a chain it has
-/// num_hidden_layers + 2 links: the embedding of tokens [B, T], each layer, and norm with lm_head.
+/// num_hidden_layers + 2 layers: the embedding of tokens [B, T], each layer, and norm with lm_head.
 /// \snippet test_examples_models.cpp Llama
 class Llama : public Module, public DecoderChain, public Parallelizable {
  public:

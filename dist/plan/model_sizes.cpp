@@ -29,7 +29,7 @@ class FlopsMeter : public core::WorkMeter {
 nn::Chain& chain_of(nn::Module& model) {
   auto* chain = dynamic_cast<nn::Chain*>(&model);
   check(chain != nullptr, "plan: a ", model.type_name(),
-        " is no nn::Chain, whose links a plan divides; derive it from nn::Stack");
+        " is no nn::Chain, whose layers a plan divides; derive it from nn::Stack");
   return *chain;
 }
 
@@ -41,18 +41,18 @@ nn::StackForm stack_of(nn::Module& model) {
 }
 
 // A parameter counts where it comes first.
-std::vector<PlanModelSizes::Link> parameters_of(nn::Module& model, bool& ties) {
+std::vector<PlanModelSizes::Layer> parameters_of(nn::Module& model, bool& ties) {
   std::set<const nn::Slot*> cut;
   const TensorPlan plan = tensor_plan(model);
   for (const Region& region : regions_of(model, plan, 1)) {
     for (const CutParameter& piece : region.pieces) cut.insert(piece.slot);
   }
   nn::Chain& chain = chain_of(model);
-  std::vector<PlanModelSizes::Link> links(chain.layers());
+  std::vector<PlanModelSizes::Layer> layers(chain.layers());
   std::vector<Tensor> known;
-  for (size_t link = 0; link < links.size(); ++link) {
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
     const size_t before = known.size();
-    for (nn::Module* module : chain.modules_of(link)) {
+    for (nn::Module* module : chain.modules_of(layer)) {
       for (const auto& [name, slot] : module->slots()) {
         if (slot->kind != nn::Slot::Kind::parameter) continue;
         const auto found = std::find_if(known.begin(), known.end(), [s = slot](const Tensor& one) {
@@ -64,28 +64,28 @@ std::vector<PlanModelSizes::Link> parameters_of(nn::Module& model, bool& ties) {
         }
         known.push_back(slot->tensor);
         const auto count = static_cast<double>(slot->tensor.numel());
-        (cut.count(slot) > 0 ? links[link].cut : links[link].whole) += count;
-        links[link].trains = links[link].trains && slot->tensor.requires_grad();
+        (cut.count(slot) > 0 ? layers[layer].cut : layers[layer].whole) += count;
+        layers[layer].trains = layers[layer].trains && slot->tensor.requires_grad();
       }
     }
   }
-  return links;
+  return layers;
 }
 
 void add_flops(nn::Module& model, const Tensor& x, const Tensor& y,
-               std::vector<PlanModelSizes::Link>& links) {
+               std::vector<PlanModelSizes::Layer>& layers) {
   const NoGrad no_grad;
   nn::Chain& chain = chain_of(model);
   Tensor value = x;
-  for (size_t link = 0; link < links.size(); ++link) {
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
     FlopsMeter meter;
     const core::WorkScope scope(&meter);
-    if (link + 1 < links.size()) {
-      value = chain.run_layers(link, link + 1, value);
+    if (layer + 1 < layers.size()) {
+      value = chain.run_layers(layer, layer + 1, value);
     } else {
-      chain.loss_from(link, value, y);
+      chain.loss_from(layer, value, y);
     }
-    links[link].flops = meter.flops;
+    layers[layer].flops = meter.flops;
   }
 }
 
@@ -98,15 +98,15 @@ PlanModelSizes measured(const PlanModel& given) {
   sizes.blocks = static_cast<int64_t>(nn::blocks_of(*model, stack_of(*model)).size());
   check(chain.layers() == static_cast<size_t>(sizes.blocks) + 2, "plan: a ", model->type_name(),
         " of ", sizes.blocks, " blocks has ", chain.layers(),
-        " links; a plan wants one before the blocks, one for each block, and one behind them");
-  std::vector<PlanModelSizes::Link> links = parameters_of(*model, sizes.ties);
-  add_flops(*model, on_meta(given.x()), on_meta(given.y()), links);
-  sizes.first = links.front();
-  sizes.block = links[1];
-  sizes.last = links.back();
-  for (size_t i = 2; i + 1 < links.size(); ++i) {
-    check(links[i].cut == links[1].cut && links[i].whole == links[1].whole &&
-              links[i].flops == links[1].flops,
+        " layers; a plan wants one before the blocks, one for each block, and one behind them");
+  std::vector<PlanModelSizes::Layer> layers = parameters_of(*model, sizes.ties);
+  add_flops(*model, on_meta(given.x()), on_meta(given.y()), layers);
+  sizes.first = layers.front();
+  sizes.block = layers[1];
+  sizes.last = layers.back();
+  for (size_t i = 2; i + 1 < layers.size(); ++i) {
+    check(layers[i].cut == layers[1].cut && layers[i].whole == layers[1].whole &&
+              layers[i].flops == layers[1].flops,
           "plan: block ", i - 1, " of a ", model->type_name(),
           " is not like block 0; stages with as many blocks must have as much to do");
   }
@@ -120,7 +120,7 @@ PlanModelSizes measured(const PlanModel& given) {
 
 }  // namespace
 
-double PlanModelSizes::Link::all_flops() const {
+double PlanModelSizes::Layer::all_flops() const {
   return flops[static_cast<size_t>(core::WorkKind::matmul)] +
          flops[static_cast<size_t>(core::WorkKind::attention)];
 }

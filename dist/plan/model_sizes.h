@@ -1,5 +1,5 @@
 #pragma once
-// What planning must know of a model: its parameters and its work, link by link, as the model
+// What planning must know of a model: its parameters and its work, layer by layer, as the model
 // itself shows them on meta.
 #include <array>
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace hero::dist {
 
 /// Sizes of a PlanModel.
 struct PlanModelSizes {
-  struct Link {
+  struct Layer {
     double cut = 0.0;    ///< elements of parameters that tensor ranks divide
     double whole = 0.0;  ///< elements of the others
     bool trains = true;  ///< whether all parameters have gradients
-    /// Flops of a forward of one sample, by WorkKind; of the last link with its loss.
+    /// Flops of a forward of one sample, by WorkKind; of the last layer with its loss.
     std::array<double, core::kWorkKindCount> flops = {};
     double all_flops() const;
   };
-  Link first, block, last;  ///< all blocks are alike
+  Layer first, block, last;  ///< all blocks are alike
   int64_t blocks = 0;
-  bool ties = false;         ///< whether a parameter is in several links
+  bool ties = false;         ///< whether a parameter is in several layers
   bool checkpoints = false;  ///< whether blocks can be checkpointed
   int64_t sample_bytes = 0;  ///< of one sample and its target
 };

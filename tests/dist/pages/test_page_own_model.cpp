@@ -21,7 +21,7 @@ double train_tagger(dist::Communicator& world, int pipes, int data, int tensor) 
   std::optional<nn::DeviceScope> meta(kMeta);
   Tagger model(4);  // shapes alone, on every rank
   meta.reset();
-  dist::tensor_parallel(model, mesh["tensor"], {.ways = 4, .sequence = true});
+  dist::tensor_parallel(model, mesh["tensor"], {.slices = 4, .sequence = true});
   dist::Pipeline pipe(model, mesh["pipe"], {.micro_batches = 4});
   dist::fully_shard(model, mesh["data"], {.unit = dist::each<Layer>()});
   optim::AdamW adamw(pipe.parameters(), {.lr = 1e-2});
