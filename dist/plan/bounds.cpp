@@ -52,8 +52,8 @@ double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; 
 double parameters(const PlanRequest& r, const Strategy& s, int stage) {
   if (r.own) {
     const PlanModelSizes& own = r.own->sizes();
-    const auto of = [&](const PlanModelSizes::Link& link) {
-      return link.cut / s.tensor + link.whole;
+    const auto of = [&](const PlanModelSizes::Layer& layer) {
+      return layer.cut / s.tensor + layer.whole;
     };
     return blocks_of(r, s) * of(own.block) + (stage == 0 ? of(own.first) : 0.0) +
            (stage + 1 == s.pipe ? of(own.last) : 0.0);
@@ -106,20 +106,20 @@ struct Pass {
 };
 
 // The same of a model of one's own: products and attention as if tensor ranks divided all of them.
-// Backward computes both gradients of a product, but none of the first link's inputs, and with
+// Backward computes both gradients of a product, but none of the first layer's inputs, and with
 // frozen parameters perhaps one of the two.
 Pass own_pass_of(const PlanRequest& r, const Strategy& s, int stage,
                  const std::function<double(core::WorkKind)>& speed) {
   const PlanModelSizes& own = r.own->sizes();
   Pass pass;
-  const auto add = [&](const PlanModelSizes::Link& link, double count, double backward) {
+  const auto add = [&](const PlanModelSizes::Layer& layer, double count, double backward) {
     double seconds = 0.0;
     for (const core::WorkKind kind : {core::WorkKind::matmul, core::WorkKind::attention}) {
-      seconds += link.flops[static_cast<size_t>(kind)] / speed(kind);
+      seconds += layer.flops[static_cast<size_t>(kind)] / speed(kind);
     }
     seconds *= count * static_cast<double>(s.micro_batch);
     pass.forward += seconds;
-    pass.backward += (link.trains ? backward : 0.0) * seconds;
+    pass.backward += (layer.trains ? backward : 0.0) * seconds;
     return seconds;
   };
   const double again = add(own.block, blocks_of(r, s), 2.0);

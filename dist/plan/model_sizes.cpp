@@ -144,14 +144,14 @@ std::unique_ptr<nn::Module> PlanModel::make() const {
   return model;
 }
 
-bool can_cut(const PlanModel& model, int ways) {
-  if (ways == 1) return true;
+bool can_cut(const PlanModel& model, int slices) {
+  if (slices == 1) return true;
   const std::unique_ptr<nn::Module> made = model.make();
   const TensorPlan plan = tensor_plan(*made);
   if (plan.empty()) return false;
   try {
-    regions_of(*made, plan, ways);
-  } catch (const Error&) {  // says what so many ways do not divide
+    regions_of(*made, plan, slices);
+  } catch (const Error&) {  // says what so many slices do not divide
     return false;
   }
   return true;

@@ -28,7 +28,7 @@ struct PlanModelSizes {
 };
 
 /// Whether the model can be cut into so many slices.
-bool can_cut(const PlanModel& model, int ways);
+bool can_cut(const PlanModel& model, int slices);
 
 /// The blocks of the model of a request.
 int64_t blocks_of(const PlanRequest& request);
