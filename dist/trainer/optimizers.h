@@ -1,5 +1,5 @@
 #pragma once
-// Optimizers, rates and loss scales that a Config names; for dist's own files.
+// Optimizers and learning rates that a Config names; for dist's own files.
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,22 +28,5 @@ bool casts_products(const Config& config);
 /// DeepSpeed's rate of each step (deepspeed/runtime/lr_schedules.py, 0.16): the first step has the
 /// warm-up's lowest rate, and step number t >= 1 that of t - 1 steps taken.
 optim::Curve make_curve(const Config::Method& method);
-
-/// The factor of a float16 loss, as DeepSpeed moves it (deepspeed/runtime/fp16/loss_scaler.py):
-/// halved at an overflow once `hysteresis` of them have come, doubled after `window` steps without.
-class LossScaling {
- public:
-  explicit LossScaling(const Config::LossScale& options);
-
-  void update(bool overflow);
-  double scale() const { return scale_; }
-  /// For checkpoints: scale, hysteresis left, good steps since the last overflow or -1.
-  double scale_;
-  int64_t left_;
-  int64_t good_ = 0;
-
- private:
-  Config::LossScale options_;
-};
 
 }  // namespace hero::dist

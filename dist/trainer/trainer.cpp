@@ -15,6 +15,7 @@
 #include <hero/dist/pipeline.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/trainer.h>
+#include <hero/dist/trainer/loss_scaling.h>
 #include <hero/dist/trainer/optimizers.h>
 #include <hero/dist/trainer/same_config.h>
 #include <hero/dist/trainer/trainer_report.h>
