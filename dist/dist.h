@@ -13,8 +13,8 @@
 #include <hero/dist/mesh.h>
 #include <hero/dist/metrics.h>
 #include <hero/dist/pipeline.h>
+#include <hero/dist/pipeline_schedule.h>
 #include <hero/dist/profile.h>
-#include <hero/dist/schedule.h>
 #include <hero/dist/sync_batch_norm.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/texts.h>

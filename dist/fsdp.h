@@ -7,8 +7,8 @@
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/mesh.h>
 #include <hero/dist/offload.h>
-#include <hero/dist/policy.h>
 #include <hero/dist/quantize.h>
+#include <hero/dist/wrap_policy.h>
 
 namespace hero::dist {
 

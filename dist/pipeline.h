@@ -19,7 +19,7 @@
 
 #include <hero/dist/communicator.h>
 #include <hero/dist/owned.h>
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/generate.h>
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <hero/core/dtype.h>
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 #include <hero/dist/simulation/cluster.h>
 #include <hero/dist/simulation/replay.h>
 #include <hero/nn/gpt.h>

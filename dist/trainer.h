@@ -14,7 +14,7 @@
 #include <hero/dist/communicator.h>
 #include <hero/dist/config.h>
 #include <hero/dist/owned.h>
-#include <hero/dist/policy.h>
+#include <hero/dist/wrap_policy.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/module.h>
 #include <hero/optim/optimizer.h>

@@ -2,8 +2,8 @@
 // This header has ZeRO in its three stages and its options.
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/offload.h>
-#include <hero/dist/policy.h>
 #include <hero/dist/quantize.h>
+#include <hero/dist/wrap_policy.h>
 
 namespace hero::dist {
 

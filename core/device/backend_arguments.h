@@ -41,7 +41,7 @@ struct ChainStep {
 /// Whether a step behind step i takes the result of step `result`.
 bool is_taken_after(std::span<const ChainStep> steps, size_t i, int result);
 
-/// The position of an optimizer's functor in kernels::UpdateList (core/kernels/updates.h).
+/// The position of an optimizer's functor in kernels::UpdateList (core/kernels/optimizer_steps.h).
 struct UpdateOp {
   uint16_t index;
 };

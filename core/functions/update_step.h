@@ -4,7 +4,7 @@
 #include <bit>
 
 #include <hero/core/functions/update.h>
-#include <hero/core/kernels/updates.h>
+#include <hero/core/kernels/optimizer_steps.h>
 
 namespace hero::core {
 

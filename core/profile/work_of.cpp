@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include <hero/core/kernels/updates.h>
+#include <hero/core/kernels/optimizer_steps.h>
 #include <hero/core/profile/work_of.h>
 
 namespace hero::core {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include <hero/core/kernels/updates.h>
+#include <hero/core/kernels/optimizer_steps.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/tensor_table.cuh>
 #include <hero/cuda/runtime/graph.cuh>

@@ -1,7 +1,7 @@
 #pragma once
 // How a module's parameters are divided into units.
 #include <hero/dist/data_parallel/sharded_module.h>
-#include <hero/dist/policy.h>
+#include <hero/dist/wrap_policy.h>
 
 namespace hero::dist {
 

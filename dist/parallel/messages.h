@@ -3,7 +3,7 @@
 // model is chunk s / p of rank s % p.
 #include <vector>
 
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 
 namespace hero::dist {
 

@@ -2,7 +2,7 @@
 // From a plan to regions.
 #include <vector>
 
-#include <hero/dist/parallel/regions.h>
+#include <hero/dist/parallel/tensor_regions.h>
 #include <hero/dist/tensor_parallel.h>
 
 namespace hero::dist {

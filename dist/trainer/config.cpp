@@ -2,7 +2,7 @@
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
 #include <hero/core/json/writer.h>
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 #include <hero/dist/trainer/optimizers.h>
 #include <hero/dist/trainer/read_sections.h>
 
@@ -157,7 +157,7 @@ Config Config::parse(const std::string& text, const std::string& label) {
     }
     config.steps_per_print = 10;  // DeepSpeed's
   }
-  read_features(root, config);
+  refuse_unsupported(root, config);
   root.finish();
   problems.raise();
   return config;

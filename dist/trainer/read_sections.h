@@ -11,6 +11,6 @@ Config::Method read_scheduler(JSONSection section);
 /// "zero_optimization", an object or true (stage 1) or false.
 Config::Zero read_zero(JSONSection& root);
 /// Features of DeepSpeed that a Config does not have: switched off, or as they are by themselves.
-void read_features(JSONSection& root, const Config& config);
+void refuse_unsupported(JSONSection& root, const Config& config);
 
 }  // namespace hero::dist

@@ -1,6 +1,6 @@
 "use strict";
 // The optimizers of chapters 1 to 6, each as Hero's class of that name computes it: coefficients in
-// double, rounded once; then every operation rounded (core/kernels/updates.h).
+// double, rounded once; then every operation rounded (core/kernels/optimizer_steps.h).
 const optimizers = (() => {
   const kBeta2 = 0.999, kAlpha = 0.99, kEps = 1e-8, kAdagradEps = 1e-10;
 

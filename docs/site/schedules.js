@@ -1,5 +1,5 @@
 "use strict";
-// Schedules of a pipeline as dist/schedule.h has them, and the time of a step by them: p ranks, m micro-batches, v chunks on
+// Schedules of a pipeline as dist/pipeline_schedule.h has them, and the time of a step by them: p ranks, m micro-batches, v chunks on
 // each rank. Chunk c of rank r is stage c p + r of the model. A test compares the actions with the library's.
 const schedules = (() => {
   // GPipe: Huang et al., arXiv 1811.06965. 1F1B: Narayanan et al., arXiv 2006.09503. Interleaved: arXiv 2104.04473.

@@ -21,8 +21,8 @@
 #include <hero/core/functions/half_products.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/io/sha256.h>
+#include <hero/core/kernels/optimizer_steps.h>
 #include <hero/core/kernels/philox.h>
-#include <hero/core/kernels/updates.h>
 
 namespace {
 

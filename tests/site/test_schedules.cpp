@@ -1,5 +1,5 @@
 // The page's schedules of a pipeline against the library's, and their times against the formulas of
-// dist/schedule.h.
+// dist/pipeline_schedule.h.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "site/browser.h"
 #include "support/catch.h"
 
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 
 using hero::dist::Schedule;
 using hero_test::Browser;

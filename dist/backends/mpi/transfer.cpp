@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <hero/dist/backends/copy_bytes.h>
+#include <hero/dist/backends/mpi/all_reduce.h>
 #include <hero/dist/backends/mpi/chunk_transfer.h>
-#include <hero/dist/backends/mpi/reduction.h>
 #include <hero/dist/backends/mpi/transfer.h>
 #include <hero/dist/backends/mpi/window.h>
 #include <hero/dist/backends/ordered_reduce.h>

@@ -1,7 +1,7 @@
 // How the mpi backend cuts a reduction, and that what is staged stays within its budget.
 #include "support/catch.h"
 
-#include <hero/dist/backends/mpi/reduction.h>
+#include <hero/dist/backends/mpi/all_reduce.h>
 
 namespace {
 

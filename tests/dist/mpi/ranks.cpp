@@ -28,7 +28,7 @@
 
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
-#include <hero/dist/backends/mpi/reduction.h>
+#include <hero/dist/backends/mpi/all_reduce.h>
 #include <hero/dist/backends/mpi/run.h>
 #include <hero/dist/backends/mpi/transfer.h>
 

@@ -10,7 +10,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/parallel/messages.h>
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 
 namespace {
 

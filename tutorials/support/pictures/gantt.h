@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 
 namespace tutorial {
 

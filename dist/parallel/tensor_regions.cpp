@@ -4,7 +4,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
-#include <hero/dist/parallel/regions.h>
+#include <hero/dist/parallel/tensor_regions.h>
 
 namespace hero::dist {
 namespace {

@@ -2,7 +2,7 @@
 // registers, its share of those of weight and bias. Shares are joined by block through memory, then
 // over all blocks by a reduction; how many blocks there are depends on the shape alone.
 #include <hero/cuda/cuda_backend.cuh>
-#include <hero/cuda/nn/normalize.cuh>
+#include <hero/cuda/nn/layer_norm.cuh>
 #include <hero/cuda/reduce/reduce.cuh>
 
 namespace hero::cuda {

@@ -1,6 +1,6 @@
 // How a parameter becomes the boxes of a rank's slices.
 #include <hero/core/device/backend.h>
-#include <hero/dist/parallel/regions.h>
+#include <hero/dist/parallel/tensor_regions.h>
 
 namespace hero::dist {
 namespace {

@@ -193,7 +193,7 @@ void read_tensor_parallel(JSONSection& root) {
 
 }  // namespace
 
-void read_features(JSONSection& root, const Config& config) {
+void refuse_unsupported(JSONSection& root, const Config& config) {
   read_checkpointing(root);
   read_aio(root, config);
   read_checkpoint(root);

@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include <hero/core/error.h>
-#include <hero/dist/schedule.h>
+#include <hero/dist/pipeline_schedule.h>
 
 namespace hero::dist {
 namespace {

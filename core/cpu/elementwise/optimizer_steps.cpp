@@ -6,7 +6,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/functions/pieces.h>
 #include <hero/core/functions/update.h>
-#include <hero/core/kernels/updates.h>
+#include <hero/core/kernels/optimizer_steps.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

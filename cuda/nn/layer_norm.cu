@@ -1,7 +1,7 @@
 // Normalisation of rows, forward. A row that fits the registers of its team (a warp, a block) is
 // read once; a longer one three times, mostly from the cache.
 #include <hero/cuda/cuda_backend.cuh>
-#include <hero/cuda/nn/normalize.cuh>
+#include <hero/cuda/nn/layer_norm.cuh>
 
 namespace hero::cuda {
 

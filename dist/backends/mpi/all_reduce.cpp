@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include <hero/dist/backends/mpi/all_reduce.h>
 #include <hero/dist/backends/mpi/chunk_transfer.h>
-#include <hero/dist/backends/mpi/reduction.h>
 #include <hero/dist/backends/mpi/window.h>
 #include <hero/dist/backends/ordered_reduce.h>
 
