@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "formats.h"
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bytes.h>
@@ -21,26 +19,6 @@
 #include <hero/nn/training/metrics_lines.h>
 
 namespace hero_fuzz {
-
-/// A file that no disk sees.
-class InMemory {
- public:
-  explicit InMemory(std::span<const std::byte> bytes) : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-    if (fd_ < 0) std::abort();
-    while (!bytes.empty()) {
-      const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
-      if (put <= 0) std::abort();
-      bytes = bytes.subspan(static_cast<size_t>(put));
-    }
-  }
-  ~InMemory() { ::close(fd_); }
-  InMemory(const InMemory&) = delete;
-  InMemory& operator=(const InMemory&) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
 
 inline std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
