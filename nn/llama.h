@@ -44,7 +44,8 @@ struct LlamaConfig {
   /// absent, they stay where they are.
   std::optional<OffloadOptions> offload = {};
 
-  /// The configuration in folder/config.json, as Llama::from_pretrained() reads it. Together with
+  /// The configuration in folder/config.json, or in a GGUF file at that path, as
+  /// Llama::from_pretrained() reads it. Together with
   /// dist::load_full(folder, ..), which reads the weights, it loads a model that was made on meta
   /// and sharded, which is then never whole on any rank.
   static LlamaConfig from_pretrained(const std::string& folder,
@@ -153,9 +154,11 @@ class Llama : public Module, public DecoderChain, public Parallelizable {
   ParallelForm parallel_form() const override;
 
   /// Reads a model of type llama, qwen2 or mistral from a folder of Hugging Face's transformers:
-  /// config.json and model.safetensors, or the files that model.safetensors.index.json names.
-  /// Throws an Error that names what is missing, superfluous or of the wrong shape, or what in the
-  /// configuration a Llama does not support.
+  /// config.json and model.safetensors, or the files that model.safetensors.index.json names. A
+  /// path of a file is that of a GGUF file of architecture llama or qwen2, whose quantised weights
+  /// are dequantised to options.dtype one tensor after another. Throws an Error that names what is
+  /// missing, superfluous or of the wrong shape, or what in the configuration a Llama does not
+  /// support.
   static Llama from_pretrained(const std::string& folder, const PretrainedOptions& options = {});
   /// Writes such a folder, which from_pretrained() and transformers can read: of type qwen2 if
   /// qkv_bias is set and o_bias is not, else of type llama.

@@ -1,5 +1,5 @@
 #pragma once
-// Options of reading and writing folders of Hugging Face's transformers.
+// Options of reading and writing folders of Hugging Face's transformers, and of reading GGUF files.
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,14 +15,14 @@ struct PretrainedOptions {
   Device device = kCpu;    ///< where the model is made; weights are moved there one by one
   /// Rate of dropout, instead of the rates in config.json.
   std::optional<double> dropout = {};
-  /// Keys of config.json that are unknown here and do not change what the model computes. Any other
-  /// unknown key is an Error.
+  /// Keys of config.json, or of a GGUF file's metadata, that are unknown here and do not change
+  /// what the model computes. Any other unknown key is an Error.
   std::vector<std::string> ignore_keys = {};
 };
 
 /// The tokens that a tokenizer puts around a text: bos_token_id, eos_token_id and pad_token_id of
-/// config.json. Models compute nothing with them; they are written as they were read, and eos can
-/// be given as GenerateOptions::stop_tokens.
+/// config.json, or what a GGUF file's metadata call so. Models compute nothing with them; they are
+/// written as they were read, and eos can be given as GenerateOptions::stop_tokens.
 struct TokenIds {
   std::optional<int64_t> bos = {};  ///< begins a text
   std::vector<int64_t> eos = {};    ///< each of these ends a text

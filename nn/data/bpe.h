@@ -60,6 +60,12 @@ class BPETokenizer : public Tokenizer {
   static BPETokenizer load(const std::string& path);
   void save_gpt2(const std::string& encoder_json, const std::string& vocab_bpe) const;
   static BPETokenizer load_gpt2(const std::string& encoder_json, const std::string& vocab_bpe);
+  /// Reads the tokenizer in the metadata of a GGUF file: byte-level BPE ("gpt2") that cuts texts as
+  /// GPT-2, SmolLM, Llama 3 or Qwen2 do (gpt-2, smollm, starcoder, llama-bpe, qwen2).
+  static BPETokenizer load_gguf(const std::string& path);
+  /// Reads the tokenizer of a model as Llama::from_pretrained() takes it: tokenizer.json of a
+  /// folder, or the metadata of a GGUF file.
+  static BPETokenizer from_pretrained(const std::string& path);
   /// Reads the same from a text; `label` names it in errors.
   static BPETokenizer parse(std::string_view json, const std::string& label);
   static BPETokenizer parse_gpt2(std::string_view encoder, std::string_view merges,

@@ -2,6 +2,7 @@
 // Front header of nn/data: datasets, samplers, loaders, file formats and tokenizers.
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bytes.h>
+#include <hero/nn/data/chat.h>
 #include <hero/nn/data/csv.h>
 #include <hero/nn/data/dataset.h>
 #include <hero/nn/data/example.h>

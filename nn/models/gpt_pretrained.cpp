@@ -118,7 +118,7 @@ void GPTConfig::save_pretrained(const std::string& folder, DType dtype) const {
 
 GPT GPT::from_pretrained(const std::string& folder, const PretrainedOptions& options) {
   const GPTConfig config = GPTConfig::from_pretrained(folder, options);
-  const PretrainedWeights weights("GPT", folder);
+  const FolderWeights weights("GPT", folder);
   check_layers("GPT", folder, config.n_layer, weights.names().size());
   std::optional<DeviceScope> meta(kMeta);
   GPT gpt(config);

@@ -1,14 +1,19 @@
 // Folders of Hugging Face's transformers with Llama, Qwen2 and Mistral.
 #include <nlohmann/json.hpp>
 
+#include <hero/core/io/file.h>
 #include <hero/core/json/writer.h>
 #include <hero/nn/llama.h>
+#include <hero/nn/models/llama_gguf.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
 
 namespace hero::nn {
 
 namespace {
+
+// A path of a file, which only GGUF is; what does not exist is told of as a folder.
+bool is_file(const std::string& path) { return path_exists(path) && !is_folder(path); }
 
 PretrainedName same_name(const std::string& parameter) { return {parameter, false}; }
 
@@ -98,6 +103,7 @@ std::string llama_json(const LlamaConfig& c, DType dtype) {
 
 LlamaConfig LlamaConfig::from_pretrained(const std::string& folder,
                                          const PretrainedOptions& options) {
+  if (is_file(folder)) return llama_config_of_gguf(folder, options);
   PretrainedConfigReader config("Llama", folder);
   const std::string type = config.model_type({"llama", "qwen2", "mistral"});
   LlamaConfig c;
@@ -142,8 +148,9 @@ void LlamaConfig::save_pretrained(const std::string& folder, DType dtype) const 
 }
 
 Llama Llama::from_pretrained(const std::string& folder, const PretrainedOptions& options) {
+  if (is_file(folder)) return llama_of_gguf(folder, options);
   const LlamaConfig config = LlamaConfig::from_pretrained(folder, options);
-  const PretrainedWeights weights("Llama", folder);
+  const FolderWeights weights("Llama", folder);
   check_layers("Llama", folder, config.num_hidden_layers, weights.names().size());
   std::optional<DeviceScope> meta(kMeta);
   Llama llama(config);

@@ -78,7 +78,7 @@ std::vector<PretrainedSlot> pretrained_slots(Module& module, const PretrainedNam
 
 }  // namespace
 
-PretrainedWeights::PretrainedWeights(const char* reader, const std::string& folder)
+FolderWeights::FolderWeights(const char* reader, const std::string& folder)
     : reader_(reader), folder_(folder) {
   if (path_exists(folder + "/" + kOnlyWeights)) {
     open(folder + "/" + kOnlyWeights);
@@ -90,7 +90,7 @@ PretrainedWeights::PretrainedWeights(const char* reader, const std::string& fold
   for (const std::string& path : files_of_index(reader, folder)) open(path);
 }
 
-void PretrainedWeights::open(const std::string& path) {
+void FolderWeights::open(const std::string& path) {
   files_.push_back(std::make_unique<core::SafetensorsReader>(path));
   for (const auto& entry : files_.back()->entries()) {
     const bool is_new = located_.emplace(entry.name, Located{files_.back().get(), &entry}).second;
@@ -99,19 +99,19 @@ void PretrainedWeights::open(const std::string& path) {
   for (const auto& [name, dtype] : files_.back()->unreadable()) unreadable_.emplace(name, dtype);
 }
 
-std::vector<std::string> PretrainedWeights::names() const {
+std::vector<std::string> FolderWeights::names() const {
   std::vector<std::string> names;
   for (const auto& [name, place] : located_) names.push_back(name);
   for (const auto& [name, dtype] : unreadable_) names.push_back(name);
   return names;
 }
 
-const core::SafetensorsReader::Entry* PretrainedWeights::find(const std::string& name) const {
+const PretrainedWeights::Entry* FolderWeights::find(const std::string& name) const {
   const auto found = located_.find(name);
   return found == located_.end() ? nullptr : found->second.entry;
 }
 
-Array PretrainedWeights::load(const std::string& name) const {
+Array FolderWeights::load(const std::string& name, DType /*dtype*/) const {
   return located_.at(name).file->load(name);
 }
 
@@ -151,7 +151,7 @@ void load_pretrained(Module& module, const PretrainedWeights& weights, const Pre
     if (!used.contains(name) && !spare(name)) superfluous.add(name);
   }
   check(missing.empty() && superfluous.empty() && wrong.empty(),
-        "from_pretrained: ", weights.folder(), " does not fit ", module.type_name(),
+        "from_pretrained: ", weights.path(), " does not fit ", module.type_name(),
         missing.empty() ? "" : "; missing: " + missing.text(),
         superfluous.empty() ? "" : "; unexpected: " + superfluous.text(),
         wrong.empty() ? "" : "; wrong: " + wrong.text());
@@ -159,14 +159,14 @@ void load_pretrained(Module& module, const PretrainedWeights& weights, const Pre
   const MemoryScope tag(MemoryTag::parameter);
   for (const auto& [slot, in_files, tied] : slots) {
     const auto values_of = [&](const PretrainedName& from) {
-      const Array values = weights.load(from.name);
+      const Array values = weights.load(from.name, options.dtype);
       return from.transposed ? values.t() : values;
     };
     const Array values = values_of(in_files);
     for (const PretrainedName& other : tied) {
       if (weights.find(other.name) == nullptr) continue;
       check(detail::same_values(values, values_of(other), options.dtype),
-            "from_pretrained: ", weights.folder(), ": ", in_files.name, " and ", other.name,
+            "from_pretrained: ", weights.path(), ": ", in_files.name, " and ", other.name,
             " have different values, and config.json makes them one tensor (tie_word_embeddings); "
             "set tie_word_embeddings to false in it if the model has a head of its own, or remove ",
             other.name, " from the files");

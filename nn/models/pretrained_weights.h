@@ -1,6 +1,6 @@
 #pragma once
-// Weights of a folder of Hugging Face's transformers: safetensors files, one or several with an
-// index.
+// Weights of a folder of Hugging Face's transformers, which are safetensors files, one or several
+// with an index, or of another file.
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,25 +13,39 @@
 
 namespace hero::nn {
 
-/// The tensors of a folder, whichever file each is in.
+/// Named tensors from which a model takes its weights.
 class PretrainedWeights {
  public:
-  PretrainedWeights(const char* reader, const std::string& folder);
+  using Entry = core::SafetensorsReader::Entry;
 
-  const std::string& folder() const { return folder_; }
+  virtual ~PretrainedWeights() = default;
+  /// The folder or file, for errors.
+  virtual const std::string& path() const = 0;
   /// Names of all tensors, also of those whose dtype cannot be read.
-  std::vector<std::string> names() const;
+  virtual std::vector<std::string> names() const = 0;
   /// The dtypes that cannot be read, by the names of their tensors.
-  const std::map<std::string, std::string>& unreadable() const { return unreadable_; }
+  virtual const std::map<std::string, std::string>& unreadable() const = 0;
   /// Null where there is none of that name that can be read.
-  const core::SafetensorsReader::Entry* find(const std::string& name) const;
-  /// Into cpu memory.
-  Array load(const std::string& name) const;
+  virtual const Entry* find(const std::string& name) const = 0;
+  /// Into cpu memory; in this dtype where the tensor is stored in a form that no array has.
+  virtual Array load(const std::string& name, DType dtype) const = 0;
+};
+
+/// The tensors of a folder, whichever file each is in.
+class FolderWeights : public PretrainedWeights {
+ public:
+  FolderWeights(const char* reader, const std::string& folder);
+
+  const std::string& path() const override { return folder_; }
+  std::vector<std::string> names() const override;
+  const std::map<std::string, std::string>& unreadable() const override { return unreadable_; }
+  const Entry* find(const std::string& name) const override;
+  Array load(const std::string& name, DType dtype) const override;
 
  private:
   struct Located {
     const core::SafetensorsReader* file;
-    const core::SafetensorsReader::Entry* entry;
+    const Entry* entry;
   };
   void open(const std::string& path);
 

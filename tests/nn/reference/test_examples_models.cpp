@@ -5,6 +5,7 @@
 #include <support/catch.h>
 #include <support/temp_dir.h>
 
+#include <hero/nn/data/chat.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -90,6 +91,19 @@ TEST_CASE("example: add_lora") {
   //! [add_lora]
   CHECK(model.parameter_count(true) == 0);
   CHECK(core::load_safetensors(path).arrays.size() == 12);
+}
+
+TEST_CASE("example: ChatTemplate") {
+  const auto tokenizer = nn::data::BPETokenizer::train(
+      "", {.vocab_size = 258, .special_tokens = {"<|im_start|>", "<|im_end|>"}});
+  //! [ChatTemplate]
+  const auto chatml = nn::data::ChatTemplate::named("chatml");
+  const std::vector<nn::data::ChatMessage> messages = {{"user", "Hello"}};
+  const std::vector<int64_t> prompt = chatml.encode(tokenizer, messages);
+  // "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+  const std::string text = tokenizer.decode(prompt);
+  //! [ChatTemplate]
+  CHECK(text == "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
 }
 
 }  // namespace
