@@ -12,7 +12,7 @@ set_target_properties(example_train PROPERTIES OUTPUT_NAME train RUNTIME_OUTPUT_
 target_link_libraries(example_train PRIVATE hero::hero)
 add_dependencies(hero_tutorials example_train)
 # the other examples, which the install test runs
-foreach(name IN ITEMS llama_lora policy_gradient unet)
+foreach(name IN ITEMS finetune generate llama_lora policy_gradient unet)
   if(name STREQUAL "policy_gradient" AND NOT TARGET hero_distributions)
     continue()
   endif()
