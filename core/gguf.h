@@ -35,9 +35,6 @@ class GGUFReader {
   ~GGUFReader();
   GGUFReader(GGUFReader&&) noexcept;
 
-  /// Whether a file can be opened and begins as GGUF does.
-  static bool is_gguf(const std::string& path);
-
   /// The path of the file.
   const std::string& path() const;
   /// 2 or 3.

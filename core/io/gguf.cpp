@@ -377,19 +377,6 @@ const GGUFReader::File& GGUFReader::file() const {
   return *file_;
 }
 
-bool GGUFReader::is_gguf(const std::string& path) {
-  if (!path_exists(path) || is_folder(path)) return false;
-  try {
-    const InputFile input(path);
-    char magic[4] = {};
-    if (input.size() < sizeof(magic)) return false;
-    input.read(0, std::as_writable_bytes(std::span(magic)));
-    return std::equal(std::begin(magic), std::end(magic), gguf::kMagic);
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 const std::string& GGUFReader::path() const { return file().input.path(); }
 uint32_t GGUFReader::version() const { return file().version; }
 const std::vector<std::string>& GGUFReader::keys() const { return file().keys; }
