@@ -16,6 +16,8 @@ hero_tree_test("texts may differ by numbers that are near" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_close_text)
 hero_tree_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
+hero_tree_test("the script of exercises keeps what is written, and shows errors short" build
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_exercise)
 hero_tree_test("where the seconds of a build have gone" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_build_seconds)
 hero_tree_test("the check of ARM's bits finds what differs" build
