@@ -9,7 +9,9 @@ namespace exercise {
 using hero::Tensor;
 
 Tensor Network::forward(const Tensor& x) {
-  return last(relu(fifth(relu(fourth(relu(third(relu(second(relu(first(x))))))))));
+  Tensor h = x;
+  for (hero::nn::Linear* layer : {&first, &second, &third, &fourth, &fifth}) h = relu((*layer)(h));
+  return last(h);
 }
 
 Network make_network(uint64_t seed) {
