@@ -1,0 +1,103 @@
+// Grades answers to exercise 12.
+#include "exercises/12_ddp/exercise.h"
+#include "exercises/support/ranks.h"
+
+using exercise::grouped, exercise::Network, exercise::require, exercise::Run;
+using hero::Tensor;
+using hero::dist::Communicator;
+
+namespace {
+
+constexpr int64_t kBucketBytes = 16 << 10;
+enum Note : size_t { kCalls, kEarly };
+
+// Training under the answer. Every rank begins with other values.
+std::vector<Run> train(int ranks) {
+  return exercise::run_ranks(ranks, [](const Communicator& world, Run& run) {
+    Network net = exercise::make_network(1 + static_cast<uint64_t>(world.rank()));
+    const auto parallel = exercise::data_parallel(net, world, kBucketBytes);
+    require(parallel != nullptr, "data_parallel() returns no object.");
+    run.values.push_back(values_of(net));
+    hero::optim::SGD sgd(net.parameters(), exercise::kSGD);
+    int64_t early = 0;
+    net.first.register_full_backward_pre_hook([&](auto&...) { early = world.traffic().calls(); });
+    for (int step = 0; step < exercise::kSteps; ++step) {
+      world.traffic().reset();
+      sgd.zero_grad();
+      loss_of(net, step, world.rank()).backward();
+      parallel->finish();
+      sgd.step();
+      run.values.push_back(values_of(net));
+      run.sent = world.traffic().bytes();
+      run.notes = {world.traffic().calls(), early};
+    }
+  });
+}
+
+std::string bits(int ranks) {
+  exercise::compare(train(ranks), exercise::train_alone(ranks));
+  return "after 3 steps all parameters are bitwise those of one process.";
+}
+
+// Bytes of the buckets of the answer's constructor.
+std::vector<int64_t> buckets() {
+  std::vector<int64_t> bytes;
+  const std::vector<Tensor> parameters = exercise::make_network(1).parameters();
+  for (size_t i = parameters.size(); i > 0; --i) {
+    if (bytes.empty() || bytes.back() >= kBucketBytes) bytes.push_back(0);
+    bytes.back() += parameters[i - 1].array().nbytes();
+  }
+  return bytes;
+}
+
+std::string traffic() {
+  constexpr int kRanks = 4;
+  const std::vector<Run> runs = train(kRanks);
+  const std::vector<int64_t> sizes = buckets();
+  const auto wanted = static_cast<int64_t>(sizes.size());
+  int64_t psi = 0;
+  for (const int64_t size : sizes) psi += size;
+  for (size_t rank = 0; rank < runs.size(); ++rank) {
+    int64_t formula = 0;
+    for (const int64_t size :
+         sizes) {  // a reduce_scatter and an all_gather, in parts of whole numbers
+      const auto cut = hero::dist::ChunkCounts::balanced(size / 4, kRanks);
+      const int64_t own = 4 * cut.count(static_cast<int>(rank));
+      formula += size - own + (kRanks - 1) * own;
+    }
+    const int64_t calls = runs[rank].notes[kCalls];
+    require(calls == wanted, "Rank ", rank, " makes ", calls, " calls in a step, and ", wanted,
+            " buckets of 16 KiB or more need one each.",
+            calls > wanted ? " A message has a fixed cost, however short it is: send whole buckets."
+                           : "");
+    require(runs[rank].sent == formula, "Rank ", rank, " sends ", grouped(runs[rank].sent),
+            " bytes in a step, and by the formula ", grouped(formula), ".");
+  }
+  return "4 ranks make " + std::to_string(wanted) + " calls in a step; rank 0 sends " +
+         grouped(runs[0].sent) + " bytes, by the formula 2 Psi (N - 1) / N " +
+         grouped(2 * psi * (kRanks - 1) / kRanks) + ".";
+}
+
+std::string overlap() {
+  const Run run = train(2)[0];
+  const int64_t calls = run.notes[kCalls], early = run.notes[kEarly];
+  require(early >= calls - 2, early, " of ", calls,
+          " calls begin before backward has reached the first layer. A bucket should leave as soon "
+          "as its last "
+          "gradient is complete: begin its all_reduce in the hook.");
+  return std::to_string(early) + " of " + std::to_string(calls) +
+         " calls begin before backward has reached the first layer.";
+}
+
+}  // namespace
+
+int main() {
+  const auto on = [](int ranks) { return [ranks] { return bits(ranks); }; };
+  return exercise::grade("Exercise 12. DDP: hooks and buckets",
+                         {{"1 rank", on(1), exercise::kRanksHang},
+                          {"2 ranks", on(2), exercise::kRanksHang},
+                          {"3 ranks", on(3), exercise::kRanksHang},
+                          {"4 ranks", on(4), exercise::kRanksHang},
+                          {"bytes", traffic, exercise::kRanksHang},
+                          {"overlap", overlap, exercise::kRanksHang}});
+}
