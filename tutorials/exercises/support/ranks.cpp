@@ -188,10 +188,9 @@ Numbers flat(const std::vector<Named>& list, size_t begin, size_t end) {
   return all;
 }
 
-// Whether, in the parameters begin ... end - 1, cut in one part a rank, a place holds what belongs
-// to another rank's part, or was moved by the gradient of another part.
-std::string wrong_owner(const Run& run, const Alone& alone, size_t ranks, size_t step, size_t begin,
-                        size_t end) {
+// What goes wrong in the parameters begin ... end - 1, if they are cut in one part a rank.
+std::string mistake_of_parts(const Run& run, const Alone& alone, size_t ranks, size_t step,
+                             size_t begin, size_t end) {
   const Numbers before = flat(alone.values[step - 1], begin, end),
                 right = flat(alone.values[step], begin, end);
   const Numbers got = flat(run.values[step], begin, end);
@@ -203,6 +202,16 @@ std::string wrong_owner(const Run& run, const Alone& alone, size_t ranks, size_t
     return Numbers(first,
                    first + cut.count(static_cast<int>(ranks) - 1));  // the smallest is the last
   };
+  // a part that its owner has moved by the gradient of its own rows; the first step has no momentum
+  bool own_gradients = step == 1;
+  for (size_t place = 0; place < ranks && own_gradients; ++place) {
+    const Numbers own = flat(alone.gradients[0][place], begin, end);
+    own_gradients = alike(part(moved, place), part(sum(kSGD.lr, own, 0, own), place));
+  }
+  if (own_gradients) {
+    return " Every part was moved by the gradient of its owner's rows and not by the mean of all "
+           "ranks.";
+  }
   for (size_t place = 0; place < ranks; ++place) {
     for (size_t other = 0; other < ranks; ++other) {
       if (other == place) continue;
@@ -238,8 +247,9 @@ void compare(const std::vector<Run>& runs, const Alone& alone) {
       std::string why = mistake(runs, alone, rank, step, difference.which);
       if (why.empty() && runs.size() > 1) {
         const size_t layer = difference.which / 2 * 2, all = alone.values[step].size();
-        why = wrong_owner(runs[rank], alone, runs.size(), step, 0, all);
-        if (why.empty()) why = wrong_owner(runs[rank], alone, runs.size(), step, layer, layer + 2);
+        why = mistake_of_parts(runs[rank], alone, runs.size(), step, 0, all);
+        if (why.empty())
+          why = mistake_of_parts(runs[rank], alone, runs.size(), step, layer, layer + 2);
       }
       throw Wrong("On " + ranks + ", after step " + std::to_string(step) + ", on rank " +
                   std::to_string(rank) + ": " + difference.text + why);

@@ -1,0 +1,133 @@
+// Grades answers to exercise 15.
+#include <list>
+
+#include "exercises/15_zero3/exercise.h"
+#include "exercises/support/ranks.h"
+
+#include <hero/core/ledger.h>
+
+using exercise::grouped, exercise::Layer, exercise::Network, exercise::require, exercise::Run;
+using hero::MemoryTag, hero::Tensor;
+using hero::dist::Communicator;
+
+namespace {
+
+enum Note : size_t { kParameters, kGradients, kOptimizer, kWhole, kMostWhole };
+
+std::vector<Run> train(int ranks) {
+  return exercise::run_ranks(ranks, [](const Communicator& world, Run& run) {
+    Network net = exercise::make_network(1);
+    std::vector<std::unique_ptr<Layer>> layers;
+    std::vector<Tensor> shards;
+    for (hero::nn::Module* module : net.children()) {
+      layers.push_back(exercise::zero3(*module, world));
+      require(layers.back() != nullptr, "zero3() returns no object.");
+      shards.push_back(layers.back()->shard());
+      require(shards.back().defined(), "shard() is undefined.");
+    }
+    const auto note_values = [&] {
+      for (const auto& layer : layers) layer->gather();
+      run.values.push_back(values_of(net));
+      for (const auto& layer : layers) layer->free();
+    };
+    note_values();
+    hero::optim::SGD sgd(shards, exercise::kSGD);
+    hero::Ledger& ledger = hero::current_ledger();
+    for (int step = 0; step < exercise::kSteps; ++step) {
+      world.traffic().reset();
+      ledger.reset_peak();
+      sgd.zero_grad();
+      const Tensor loss = loss_of(net, step, world.rank());
+      const int64_t whole = ledger.live(MemoryTag::communication);
+      loss.backward();
+      const int64_t gradients = ledger.live(MemoryTag::gradient);
+      sgd.step();
+      run.sent = world.traffic().bytes();
+      run.notes = {ledger.live(MemoryTag::parameter), gradients, ledger.live(MemoryTag::optimizer),
+                   whole, ledger.peak(MemoryTag::communication)};
+      note_values();
+    }
+  });
+}
+
+std::string bits(int ranks) {
+  exercise::compare(train(ranks), exercise::train_alone(ranks));
+  return "after 3 steps all parameters are bitwise those of one process.";
+}
+
+constexpr int kRanks = 4;
+
+// Numbers of each layer.
+std::vector<int64_t> sizes() {
+  std::vector<int64_t> list;
+  const Network net = exercise::make_network(1);
+  for (hero::nn::Module* layer : net.children()) list.push_back(layer->parameter_count());
+  return list;
+}
+
+std::string memory() {
+  const std::vector<Run> runs = train(kRanks);
+  int64_t largest = 0, psi = 0;
+  for (const int64_t size : sizes()) largest = std::max(largest, 4 * size), psi += 4 * size;
+  for (size_t rank = 0; rank < runs.size(); ++rank) {
+    int64_t own = 0;
+    for (const int64_t size : sizes()) {
+      own += 4 * hero::dist::ChunkCounts::balanced(size, kRanks).count(static_cast<int>(rank));
+    }
+    const std::vector<int64_t>& held = runs[rank].notes;
+    require(held[kWhole] == 0, "Rank ", rank, " of 4 holds ", grouped(held[kWhole]),
+            " bytes of parameters that are still whole after forward. A layer that has computed is "
+            "freed: all layers at "
+            "once is what ZeRO-3 avoids.");
+    require(held[kGradients] == own, "Rank ", rank, " of 4 keeps ", grouped(held[kGradients]),
+            " bytes of gradients after backward. By the formula Psi / N it is ", grouped(own), ".",
+            held[kGradients] > own
+                ? " The whole gradients of a layer go when its shard has its part: p.set_grad({})."
+                : "");
+    require(held[kMostWhole] <= largest, "Rank ", rank, " of 4 holds up to ",
+            grouped(held[kMostWhole]),
+            " bytes of whole parameters and packed gradients at once, and one layer has ",
+            grouped(largest), " bytes. Free a layer's parameters before its gradients are packed.");
+    require(held[kParameters] == own && held[kOptimizer] == own, "Rank ", rank, " of 4 keeps ",
+            grouped(held[kParameters]), " bytes of parameters and ", grouped(held[kOptimizer]),
+            " of momentum. By the formula Psi / N it is ", grouped(own), " of each.");
+  }
+  return "rank 0 of 4 keeps " + grouped(runs[0].notes[kParameters]) +
+         " bytes of parameters, as many of gradients and of momentum, by the formula Psi / N " +
+         grouped(psi / kRanks) + "; and never more than one layer is whole, " +
+         grouped(runs[0].notes[kMostWhole]) + " bytes.";
+}
+
+std::string traffic() {
+  const std::vector<Run> runs = train(kRanks);
+  int64_t psi = 0;
+  for (size_t rank = 0; rank < runs.size(); ++rank) {
+    int64_t formula = 0;
+    psi = 0;
+    for (const int64_t size : sizes()) {
+      const int64_t own =
+          hero::dist::ChunkCounts::balanced(size, kRanks).count(static_cast<int>(rank));
+      formula += 4 * (2 * (kRanks - 1) * own + size - own);
+      psi += 4 * size;
+    }
+    require(runs[rank].sent == formula, "Rank ", rank, " sends ", grouped(runs[rank].sent),
+            " bytes in a step. Two all_gathers and one reduce_scatter of every layer send ",
+            grouped(formula), ".");
+  }
+  return "rank 0 of 4 sends " + grouped(runs[0].sent) +
+         " bytes in a step, by the formula 3 Psi (N - 1) / N " +
+         grouped(3 * psi * (kRanks - 1) / kRanks) + ".";
+}
+
+}  // namespace
+
+int main() {
+  const auto on = [](int ranks) { return [ranks] { return bits(ranks); }; };
+  return exercise::grade("Exercise 15. ZeRO-3: a layer is whole only while it computes",
+                         {{"1 rank", on(1), exercise::kRanksHang},
+                          {"2 ranks", on(2), exercise::kRanksHang},
+                          {"3 ranks", on(3), exercise::kRanksHang},
+                          {"4 ranks", on(4), exercise::kRanksHang},
+                          {"memory", memory, exercise::kRanksHang},
+                          {"bytes", traffic, exercise::kRanksHang}});
+}
