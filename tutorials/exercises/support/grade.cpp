@@ -40,7 +40,9 @@ Result outcome_of(const Check& check) {
   } catch (const Wrong& error) {
     return {Verdict::wrong, error.what()};
   } catch (const std::exception& error) {
-    return {Verdict::wrong, std::string("It throws an error: ") + error.what()};
+    std::string text = std::string("It throws an error: ") + error.what();
+    if (text.find("deadlock") != std::string::npos) text += ". " + check.if_it_hangs;
+    return {Verdict::wrong, text};
   } catch (...) {
     return {Verdict::wrong, "It throws something that is no std::exception."};
   }

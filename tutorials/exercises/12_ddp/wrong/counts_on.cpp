@@ -1,4 +1,4 @@
-// says: It throws an error: pack: 
+// says: It throws an error: pack:
 #include "exercises/12_ddp/exercise.h"
 
 using hero::Array, hero::Tensor;

@@ -1,4 +1,4 @@
-// says: It throws an error: 
+// says: It throws an error:
 #include "exercises/12_ddp/exercise.h"
 
 using hero::Array, hero::Tensor;

@@ -1,0 +1,92 @@
+// Grades answers to exercise 2.
+#include "exercises/02_descent/exercise.h"
+#include "exercises/support/compare.h"
+
+using exercise::compare, exercise::Path, exercise::walk;
+using hero::Tensor;
+
+namespace {
+
+constexpr int kSteps = 5;
+constexpr double kRate = 0.3, kMu = 0.9;
+
+Tensor slope(const Tensor& x) { return exercise::slope(x); }
+
+Tensor zeros() { return hero::zeros({2}, {.dtype = hero::kFloat64}); }
+
+// A path in which every step is made of the point and of a velocity.
+Path path(const std::function<Tensor(const Tensor& x, Tensor& velocity)>& step) {
+  Tensor velocity = zeros();
+  return walk(kSteps, [&](const Tensor& x) { return step(x, velocity); });
+}
+
+std::string descent() {
+  const auto by = [](double rate) {
+    return walk(kSteps, [rate](const Tensor& x) { return x - rate * slope(x); });
+  };
+  return compare(walk(kSteps, [](const Tensor& x) { return exercise::descend(x, slope, kRate); }),
+                 by(kRate),
+                 {{by(-kRate), "The step goes up the slope: subtract it."},
+                  {by(1), "The learning rate is not used."},
+                  {by(0), "The point has not moved."}});
+}
+
+// A step of momentum, or of Nesterov's method with a share `ahead` of mu.
+Path right(double ahead) {
+  return path([ahead](const Tensor& x, Tensor& v) {
+    v = kMu * v - kRate * slope(x + ahead * v);
+    return x + v;
+  });
+}
+
+const std::vector<std::pair<Path, std::string>>& mistakes() {
+  static const std::vector<std::pair<Path, std::string>> list = {
+      {path([](const Tensor& x, Tensor&) { return x - kRate * slope(x); }),
+       "The velocity is not kept: what you write to `velocity` is there in the next step."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = kMu * v - kRate * slope(x);
+         return x + kRate * v;
+       }),
+       "The learning rate is used twice: it is in the velocity already."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = kMu * v + kRate * slope(x);
+         return x + v;
+       }),
+       "The push goes up the slope: subtract it."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = kMu * v - (1 - kMu) * kRate * slope(x);
+         return x + v;
+       }),
+       "The push is multiplied by 1 - mu: that is a running mean, whose steps are shorter."}};
+  return list;
+}
+
+std::string momentum() {
+  return compare(
+      path([](const Tensor& x, Tensor& v) { return exercise::momentum(x, slope, v, kRate, kMu); }),
+      right(0), mistakes());
+}
+
+std::string nesterov() {
+  auto list = mistakes();
+  list.push_back({right(0),
+                  "The slope is that at x: this is momentum. Ask for it at the point ahead, x + mu "
+                  "* velocity."});
+  list.push_back({path([](const Tensor& x, Tensor& v) {
+                    const Tensor ahead = x + kMu * v;
+                    v = kMu * v - kRate * slope(ahead);
+                    return ahead + v;
+                  }),
+                  "The step begins at the point ahead, and should begin at x."});
+  list.push_back({right(1), "The point ahead is x + velocity; it should be x + mu * velocity."});
+  return compare(
+      path([](const Tensor& x, Tensor& v) { return exercise::nesterov(x, slope, v, kRate, kMu); }),
+      right(kMu), list);
+}
+
+}  // namespace
+
+int main() {
+  return exercise::grade("Exercise 2. Gradient descent, momentum, Nesterov",
+                         {{"descent", descent}, {"momentum", momentum}, {"Nesterov", nesterov}});
+}

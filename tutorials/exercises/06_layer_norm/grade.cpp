@@ -1,0 +1,78 @@
+// Grades answers to exercise 6.
+#include "exercises/06_layer_norm/exercise.h"
+#include "exercises/support/compare.h"
+
+using exercise::compare, exercise::numbers;
+using hero::Tensor;
+
+namespace {
+
+constexpr double kEps = 0.1;
+
+struct Case {
+  Tensor x = numbers({5, 4}, 1, true), weight = numbers({4}, 2, true), bias = numbers({4}, 3, true);
+  Tensor y = layer_norm(x, {4}, weight, bias, kEps);
+};
+
+std::string forward() {
+  const Case c;
+  const Tensor x = c.x.detach(), w = c.weight.detach(), b = c.bias.detach();
+  const auto norm = [&](const Tensor& mean_of, const Tensor& root) {
+    return (x - mean_of) / root * w + b;
+  };
+  const Tensor m = mean(x, {1}, true), centred = x - m, variance = mean(square(centred), {1}, true);
+  const Tensor columns = mean(x, {0}, true);
+  compare(
+      "y", exercise::layer_norm_forward(x, w, b, kEps), c.y.detach(),
+      {{norm(m, sqrt(variance * (4.0 / 3.0) + kEps)),
+        "The variance was divided by D - 1, and should be divided by D."},
+       {norm(m, sqrt(variance) + kEps), "eps was added after the root, and should be under it."},
+       {norm(m, variance + kEps), "The root is missing: divide by sqrt(variance + eps)."},
+       {norm(m, sqrt(variance)), "eps is not used."},
+       {centred / sqrt(variance + kEps), "The weight and the bias are not used."},
+       {centred / sqrt(variance + kEps) * w, "The bias is not used."},
+       {norm(zeros_like(m), sqrt(variance + kEps)), "The mean was not subtracted."},
+       {norm(columns, sqrt(mean(square(x - columns), {0}, true) + kEps)),
+        "Columns were normalised, and rows should be: take the mean over dimension 1."}});
+  return "y is that of the library's layer_norm, up to roundings.";
+}
+
+std::string backward() {
+  const Case c;
+  const Tensor g = numbers({5, 4}, 4);
+  const std::vector<Tensor> right =
+      grad(std::vector<Tensor>{(c.y * g).sum()}, std::vector<Tensor>{c.x, c.weight, c.bias});
+  const Tensor x = c.x.detach(), w = c.weight.detach(), m = mean(x, {1}, true);
+  const Tensor root = sqrt(mean(square(x - m), {1}, true) + kEps), n = (x - m) / root, h = g * w;
+  const Tensor of_h = mean(h, {1}, true), of_hn = n * mean(h * n, {1}, true);
+  const exercise::Gradients got = exercise::layer_norm_backward(g, x, w, kEps);
+  compare("The gradient of x", got.x, right[0],
+          {{h / root,
+            "The mean and the variance of the row are taken for constants: each x changes both."},
+           {(h - of_h) / root, "The share of the variance is missing: - n * mean of (h * n)."},
+           {(h - of_hn) / root, "The share of the mean is missing: - mean of h."},
+           {h - of_h - of_hn, "It is not divided by the root."},
+           {(g - mean(g, {1}, true) - n * mean(g * n, {1}, true)) / root,
+            "The weight is not in it: the gradient of n is g * weight."}});
+  exercise::require(
+      got.weight.defined() && got.weight.shape() == w.shape(),
+      "The gradient of the weight should have the shape of the weight, [4]: sum over the rows.");
+  compare(
+      "The gradient of the weight", got.weight, right[1],
+      {{mean(g * n, {0}),
+        "That is a mean over the rows, and should be the sum: the weight is used in every row."},
+       {sum(g * x, {0}), "That is the sum of g * x: the weight is multiplied by n."},
+       {sum(h * n, {0}), "The weight itself is in it, and y = n * weight gives it n alone."}});
+  compare(
+      "The gradient of the bias", got.bias, right[2],
+      {{mean(g, {0}),
+        "That is a mean over the rows, and should be the sum: the bias is used in every row."}});
+  return "so are the gradients of x, of the weight and of the bias.";
+}
+
+}  // namespace
+
+int main() {
+  return exercise::grade("Exercise 6. Layer norm and its gradient",
+                         {{"forward", forward}, {"backward", backward}});
+}
