@@ -1,4 +1,6 @@
 // says: what was received has replaced
+#include <cstring>
+
 #include "exercises/11_all_reduce/exercise.h"
 
 using hero::Array;

@@ -1,4 +1,6 @@
 // says: By the formula 2 n (N - 1) / N
+#include <cstring>
+
 #include "exercises/11_all_reduce/exercise.h"
 
 using hero::Array;
