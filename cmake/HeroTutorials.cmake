@@ -6,11 +6,12 @@
 # same once more, label `levels`: digits do not depend on the instruction set.
 # tutorials/examples/train.cpp, the program that docs/first_program.md shows, needs nothing but the library.
 add_custom_target(hero_tutorials)
+add_custom_target(hero_examples) # tutorials/run does not wait for them
 add_executable(example_train ${PROJECT_SOURCE_DIR}/tutorials/examples/train.cpp)
 set_target_properties(example_train PROPERTIES OUTPUT_NAME train RUNTIME_OUTPUT_DIRECTORY
                                                ${PROJECT_BINARY_DIR}/tutorials/examples)
 target_link_libraries(example_train PRIVATE hero::hero)
-add_dependencies(hero_tutorials example_train)
+add_dependencies(hero_examples example_train)
 # the other examples, which the install test runs
 foreach(name IN ITEMS finetune generate llama_lora policy_gradient unet)
   if(name STREQUAL "policy_gradient" AND NOT TARGET hero_distributions)
@@ -20,7 +21,7 @@ foreach(name IN ITEMS finetune generate llama_lora policy_gradient unet)
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY
                                                    ${PROJECT_BINARY_DIR}/tutorials/examples)
   target_link_libraries(example_${name} PRIVATE hero::cpu)
-  add_dependencies(hero_tutorials example_${name})
+  add_dependencies(hero_examples example_${name})
 endforeach()
 if(HERO_TESTS AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME "tutorial: the example trains to the same bits under every strategy, and resumes"
