@@ -54,8 +54,8 @@ class CutSequence {
     if (said == nullptr || said->block_parts() == 1) return;
     const nn::StackForm stack = said->parallel_form().stack.value();
     parts_ = said->block_parts();
-    first_ = link_of(chain, *nn::blocks_of(chain.root(), stack).front().second);
-    last_ = link_of(chain, chain.root().get_submodule(stack.norm));
+    first_ = layer_of(chain, *nn::blocks_of(chain.root(), stack).front().second);
+    last_ = layer_of(chain, chain.root().get_submodule(stack.norm));
   }
   // What a rank has of the output of layer `end` - 1.
   Shape part_of(const Shape& shape, size_t end) const {
@@ -65,7 +65,7 @@ class CutSequence {
   }
 
  private:
-  static size_t link_of(nn::Chain& chain, const nn::Module& module) {
+  static size_t layer_of(nn::Chain& chain, const nn::Module& module) {
     for (size_t layer = 0; layer < chain.layers(); ++layer) {
       for (nn::Module* each : chain.modules_of(layer)) {
         const std::vector<nn::Module*> below = each->modules();

@@ -62,10 +62,8 @@ std::string llama3_message(const ChatMessage& message) {
   return llama3_header(message.role) + std::string(trimmed(message.content)) + "<|eot_id|>";
 }
 
-const std::vector<std::string>& llama3_marks() {
-  static const std::vector<std::string> marks = {"<|begin_of_text|>", "<|start_header_id|>",
-                                                 "<|end_header_id|>", "<|eot_id|>"};
-  return marks;
+std::vector<std::string> llama3_marks() {
+  return {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
 }
 
 ChatTemplate llama3() {
