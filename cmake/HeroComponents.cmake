@@ -136,7 +136,9 @@ function(hero_extra name)
   list(FILTER sources EXCLUDE REGEX "/hero_plan\\.cpp$") # a program: cmake/HeroTools.cmake
   hero_library(${name} "${sources}" "${arg_USES}" "${arg_PARTS}")
   set(hero_extras ${hero_extras} ${name} CACHE INTERNAL "")
-  hero_callers_of_kernels(hero_${name})
+  if(NOT name STREQUAL "plan") # which plays simulations
+    hero_callers_of_kernels(hero_${name})
+  endif()
 endfunction()
 
 # hero_library(name sources uses parts): the archive hero_<name> of a component
