@@ -72,6 +72,9 @@ class Stack : public Chain, public Parallelizable {
   Tensor run_layers(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
   std::vector<Module*> modules_of(size_t layer) override;
+  /// Of an int64 target the elements other than -100, which cross_entropy() leaves out of its mean;
+  /// of others the rows. Override it where loss_of() is the mean of something else.
+  double target_count(const Tensor& target) const override;
   /// \}
 
  protected:

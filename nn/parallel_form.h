@@ -34,9 +34,8 @@ enum class Cut : uint8_t {
   /// An attention layer, such as CausalSelfAttention, LlamaAttention, MultiheadAttention or one
   /// whose ParallelForm has `attention`, by its heads: those of queries together with those of keys
   /// and values that belong to them, and the columns of the last projection. If slices are a
-  /// multiple
-  /// of the heads of keys and values, several slices attend to the same one, and their projections,
-  /// or the weight that packs them with the queries, stay whole.
+  /// multiple of the heads of keys and values, several slices attend to the same one, and their
+  /// projections, or the weight that packs them with the queries, stay whole.
   heads,
   /// An Embedding, or a Linear without bias that computes the logits of classes, by words: rows of
   /// the weight, divided as evenly as possible. If it is called, it returns the whole result on all
@@ -100,6 +99,8 @@ struct ParallelForm {
   /// Modules whose output at a position of the sequence depends on their input at that position
   /// alone, such as norms and feed-forward layers. Where ranks have only some positions, the
   /// gradients of their parameters are sums over ranks. A module may not be below another of these.
+  /// A norm of each head, or a parameter between two layers that are cut, computes with this rank's
+  /// heads or hidden units: it is none of these, and its gradient would be a part of the whole one.
   std::vector<std::string> by_position = {};
   /// Parameters that context parallelism leaves to the module, because each position uses a row of
   /// its own (an embedding of positions), or because the module itself computes with

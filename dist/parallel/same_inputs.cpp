@@ -1,3 +1,5 @@
+#include <bit>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -26,14 +28,21 @@ bool compares(const Communicator& group) {
   return group.size() > 1 && group.backend_kind() != BackendKind::simulated;
 }
 
-// Boxes differ from rank to rank, and shards may: they are parts of rows that contain boxes.
-void declare_first_values(const nn::Module& module, const Communicator& group, const char* what) {
+// Boxes differ from rank to rank, and shards may: they are parts of rows that contain boxes. What
+// is neither is the same on all ranks before the first step, and after it unless one of its
+// gradients was only a part of it.
+void declare_values(const nn::Module& module, const Communicator& group, const char* what,
+                    uint64_t forwards) {
   uint32_t hash = 0;
   for (const Tensor& p : module.parameters()) {
     if (p.device() != kCpu || p.array().storage().released()) return;
     if (partition(p) == nullptr) hash = hash_of(p.array(), hash);
   }
-  group.declare(std::string(what) + " begins with uncut parameters of " + hash_text(hash));
+  const std::string first = " begins with uncut parameters of ";
+  const std::string later = ", forward " + std::to_string(forwards) +
+                            ": a parameter that is not cut is the same on all ranks, unless its "
+                            "module computes with what is cut and no form says so; here they have ";
+  group.declare(what + (forwards == 1 ? first : later) + hash_text(hash));
 }
 
 }  // namespace
@@ -47,10 +56,11 @@ void declare_same(const Communicator& group, const char* what, const Tensor& x) 
 
 void declare_same_inputs(nn::Module& module, const Communicator& group, const char* what) {
   if (!compares(group)) return;
-  const auto begun = std::make_shared<bool>(false);
+  const auto forwards = std::make_shared<uint64_t>(0);
   module.register_forward_pre_hook(
-      [group, what, begun](nn::Module& called, const nn::Tensors& inputs) {
-        if (!std::exchange(*begun, true)) declare_first_values(called, group, what);
+      [group, what, forwards](nn::Module& called, const nn::Tensors& inputs) {
+        // The first one, the second, the fourth and so on: of many steps it costs nothing.
+        if (std::has_single_bit(++*forwards)) declare_values(called, group, what, *forwards);
         for (const Tensor& x : inputs) declare_same(group, what, x);
       },
       {.for_parameters = true});

@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <typeinfo>
 
 #include <hero/dist/parallel/tensor_plan.h>
 #include <hero/nn/embedding.h>
@@ -77,6 +78,14 @@ struct PlannedModule {
   [[noreturn]] void fail_cut(const char* what) const {
     fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
          dist::name(cut), "; ", what);
+  }
+  // A class that derives from Linear may compute more than its product, of which a slice has a
+  // part.
+  void check_plain() const {
+    check(typeid(module) == typeid(nn::Linear), "tensor_parallel: '", path, "' is a ",
+          module.type_name(),
+          ", which derives from Linear and may compute something else; cut a "
+          "Linear inside it");
   }
   void check_not_merged() const {
     const auto* linear = dynamic_cast<const nn::Linear*>(&module);
@@ -219,6 +228,7 @@ void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
     const PlannedModule each = {entry.below(weight.path), child, entry.cut, entry.slices};
     const auto* linear = dynamic_cast<const nn::Linear*>(&child);
     if (linear == nullptr) each.fail_cut("what is cut by heads is a Linear or a parameter");
+    each.check_plain();
     if (weight.rows.empty()) {
       regions.push_back(row_region(each, linear->in_features));
     } else {
@@ -239,6 +249,7 @@ void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
     }
   } else if (auto* linear = dynamic_cast<nn::Linear*>(&entry.module)) {
     if (linear->bias.defined()) entry.fail_cut("it has a bias; cut it by rows");
+    entry.check_plain();
   } else {
     entry.fail_cut("a vocabulary is that of an Embedding or of a Linear");
   }
@@ -254,6 +265,7 @@ void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
 void add_linear(std::vector<Region>& regions, const PlannedModule& entry) {
   auto* linear = dynamic_cast<nn::Linear*>(&entry.module);
   if (linear == nullptr) entry.fail_cut("rows and columns are those of a Linear");
+  entry.check_plain();
   if (entry.cut == Cut::rows) {
     check(entry.parts > 0 && linear->out_features % entry.parts == 0, "tensor_parallel: '",
           entry.path, "' has ", linear->out_features, " outputs, which are not ", entry.parts,
@@ -350,7 +362,17 @@ bool is_below(const std::string& path, const std::string& above) {
 void add_norms(std::vector<Region>& regions, const std::string& path, nn::Module& block) {
   const std::optional<nn::ParallelForm> form = nn::parallel_form_of(block);
   const size_t cut = regions.size();
-  for (const std::string& each : form ? form->by_position : std::vector<std::string>()) {
+  const std::vector<std::string> paths = form ? form->by_position : std::vector<std::string>();
+  for (size_t i = 0; i < paths.size(); ++i) {
+    for (size_t j = 0; j < paths.size(); ++j) {
+      check(i == j || !is_below(paths[i], paths[j]), "tensor_parallel: the form of ",
+            block.type_name(), " '", path, "' has '", paths[i],
+            "' in by_position twice, alone and "
+            "with '",
+            paths[j], "', and its gradients would be added up twice");
+    }
+  }
+  for (const std::string& each : paths) {
     const std::string full = path + "." + each;
     bool is_cut = false;
     for (size_t i = 0; i < cut; ++i) {

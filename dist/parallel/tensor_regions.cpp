@@ -149,8 +149,11 @@ Tensor join_outputs(const Region& region, const Slices& slices,
 }
 
 // This rank's positions, in as many parts as it has slices.
-std::vector<Tensor> positions_of(const Tensor& x, const Slices& slices) {
+std::vector<Tensor> positions_of(const Region& region, const Tensor& x, const Slices& slices) {
   if (slices.here() == 1) return {x};
+  check(x.ndim() >= 2 && x.size(kPositions) % slices.here() == 0, "tensor_parallel: '", region.path,
+        "' got ", x.shape(), ", whose positions, the last dimension but one, ", slices.here(),
+        " slices of this rank do not divide; a module in by_position is called with [.., T, C]");
   return split(x, x.size(kPositions) / slices.here(), kPositions);
 }
 
@@ -161,7 +164,7 @@ Tensor add_bias(const Region& region, const Slices& slices, const Tensor& y) {
   const Tensor bias = region.bias->tensor.to(y.dtype());
   if (!region.sequence) return y + bias;
   const std::vector<Tensor> copies = copy_in(bias, slices.owners, slices.here());
-  std::vector<Tensor> parts = positions_of(y, slices);
+  std::vector<Tensor> parts = positions_of(region, y, slices);
   for (size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i] + copies[i];
   return parts.size() == 1 ? parts[0] : cat(parts, kPositions);
 }
@@ -173,7 +176,7 @@ nn::Tensors run_norm(const Region& region, const Slices& slices, const nn::Tenso
     check_gathered(region, region.path + "." + slot->name, *slot, false);
     copies.push_back(copy_in(slot->tensor, slices.owners, slices.here()));
   }
-  std::vector<Tensor> parts = positions_of(in[0], slices);
+  std::vector<Tensor> parts = positions_of(region, in[0], slices);
   for (size_t i = 0; i < parts.size(); ++i) {
     Shown shown;
     for (size_t p = 0; p < copies.size(); ++p) shown.show(region.shared[p], copies[p][i]);

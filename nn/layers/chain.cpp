@@ -2,6 +2,7 @@
 
 #include <hero/core/error.h>
 #include <hero/nn/chain.h>
+#include <hero/nn/models/blocks.h>
 
 namespace hero::nn {
 
@@ -22,6 +23,11 @@ Tensor SequentialChain::loss_from(size_t begin, const Tensor& x, const Tensor& t
 
 double SequentialChain::target_count(const Tensor& target) const {
   return count_ ? count_(target) : Chain::target_count(target);
+}
+
+double Stack::target_count(const Tensor& target) const {
+  if (!target.defined() || target.dtype() != kInt64) return Chain::target_count(target);
+  return valid_targets(target);
 }
 
 Module& Stack::root() {

@@ -260,3 +260,72 @@ TEST_CASE("what a form does not say is an error, not a wrong gradient", "[tensor
           [](Own& model, dist::Communicator& world) { dist::context_parallel(model, world); }),
       ContainsSubstring("Own '' is attention whose nn::ParallelForm does not say shares_sequence"));
 }
+
+namespace {
+
+// One of two layers, with what may go wrong between them.
+struct Between : nn::Module, nn::Parallelizable {
+  nn::Linear& up = add<nn::Linear>("up", 8, 16);
+  nn::PReLU& act = add<nn::PReLU>("act");
+  nn::Linear& down = add<nn::Linear>("down", 16, 8);
+
+  Tensor forward(const Tensor& x) override { return down(act(up(x))); }
+  nn::ParallelForm parallel_form() const override {
+    return {.cuts = {{"up", nn::Cut::rows}, {"down", nn::Cut::columns}}, .by_position = {"act"}};
+  }
+};
+
+struct ReluLinear : nn::Linear {
+  using nn::Linear::Linear;
+  Tensor forward(const Tensor& x) override { return relu(nn::Linear::forward(x)); }
+};
+
+struct Derived : nn::Module, nn::Parallelizable {
+  nn::Linear& up = add<nn::Linear>("up", 8, 16);
+  ReluLinear& down = add<ReluLinear>("down", 16, 8);
+
+  Tensor forward(const Tensor& x) override { return down(up(x)); }
+  nn::ParallelForm parallel_form() const override {
+    return {.cuts = {{"up", nn::Cut::rows}, {"down", nn::Cut::columns}}};
+  }
+};
+
+// The error of steps of SGD on two ranks, "" without one.
+template <class Model>
+std::string error_of_steps(int steps) {
+  try {
+    dist::run_ranks(2, [steps](dist::Communicator& world) {
+      manual_seed(3);
+      Model model;
+      dist::tensor_parallel(model, world);
+      optim::SGD sgd(model.parameters(), {.lr = 0.1});
+      manual_seed(4);
+      const Tensor x = randn({5, 8});
+      for (int step = 0; step < steps; ++step) {
+        sgd.zero_grad();
+        sum(model(x) * model(x)).backward();
+        sgd.step();
+      }
+    });
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a parameter between layers that are cut does not go on with a part of its gradient",
+          "[tensor]") {
+  CHECK_THAT(error_of_steps<Between>(4),
+             ContainsSubstring("a parameter that is not cut is the same on all ranks, unless its "
+                               "module computes with what is cut"));
+  CHECK_THAT(error_of_steps<Derived>(1), ContainsSubstring("'down' is a ReluLinear, which derives "
+                                                           "from Linear and may compute"));
+}
+
+TEST_CASE("a stack counts the targets that cross_entropy() takes", "[tensor]") {
+  const auto model = made_tagger();
+  CHECK(model->target_count(tensor<int64_t>({3, -100, 0, 2})) == 3);
+  CHECK(model->target_count(zeros({4, 2})) == 4);
+}
