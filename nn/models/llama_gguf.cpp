@@ -109,11 +109,17 @@ RotaryScaling scaling_of_factors(const GGUFReader& file, const LlamaConfig& c,
 
 RotaryScaling scaling_of(ArchitectureKeys& keys, const GGUFReader& file, const LlamaConfig& c) {
   const bool has_factors = file.find(kRotationFactors) != nullptr;
-  const std::string type =
-      keys.text("rope.scaling.type", keys.has("rope.scale_linear") ? "linear" : "none");
   const int64_t original =
       keys.integer("rope.scaling.original_context_length", has_factors ? 8192 : 0);
   const double factor = keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0));
+  // A file that has a factor and no type means positions that are divided by it; 0 stands for none.
+  const std::string type =
+      keys.text("rope.scaling.type", factor == 1.0 || factor == 0.0 ? "none" : "linear");
+  if (type != "none" && type != "linear" && type != "yarn") {
+    keys.fail_key("rope.scaling.type", type,
+                  "of the types of rotary scaling none, linear and yarn are known, and Llama 3's "
+                  "by the tensor rope_freqs.weight");
+  }
   const double attention = keys.number("rope.scaling.attn_factor", 1.0);
   keys.has("rope.scaling.finetuned");  // how the weights came to be
   if (attention != 1.0) {
@@ -128,11 +134,6 @@ RotaryScaling scaling_of(ArchitectureKeys& keys, const GGUFReader& file, const L
   }
   if (type == "none" || factor == 1.0) return {};
   if (type == "linear") return {.kind = RotaryScaling::Kind::linear, .factor = factor};
-  if (type != "yarn") {
-    keys.fail_key("rope.scaling.type", type,
-                  "of the types of rotary scaling none, linear and yarn are known, and Llama 3's "
-                  "by the tensor rope_freqs.weight");
-  }
   if (original < 1) {
     keys.fail_key("rope.scaling.original_context_length", original, "yarn needs it");
   }

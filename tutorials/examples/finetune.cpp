@@ -47,6 +47,7 @@ Options read_options(int argc, char** argv) {
         "bfloat16|float32, --seed N, --save-every N, --sample TEXT, and --ranks N");
     options[argv[i]] = argv[i + 1];
   }
+  check(!options["--out"].empty(), "finetune: --out names the folder for what is written");
   const bool precise = options["--precision"] == "bfloat16" || options["--precision"] == "float32";
   check(!options["--model"].empty() && options["--text"].empty() != options["--chats"].empty() &&
             precise,
@@ -61,12 +62,48 @@ int64_t whole(const Options& options, const std::string& name, int64_t least = 1
   return value;
 }
 
+double rate_of(const Options& options) {
+  const std::string& text = options.at("--lr");
+  if (text.empty()) return whole(options, "--lora", 0) > 0 ? 2e-4 : 2e-5;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  check(*end == '\0' && std::isfinite(value) && value > 0, "finetune: --lr ", text,
+        " is no number above 0");
+  return value;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+// A run goes on with the options that it began with: others would be another run.
+void check_same_run(dist::Communicator& world, const Options& options, size_t sequences) {
+  const std::string& out = options.at("--out");
+  std::string text;
+  for (const char* name : {"--model", "--text", "--chats", "--template", "--lora", "--steps",
+                           "--batch", "--length", "--lr", "--precision", "--seed"}) {
+    if (!options.at(name).empty()) text += std::string(name) + " " + options.at(name) + " ";
+  }
+  text += "(" + std::to_string(sequences) + " sequences)";
+  const std::string path = out + "/options.txt";
+  const std::string begun = path_exists(path) ? read_file_text(path) : text;
+  check(begun == text, "finetune: the run in ", out, " began with ", begun, ", and this one has ",
+        text, "; give the same options, or another --out");
+  world.barrier();
+  if (world.rank() > 0) return;
+  make_folders("finetune", out + "/run");
+  write_text(path, text);
+}
+
 // Tokens and what follows each of them, -100 where the model is not asked.
 struct Sequence {
   std::vector<int64_t> tokens, targets;
 };
 
-std::vector<Sequence> read_sequences(const Options& options, const BPETokenizer& tokenizer) {
+std::vector<Sequence> read_sequences(const Options& options, const BPETokenizer& tokenizer,
+                                     bool is_first) {
   const auto length = static_cast<size_t>(whole(options, "--length", 2));
   std::vector<Sequence> sequences;
   if (!options.at("--text").empty()) {
@@ -80,6 +117,7 @@ std::vector<Sequence> read_sequences(const Options& options, const BPETokenizer&
     const ChatTemplate form = options.at("--template").empty()
                                   ? ChatTemplate::from_pretrained(options.at("--model"))
                                   : ChatTemplate::named(options.at("--template"));
+    size_t dropped = 0, cut = 0;
     for (const auto& chat : nn::data::load_chats(options.at("--chats"))) {
       const ChatTokens all = form.encode_answers(tokenizer, chat);
       const size_t count = std::min(all.tokens.size(), length + 1);
@@ -90,11 +128,19 @@ std::vector<Sequence> read_sequences(const Options& options, const BPETokenizer&
         one.targets.push_back(all.answers[i + 1] ? all.tokens[i + 1] : -100);
         any = any || all.answers[i + 1];
       }
+      dropped += any ? 0 : 1;
+      cut += any && all.tokens.size() > count ? 1 : 0;
       if (any) sequences.push_back(std::move(one));
+    }
+    if (dropped + cut > 0 && is_first) {
+      std::fprintf(stderr,
+                   "finetune: of the chats %zu have no answer within %zu tokens and are left out, "
+                   "and %zu are cut there; --length takes more\n",
+                   dropped, length, cut);
     }
   }
   check(sequences.size() >= 10, "finetune: there are only ", sequences.size(), " sequences of ",
-        length, " tokens; give more data, or a smaller --length");
+        length, " tokens; give more data, or another --length");
   return sequences;
 }
 
@@ -142,12 +188,6 @@ double held_out_loss(dist::Communicator& world, nn::Llama& model,
   return all[0].mean / all[1].mean;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  OutputFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 // The adapters in the files that peft reads.
 void write_adapters(const std::string& folder, const std::string& base,
                     const nn::StateDict& adapters, const nn::LoRAOptions& lora) {
@@ -166,7 +206,7 @@ void write_adapters(const std::string& folder, const std::string& base,
   write_text(folder + "/adapter_config.json",
              "{\"peft_type\": \"LORA\", \"task_type\": \"CAUSAL_LM\", \"bias\": \"none\", "
              "\"inference_mode\": true, \"base_model_name_or_path\": \"" +
-                 base + "\", \"r\": " + std::to_string(lora.rank) +
+                 quoted_base + "\", \"r\": " + std::to_string(lora.rank) +
                  ", \"lora_alpha\": " + std::to_string(lora.alpha) +
                  ", \"lora_dropout\": 0.0, \"target_modules\": [" + targets + "]}\n");
 }
@@ -227,11 +267,13 @@ void train(dist::Communicator& world, int argc, char** argv) {
   const int64_t save_every = whole(options, "--save-every"), ranks = world.size();
   check(batch % (micro * ranks) == 0, "finetune: a --batch of ", batch, " is no multiple of ",
         micro, " sequences on each of ", ranks, " ranks");
+  const double rate = rate_of(options);
   const bool half = options.at("--precision") == "bfloat16";
   manual_seed(static_cast<uint64_t>(whole(options, "--seed")));  // the same order on every rank
 
   const BPETokenizer tokenizer = BPETokenizer::from_pretrained(path);
-  std::vector<Sequence> sequences = read_sequences(options, tokenizer);
+  std::vector<Sequence> sequences = read_sequences(options, tokenizer, world.rank() == 0);
+  check_same_run(world, options, sequences.size());
   const size_t kept = std::min<size_t>(std::max<size_t>(sequences.size() / 10, 1), 64);
   const std::vector<Sequence> held_out(sequences.end() - static_cast<int64_t>(kept),
                                        sequences.end());
@@ -249,10 +291,7 @@ void train(dist::Communicator& world, int argc, char** argv) {
     sharded = dist::fully_shard(model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
   }
   const std::vector<Tensor> learning = rank > 0 ? nn::lora_parameters(model) : model.parameters();
-  const std::string& rate = options.at("--lr");
-  optim::AdamW adamw(learning,
-                     {.lr = rate.empty() ? (rank > 0 ? 2e-4 : 2e-5) : std::atof(rate.c_str()),
-                      .weight_decay = rank > 0 ? 0.0 : 0.01});
+  optim::AdamW adamw(learning, {.lr = rate, .weight_decay = rank > 0 ? 0.0 : 0.01});
   optim::Schedule schedule(adamw, optim::CosineAnnealingLR{.t_max = steps});
 
   dist::Checkpointer checkpoint(out + "/run", world);
@@ -292,7 +331,9 @@ void train(dist::Communicator& world, int argc, char** argv) {
       loss_sum += loss.item();
       tokens += static_cast<double>(parts[i].tokens.numel()) * static_cast<double>(ranks);
     }
-    optim::clip_grad_norm(learning, 1.0);
+    check(std::isfinite(loss_sum), "finetune: the loss of step ", step + 1, " is ", loss_sum,
+          "; begin again with a smaller --lr, in another --out");
+    optim::clip_grad_norm(learning, 1.0, {.error_if_nonfinite = true});
     adamw.step();
     adamw.zero_grad();
     schedule.step();
@@ -312,6 +353,7 @@ void train(dist::Communicator& world, int argc, char** argv) {
     return;
   }
   const double loss = held_out_loss(world, model, held_out, half);
+  check(std::isfinite(loss), "finetune: the held-out loss is ", loss, "; take a smaller --lr");
   world.out() << "after: held-out loss " << loss << ", perplexity " << std::exp(loss) << "\n";
 
   if (!sharded) {

@@ -6,6 +6,7 @@
 // [snippet: program]
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -56,7 +57,8 @@ double number(const Options& options, const std::string& name) {
   const std::string& text = options.at(name);
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  check(!text.empty() && *end == '\0', "generate: ", name, " ", text, " is no number");
+  check(!text.empty() && *end == '\0' && std::isfinite(value), "generate: ", name, " ", text,
+        " is no number");
   return value;
 }
 
@@ -139,6 +141,7 @@ class Speaker {
 
   void report() const {
     std::fflush(stdout);
+    if (made_tokens_ == 0) return;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     std::fprintf(
@@ -187,12 +190,14 @@ void chat(Speaker& speaker, const BPETokenizer& tokenizer, const ChatTemplate& f
   std::string line;
   while (std::printf("> "), std::fflush(stdout), std::getline(std::cin, line)) {
     if (line.empty()) continue;
+    const size_t before = messages.size();
     messages.push_back({"user", line});
     try {
       messages.push_back({"assistant", speaker.speak(form.encode(tokenizer, messages))});
-    } catch (const Error& error) {  // such as special tokens in what was typed
+      form.encode(tokenizer, messages);  // an Error where the answer has special tokens
+    } catch (const Error& error) {       // such as special tokens in what was typed
       std::fprintf(stderr, "%s\n", error.what());
-      messages.pop_back();
+      messages.resize(before);
     }
   }
   std::printf("\n");
@@ -202,23 +207,31 @@ void run(const Options& options) {
   const std::string& path = options.at("--model");
   check(options.at("--dtype") == "float32" || options.at("--dtype") == "bfloat16", kUsage);
   const DType dtype = options.at("--dtype") == "float32" ? kFloat32 : kBFloat16;
-  const BPETokenizer tokenizer = BPETokenizer::from_pretrained(path);
-  nn::Llama model = nn::Llama::from_pretrained(path, {.dtype = dtype});
-  model.eval();
-  const NoGrad no_grad;
-
   nn::GenerateOptions how;
   how.max_new_tokens = whole(options, "--tokens");
   how.temperature = number(options, "--temperature");
   how.top_p = number(options, "--top-p");
   if (!options.at("--top-k").empty()) how.top_k = whole(options, "--top-k");
   how.repetition_penalty = number(options, "--repetition-penalty");
+  check(how.temperature >= 0 && how.top_p > 0 && how.top_p <= 1 && how.repetition_penalty > 0,
+        "generate: --temperature is 0 or more, --top-p above 0 and at most 1, "
+        "--repetition-penalty above 0");
+  const BPETokenizer tokenizer = BPETokenizer::from_pretrained(path);
+  nn::Llama model = nn::Llama::from_pretrained(path, {.dtype = dtype});
+  model.eval();
+  const NoGrad no_grad;
+
   how.stop_tokens = model.config().token_ids.eos;
   if (!options.at("--seed").empty()) manual_seed(static_cast<uint64_t>(whole(options, "--seed")));
   const int64_t most = model.context_length();
   const int64_t context =
       options.at("--context").empty() ? std::min<int64_t>(most, 2048) : whole(options, "--context");
   check(context <= most, "generate: --context ", context, ", and the model has ", most);
+  // While a model is read, Ctrl-C ends the program; from now on a sentence. Where a line is
+  // awaited, the wait ends, and so the program.
+  struct sigaction action {};
+  action.sa_handler = note_interrupt;
+  sigaction(SIGINT, &action, nullptr);
 
   if (!options.at("--prompt").empty()) {
     Speaker speaker(model, tokenizer, context, how);
@@ -243,9 +256,6 @@ void run(const Options& options) {
 }
 
 int main(int argc, char** argv) {
-  struct sigaction action {};
-  action.sa_handler = note_interrupt;  // where a line is awaited, the wait ends, and so the program
-  sigaction(SIGINT, &action, nullptr);
   try {
     run(read_options(argc, argv));
     return 0;
