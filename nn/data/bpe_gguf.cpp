@@ -24,7 +24,7 @@ constexpr const char* kTypesKey = "tokenizer.ggml.token_type";
 constexpr const char* kMergesKey = "tokenizer.ggml.merges";
 
 // What a file says about a token.
-enum TokenType : int64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+enum TokenType : int64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByteToken };
 
 json byte_level(bool use_regex) {
   return {{"type", "ByteLevel"},
@@ -77,8 +77,8 @@ class Vocabulary {
       const int64_t type = types_[i];
       check(type >= kNormal && type <= kUnused, where_, ": token ", i, ", '",
             core::cut_text(tokens_[i]), "', has type ", type,
-            type == kByte ? ", a byte, which vocabularies of bytes do not have"
-                          : "; 1 to 5 are known");
+            type == kByteToken ? ", a byte, which vocabularies of bytes do not have"
+                               : "; 1 to 5 are known");
       if (type == kUnused) continue;  // a number without a token
       const auto [other, fresh] = number.emplace(tokens_[i], i);
       check(fresh, where_, ": tokens ", other->second, " and ", i, " are both '",

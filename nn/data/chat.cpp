@@ -22,7 +22,7 @@ constexpr uint64_t kMostTemplateBytes = uint64_t{1} << 24;
 bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
 // What the filter `trim` leaves.
-std::string_view trimmed(std::string_view text) {
+std::string_view stripped(std::string_view text) {
   constexpr std::string_view kSpaces = " \t\n\v\f\r";
   const size_t begin = text.find_first_not_of(kSpaces);
   if (begin == text.npos) return {};
@@ -59,7 +59,7 @@ std::string llama3_header(const std::string& role) {
 }
 
 std::string llama3_message(const ChatMessage& message) {
-  return llama3_header(message.role) + std::string(trimmed(message.content)) + "<|eot_id|>";
+  return llama3_header(message.role) + std::string(stripped(message.content)) + "<|eot_id|>";
 }
 
 std::vector<std::string> llama3_marks() {
@@ -95,7 +95,7 @@ ChatTemplate llama31(bool of_today) {
     out += "Cutting Knowledge Date: December 2023\nToday Date: ";
     out += (of_today ? today() : "26 Jul 2024") + "\n\n";
     if (!messages.empty() && messages[0].role == "system") {
-      out += trimmed(messages[0].content);
+      out += stripped(messages[0].content);
       messages = messages.subspan(1);
     }
     out += "<|eot_id|>";
@@ -125,7 +125,7 @@ ChatTemplate mistral(const MistralSpaces& spaces) {
         out += "[INST]" + spaces.before_question + content + spaces.behind_question + "[/INST]";
       } else {
         out += spaces.before_answer;
-        out += spaces.trims_answer ? trimmed(content) : std::string_view(content);
+        out += spaces.trims_answer ? stripped(content) : std::string_view(content);
         out += "</s>";
       }
     }
@@ -275,7 +275,7 @@ std::vector<std::vector<ChatMessage>> load_chats(const std::string& path) {
     int64_t number = 0;
     for (size_t at = 0; at < text.size();) {
       const size_t end = std::min(text.find('\n', at), text.size());
-      const std::string_view line = trimmed(std::string_view(text).substr(at, end - at));
+      const std::string_view line = stripped(std::string_view(text).substr(at, end - at));
       at = end + 1;
       ++number;
       if (line.empty()) continue;
