@@ -354,7 +354,7 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int s
 
 namespace {
 
-bool is_below(const std::string& path, const std::string& above) {
+bool is_within(const std::string& path, const std::string& above) {
   return above.empty() || path == above || path.rfind(above + ".", 0) == 0;
 }
 
@@ -365,7 +365,7 @@ void add_norms(std::vector<Region>& regions, const std::string& path, nn::Module
   const std::vector<std::string> paths = form ? form->by_position : std::vector<std::string>();
   for (size_t i = 0; i < paths.size(); ++i) {
     for (size_t j = 0; j < paths.size(); ++j) {
-      check(i == j || !is_below(paths[i], paths[j]), "tensor_parallel: the form of ",
+      check(i == j || !is_within(paths[i], paths[j]), "tensor_parallel: the form of ",
             block.type_name(), " '", path, "' has '", paths[i],
             "' in by_position twice, alone and "
             "with '",
@@ -376,7 +376,7 @@ void add_norms(std::vector<Region>& regions, const std::string& path, nn::Module
     const std::string full = path + "." + each;
     bool is_cut = false;
     for (size_t i = 0; i < cut; ++i) {
-      is_cut = is_cut || is_below(regions[i].path, full) || is_below(full, regions[i].path);
+      is_cut = is_cut || is_within(regions[i].path, full) || is_within(full, regions[i].path);
     }
     if (is_cut) continue;
     Region region{Region::Kind::norm, full, &block.get_submodule(each)};
@@ -418,7 +418,7 @@ void cut_sequence(nn::Module& module, std::vector<Region>& regions) {
           "after the last block, and the form of ",
           found->type_name(), " '", path, "' has none");
     for (Region& region : regions) {
-      const bool inside = is_below(region.path, below(stack.blocks));
+      const bool inside = is_within(region.path, below(stack.blocks));
       region.sequence = region.sequence || inside;
     }
     bool is_first = true;
