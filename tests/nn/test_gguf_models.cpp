@@ -200,6 +200,27 @@ TEST_CASE("a GGUF file asks for yarn as llama.cpp has it", "[nn][gguf]") {
   CHECK(scaling.beta_slow == 1.0);
 }
 
+TEST_CASE("a factor of rotary scaling without a type divides positions", "[nn][gguf]") {
+  const hero_test::TempDir dir;
+  const nn::LlamaConfig c{.vocab_size = 8,
+                          .hidden_size = 8,
+                          .intermediate_size = 8,
+                          .num_hidden_layers = 1,
+                          .num_attention_heads = 2,
+                          .num_key_value_heads = 1};
+  const auto scaling_with = [&](float factor) {
+    GGUFBuilder file = keys_of(c, "llama");
+    file.f32("llama.rope.scaling.factor", factor);
+    file.tensor("token_embd.weight", {8, 8}, 0, std::string(256, '\0'));
+    hero_test::spill(dir / "x.gguf", file.bytes());
+    return nn::LlamaConfig::from_pretrained(dir / "x.gguf").rope_scaling;
+  };
+  CHECK(scaling_with(4.0F).kind == nn::RotaryScaling::Kind::linear);
+  CHECK(scaling_with(4.0F).factor == 4.0);
+  CHECK(scaling_with(1.0F).kind == nn::RotaryScaling::Kind::none);
+  CHECK(scaling_with(0.0F).kind == nn::RotaryScaling::Kind::none);
+}
+
 TEST_CASE("what a GGUF file asks for that a Llama does not do is refused by name", "[nn][gguf]") {
   const hero_test::TempDir dir;
   const Pretrained golden("llama");
