@@ -201,6 +201,7 @@ class Tensor {
 
   // Of the elementwise functions in this list, the first argument is the tensor. A function in
   // place, f_(), is recorded like f(); see "In place" below.
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions and of parameters
 #define HERO_UNARY(f) Tensor f() const;
 #define HERO_UNARY_IN_PLACE(f) \
   Tensor f() const;            \
@@ -219,6 +220,7 @@ class Tensor {
   Tensor f(Scalar b) const;                        \
   /** f() in place. */                             \
   const Tensor& f##_(Scalar b) const;
+// NOLINTEND(bugprone-macro-parentheses)
 #include <hero/autograd/ops/elementwise/elementwise_list.h>
 
   /// \name Elementwise: further functions of <hero/autograd/ops.h> as members

@@ -12,6 +12,7 @@
 
 namespace hero {
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions and of parameters
 #define HERO_UNARY(f) Tensor f(const Tensor& x);
 #define HERO_BINARY(f, a, b) Tensor f(const Tensor& a, const Tensor& b);
 #define HERO_NUMBER(f, a, b) /** The same, where the second is one number. */ \
@@ -25,6 +26,7 @@ namespace hero {
 #define HERO_NUMBER_NAME(second, f) \
   /** f(a, b). */                   \
   inline Tensor second(const Tensor& a, Scalar b) { return f(a, b); }
+// NOLINTEND(bugprone-macro-parentheses)
 #include <hero/autograd/ops/elementwise/elementwise_list.h>
 
 /// \name Numbers in front, and further arguments
