@@ -6,6 +6,7 @@
 #include <hero/core/error.h>
 #include <hero/core/profile/work.h>
 #include <hero/dist/parallel/borders.h>
+#include <hero/dist/parallel/shown_slots.h>
 #include <hero/nn/hooks.h>
 
 namespace hero::dist {
@@ -19,27 +20,14 @@ Tensor converted(const Tensor& x, std::optional<DType> dtype) {
   return dtype && is_floating(x.dtype()) ? x.to(*dtype) : x;
 }
 
-// All values of a module lie on meta while it lives.
-class PlannedValues {
- public:
-  PlannedValues(const std::vector<StageValue>& values, std::optional<DType> dtype) {
-    for (const StageValue& value : values) {
-      const Tensor tensor = converted(planned(value.shape, value.leaf().dtype()), dtype);
-      for (nn::Slot* slot : value.slots) {
-        former_.emplace_back(slot, slot->tensor);
-        slot->tensor = tensor;
-      }
-    }
+// From now on all values of a module are planned, on meta, until `shown` ends.
+void show_planned(ShownSlots& shown, const std::vector<StageValue>& values,
+                  std::optional<DType> dtype) {
+  for (const StageValue& value : values) {
+    const Tensor tensor = converted(planned(value.shape, value.leaf().dtype()), dtype);
+    for (nn::Slot* slot : value.slots) shown.show(slot, tensor);
   }
-  ~PlannedValues() {
-    for (auto& [slot, tensor] : former_) slot->tensor = tensor;
-  }
-  PlannedValues(const PlannedValues&) = delete;
-  PlannedValues& operator=(const PlannedValues&) = delete;
-
- private:
-  std::vector<std::pair<nn::Slot*, Tensor>> former_;
-};
+}
 
 }  // namespace
 
@@ -89,7 +77,8 @@ std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begi
   const NoGrad no_grad;
   const nn::EvalScope eval;
   const nn::WithoutHooks without_hooks;
-  const PlannedValues on_meta(values, dtypes.parameters);
+  ShownSlots on_meta;
+  show_planned(on_meta, values, dtypes.parameters);
   const CutSequence cut(chain);
   std::vector<Border> borders;
   Tensor y = planned(x.shape(), x.dtype());

@@ -8,6 +8,7 @@
 #include <hero/core/error.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/parallel/shared_sequence.h>
+#include <hero/dist/parallel/shown_slots.h>
 #include <hero/nn/hooks.h>
 
 namespace hero::dist {
@@ -145,24 +146,6 @@ Tensor SharedSequence::mean(const std::vector<Tensor>& sums, const Tensor& count
 
 namespace {
 
-// Parameters of a module that show the copies of one slice while it lives.
-class OfSlice {
- public:
-  OfSlice() = default;
-  OfSlice(const OfSlice&) = delete;
-  OfSlice& operator=(const OfSlice&) = delete;
-  ~OfSlice() {
-    for (auto& [slot, tensor] : before_) slot->tensor = tensor;
-  }
-  void show(nn::Slot* slot, const Tensor& copy) {
-    before_.emplace_back(slot, slot->tensor);
-    slot->tensor = copy;
-  }
-
- private:
-  std::vector<std::pair<nn::Slot*, Tensor>> before_;
-};
-
 nn::Tensors run_in_slices(nn::Module& module, const SharedSequence& sequence, const nn::Tensors& in,
                           const nn::Forward& forward) {
   std::vector<std::pair<nn::Slot*, std::vector<Tensor>>> copies;
@@ -182,7 +165,7 @@ nn::Tensors run_in_slices(nn::Module& module, const SharedSequence& sequence, co
     for (size_t i = 0; i < slices; ++i) inputs[i].push_back(parts[i]);
   }
   for (size_t i = 0; i < slices; ++i) {
-    OfSlice shown;
+    ShownSlots shown;
     for (const auto& [slot, each] : copies) shown.show(slot, each[i]);
     const nn::Tensors out = forward(inputs[i]);
     outputs.resize(out.size());

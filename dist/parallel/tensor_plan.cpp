@@ -4,6 +4,7 @@
 #include <set>
 #include <typeinfo>
 
+#include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/parallel/tensor_plan.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/linear.h>
@@ -355,7 +356,7 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int s
 namespace {
 
 bool is_within(const std::string& path, const std::string& above) {
-  return above.empty() || path == above || path.rfind(above + ".", 0) == 0;
+  return path == above || is_below(path, above);
 }
 
 // A region for each module of a block that computes position by position and is not cut.

@@ -4,6 +4,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/functions/indexing.h>
+#include <hero/dist/parallel/shown_slots.h>
 #include <hero/dist/parallel/tensor_regions.h>
 
 namespace hero::dist {
@@ -12,24 +13,6 @@ namespace {
 using collectives::copy_in, collectives::sum_out;
 
 constexpr int kPositions = -2;  // the dimension along which a sequence is cut
-
-// Slots that show other tensors while it lives.
-class Shown {
- public:
-  Shown() = default;
-  Shown(const Shown&) = delete;
-  Shown& operator=(const Shown&) = delete;
-  ~Shown() {
-    for (auto& [slot, tensor] : before_) slot->tensor = tensor;
-  }
-  void show(nn::Slot* slot, const Tensor& tensor) {
-    before_.emplace_back(slot, slot->tensor);
-    slot->tensor = tensor;
-  }
-
- private:
-  std::vector<std::pair<nn::Slot*, Tensor>> before_;
-};
 
 void check_gathered(const Region& region, const std::string& name, const nn::Slot& slot,
                     bool is_cut) {
@@ -88,7 +71,7 @@ std::vector<nn::Tensors> run_slices(const Region& region, const Slices& slices,
     pieces.push_back(slices_of(region, piece, slices));
   std::vector<nn::Tensors> outputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Shown shown;
+    ShownSlots shown;
     for (size_t p = 0; p < pieces.size(); ++p) shown.show(region.pieces[p].slot, pieces[p][i]);
     if (region.bias != nullptr) shown.show(region.bias, {});
     outputs.push_back(forward(inputs[i]));
@@ -178,7 +161,7 @@ nn::Tensors run_norm(const Region& region, const Slices& slices, const nn::Tenso
   }
   std::vector<Tensor> parts = positions_of(region, in[0], slices);
   for (size_t i = 0; i < parts.size(); ++i) {
-    Shown shown;
+    ShownSlots shown;
     for (size_t p = 0; p < copies.size(); ++p) shown.show(region.shared[p], copies[p][i]);
     parts[i] = forward({parts[i]})[0];
   }
@@ -231,7 +214,7 @@ nn::Tensors run_embedding(const Region& region, const Slices& slices, const nn::
   check_gathered(region, piece.name, *piece.slot, true);
   const Chunk words = words_of(piece, slices);
   const Tensor index(core::checked_index("embedding", in[0].array(), piece.groups.front()));
-  Shown shown;
+  ShownSlots shown;
   shown.show(piece.slot, reshape(piece.slot->tensor, piece.slot->tensor.shape()));
   if (slices.group.size() == 1) return forward({index});
   const Tensor here = logical_and(index >= words.begin, index < words.begin + words.count);
