@@ -412,23 +412,35 @@ std::optional<std::string> GGUFReader::text(std::string_view key) const {
   return value->text;
 }
 
+namespace gguf {
+namespace {
+
+// The elements of an array, each of which `element` makes of its bits.
+template <class File, class Element>
+auto list_of(const File& file, const std::string& path, std::string_view key, const Value& value,
+             const Element& element) {
+  return with_file_errors("gguf", path, [&] {
+    std::vector<decltype(element(value.element, uint64_t{}, std::string()))> list;
+    list.reserve(value.count);
+    Cursor from(file.input, value.begin);
+    const std::string where = file.where(key);
+    for (uint64_t i = 0; i < value.count; ++i) {
+      list.push_back(element(value.element, read_bits(from, value.element, key), where));
+    }
+    return list;
+  });
+}
+
+}  // namespace
+}  // namespace gguf
+
 std::optional<std::vector<int64_t>> GGUFReader::integers(std::string_view key) const {
   const gguf::Value* value = file().find(key);
   if (value == nullptr) return {};
   if (value->type != gguf::ValueType::array || !gguf::is_whole(value->element)) {
     file().fail_type(key, *value, "an array of whole numbers");
   }
-  return with_file_errors("gguf", path(), [&] {
-    std::vector<int64_t> list;
-    list.reserve(value->count);
-    gguf::Cursor from(file().input, value->begin);
-    const std::string where = file().where(key);
-    for (uint64_t i = 0; i < value->count; ++i) {
-      list.push_back(
-          gguf::whole_of(value->element, gguf::read_bits(from, value->element, key), where));
-    }
-    return list;
-  });
+  return gguf::list_of(file(), path(), key, *value, gguf::whole_of);
 }
 
 std::optional<std::vector<double>> GGUFReader::numbers(std::string_view key) const {
@@ -438,17 +450,7 @@ std::optional<std::vector<double>> GGUFReader::numbers(std::string_view key) con
       value->element == gguf::ValueType::boolean) {
     file().fail_type(key, *value, "an array of numbers");
   }
-  return with_file_errors("gguf", path(), [&] {
-    std::vector<double> list;
-    list.reserve(value->count);
-    gguf::Cursor from(file().input, value->begin);
-    const std::string where = file().where(key);
-    for (uint64_t i = 0; i < value->count; ++i) {
-      list.push_back(
-          gguf::number_of(value->element, gguf::read_bits(from, value->element, key), where));
-    }
-    return list;
-  });
+  return gguf::list_of(file(), path(), key, *value, gguf::number_of);
 }
 
 std::optional<std::vector<std::string>> GGUFReader::texts(std::string_view key) const {
