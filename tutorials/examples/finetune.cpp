@@ -62,6 +62,12 @@ int64_t whole(const Options& options, const std::string& name, int64_t least = 1
   return value;
 }
 
+ChatTemplate template_of(const Options& options) {
+  const std::string& name = options.at("--template");
+  return name.empty() ? ChatTemplate::from_pretrained(options.at("--model"))
+                      : ChatTemplate::named(name);
+}
+
 double rate_of(const Options& options) {
   const std::string& text = options.at("--lr");
   if (text.empty()) return whole(options, "--lora", 0) > 0 ? 2e-4 : 2e-5;
@@ -114,9 +120,7 @@ std::vector<Sequence> read_sequences(const Options& options, const BPETokenizer&
       sequences.push_back({{begin, begin + count}, {begin + 1, begin + count + 1}});
     }
   } else {
-    const ChatTemplate form = options.at("--template").empty()
-                                  ? ChatTemplate::from_pretrained(options.at("--model"))
-                                  : ChatTemplate::named(options.at("--template"));
+    const ChatTemplate form = template_of(options);
     size_t dropped = 0, cut = 0;
     for (const auto& chat : nn::data::load_chats(options.at("--chats"))) {
       const ChatTokens all = form.encode_answers(tokenizer, chat);
@@ -227,9 +231,7 @@ void sample(nn::Llama& model, const Options& options, const BPETokenizer& tokeni
   std::vector<int64_t> prompt = tokenizer.encode(options.at("--sample"));
   std::vector<int64_t> stops = model.config().token_ids.eos;
   if (!options.at("--chats").empty()) {
-    const ChatTemplate form = options.at("--template").empty()
-                                  ? ChatTemplate::from_pretrained(options.at("--model"))
-                                  : ChatTemplate::named(options.at("--template"));
+    const ChatTemplate form = template_of(options);
     const std::vector<nn::data::ChatMessage> question = {{"user", options.at("--sample")}};
     prompt = form.encode(tokenizer, question);
     for (const int64_t token : form.stop_tokens(tokenizer)) stops.push_back(token);
