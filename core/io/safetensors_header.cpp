@@ -3,15 +3,12 @@
 #include <unordered_set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
 #include <hero/core/io/safetensors_header.h>
+#include <hero/core/json/json.h>
 
 namespace hero::core::safetensors {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 
@@ -47,50 +44,43 @@ std::string shown(std::string_view name) { return start_of(name); }
 // Receives the JSON piece by piece and accepts nothing but the format: an object of objects with
 // three known keys. Other keys of an entry are passed over, as in Python, whatever lies below
 // them; no tree is built.
-class HeaderReader : public nlohmann::json_sax<json> {
+class HeaderReader : public JSONEvents {
  public:
   explicit HeaderReader(const std::string& label) : label_(label) {}
   Metadata take_metadata() { return std::move(metadata_); }
   std::vector<Any> take_entries() { return std::move(entries_); }
 
-  bool null() override {
+  void null() override {
     const bool no_metadata = place_ == HeaderPart::top && key_ == kMetadata;
-    return no_metadata || passed_over() || unexpected("null");
+    if (!no_metadata) refuse("null");
   }
-  bool boolean(bool) override { return passed_over() || unexpected("true or false"); }
-  bool number_integer(number_integer_t) override {
-    return passed_over() || unexpected("a negative number");
-  }
-  bool number_float(number_float_t, const string_t&) override {
-    return passed_over() || unexpected("not an integer");
-  }
-  bool binary(binary_t&) override { return unexpected("binary"); }
+  void boolean(bool) override { refuse("true or false"); }
+  void negative(int64_t) override { refuse("a negative number"); }
+  void floating(double) override { refuse("not an integer"); }
 
-  bool number_unsigned(number_unsigned_t value) override {
-    if (passed_over()) return true;
+  void whole(uint64_t value) override {
+    if (passed_over()) return;
     if (place_ != HeaderPart::shape && place_ != HeaderPart::offsets) unexpected("a number");
     numbers_.push_back(value);
     require(numbers_.size() <= static_cast<size_t>(place_ == HeaderPart::shape ? kMaxDims : 2),
             place_ == HeaderPart::shape ? "has more than 8 dimensions"
                                         : "has more than two data_offsets");
-    return true;
   }
 
-  bool string(string_t& value) override {
-    if (passed_over()) return true;
+  void text(std::string& value) override {
+    if (passed_over()) return;
     if (place_ == HeaderPart::metadata) {
       const bool fresh = metadata_.emplace(key_, value).second;
       check(fresh, "load_safetensors: ", label_, ": metadata has the key ", shown(key_), " twice");
-      return true;
+      return;
     }
     if (place_ != HeaderPart::entry || key_ != "dtype") unexpected("a string");
     require(any_.dtype.empty(), "has dtype twice");
     take_dtype(value);
-    return true;
   }
 
-  bool start_object(size_t) override {
-    if (begins_below()) return true;
+  void begin_object() override {
+    if (begins_below()) return;
     if (place_ == HeaderPart::start) {
       place_ = HeaderPart::top;
     } else if (place_ == HeaderPart::top && key_ == kMetadata) {
@@ -103,11 +93,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
     } else {
       unexpected("an object");
     }
-    return true;
   }
 
-  bool key(string_t& value) override {
-    if (below_ > 0) return true;
+  void name(std::string& value) override {
+    if (below_ > 0) return;
     key_ = value;
     if (place_ == HeaderPart::top) {
       const bool fresh = names_.insert(value).second;
@@ -116,22 +105,20 @@ class HeaderReader : public nlohmann::json_sax<json> {
                key_ != "data_offsets") {
       pass_over_ = true;
     }
-    return true;
   }
 
-  bool end_object() override {
-    if (ends_below()) return true;
+  void end_object() override {
+    if (ends_below()) return;
     if (place_ == HeaderPart::entry) {
       require(!any_.dtype.empty() && has_shape_ && has_offsets_,
               "lacks one of dtype, shape, data_offsets");
       entries_.push_back(std::move(any_));
     }
     place_ = place_ == HeaderPart::top ? HeaderPart::end : HeaderPart::top;
-    return true;
   }
 
-  bool start_array(size_t) override {
-    if (begins_below()) return true;
+  void begin_array() override {
+    if (begins_below()) return;
     if (place_ == HeaderPart::entry && key_ == "shape") {
       require(!has_shape_, "has shape twice");
       place_ = HeaderPart::shape;
@@ -142,11 +129,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
       unexpected("an array");
     }
     numbers_.clear();
-    return true;
   }
 
-  bool end_array() override {
-    if (ends_below()) return true;
+  void end_array() override {
+    if (ends_below()) return;
     if (place_ == HeaderPart::shape) {
       for (const uint64_t size : numbers_) {
         require(size <= uint64_t{INT64_MAX}, "has a size above 2^63");
@@ -160,10 +146,9 @@ class HeaderReader : public nlohmann::json_sax<json> {
       has_offsets_ = true;
     }
     place_ = HeaderPart::entry;
-    return true;
   }
 
-  bool parse_error(size_t position, const std::string&, const json::exception&) override {
+  void error(size_t position, const std::string&) override {
     fail("load_safetensors: the header of ", label_, " is not valid JSON at byte ", position);
   }
 
@@ -187,8 +172,11 @@ class HeaderReader : public nlohmann::json_sax<json> {
     return is;
   }
 
-  // Throws; bool for those who pass over.
-  [[noreturn]] bool unexpected(std::string_view what) const {
+  void refuse(std::string_view what) {
+    if (!passed_over()) unexpected(what);
+  }
+
+  [[noreturn]] void unexpected(std::string_view what) const {
     fail("load_safetensors: the header of ", label_, " has ", what, " where the format has none",
          key_.empty() ? "" : ", at ", key_.empty() ? "" : shown(key_));
   }
@@ -293,7 +281,7 @@ Header parse_header(std::string_view text, uint64_t data_bytes, const std::strin
   check(text.find('\0') == text.npos, "load_safetensors: the header of ", label,
         " holds a zero byte; the format fills it up with spaces");
   HeaderReader reader(label);
-  json::sax_parse(text.begin(), text.end(), &reader);
+  read_json(text, reader);
   std::vector<Any> entries = reader.take_entries();
   for (const Any& any : entries) check_extent(any, label);
   check_cover(entries, data_bytes, label);
@@ -311,22 +299,14 @@ Header parse_header(std::string_view text, uint64_t data_bytes, const std::strin
 }
 
 std::string header_text(const Header& header) {
-  nlohmann::ordered_json root = nlohmann::ordered_json::object();
+  JSON root = JSON::object();
   if (!header.metadata.empty()) root[kMetadata] = header.metadata;
-  // ordered_json looks a key up by walking, so entries are appended to its vector directly.
-  auto& members = root.get_ref<nlohmann::ordered_json::object_t&>();
   for (const Entry& entry : header.entries) {
-    nlohmann::ordered_json value;
-    value["dtype"] = name_of(entry.dtype);
-    value["shape"] = std::vector<int64_t>(entry.shape.begin(), entry.shape.end());
-    value["data_offsets"] = {entry.begin, entry.end};
-    members.push_back({entry.name, std::move(value)});
+    root[entry.name] = {{"dtype", name_of(entry.dtype)},
+                        {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},
+                        {"data_offsets", {entry.begin, entry.end}}};
   }
-  try {
-    return root.dump();
-  } catch (const nlohmann::json::exception&) {
-    fail("save_safetensors: a name or a metadata text is not UTF-8");
-  }
+  return json_dump(root, "save_safetensors", -1, JSON::Order::added);
 }
 
 }  // namespace hero::core::safetensors

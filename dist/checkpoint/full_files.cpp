@@ -9,8 +9,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/files.h>
@@ -21,7 +20,7 @@
 namespace hero::dist {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -136,7 +135,7 @@ void save_file(const std::string& path, const Communicator& world, const FilePla
 }
 
 std::string index_text(const std::vector<FilePlan>& files) {
-  json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", json::object()}};
+  JSON index = {{"metadata", {{"total_size", 0}}}, {"weight_map", JSON::object()}};
   int64_t total = 0;
   for (const FilePlan& file : files) {
     total += file.bytes;
@@ -160,8 +159,8 @@ void prepare_folder(const std::string& folder, bool indexed) {
 std::vector<std::string> indexed_files(const std::string& path) {
   std::set<std::string> names;
   try {
-    const json index = core::parse_json(nn::read_text(path), "load_full", path);
-    for (const auto& [name, file] : core::json_object(index, "weight_map").items()) {
+    const JSON index = core::parse_json(nn::read_text(path), "load_full", path);
+    for (const auto& [name, file] : core::json_object(index, "weight_map")) {
       names.insert(core::json_text(file, "the file of " + name));
     }
   } catch (const Error& error) {

@@ -6,13 +6,12 @@
 #include <hero/core/error.h>
 #include <hero/core/functions/codec.h>
 #include <hero/core/io/file.h>
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/checkpoint/manifest.h>
 
 namespace hero::dist {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -21,7 +20,7 @@ constexpr int kLastFormat = 2;
 
 std::string format_text(int format) { return kFormat + std::to_string(format); }
 
-int format_of(const json& text) {
+int format_of(const JSON& text) {
   int format = 1;
   while (format <= kLastFormat && text != format_text(format)) ++format;
   check(format <= kLastFormat, "the format is not '", format_text(1), "' to '",
@@ -44,8 +43,8 @@ double number_of(const std::string& text) {
 }
 
 // {"fc1.weight": "float32 21@45 of 13,7"}: 21 elements and their place.
-json index_text(const FileIndex& index) {
-  json text = json::object();
+JSON index_text(const FileIndex& index) {
+  JSON text = JSON::object();
   for (const auto& [name, part] : index) {
     text[name] = std::string(hero::name(part.dtype)) + " " + part_text(part.range);
   }
@@ -71,11 +70,11 @@ int64_t least_bytes(const SavedPart& saved) {
                         : plain;
 }
 
-FileIndex index_of(const json& text, int64_t bytes) {
+FileIndex index_of(const JSON& text, int64_t bytes) {
   check(text.is_object(), "the parts of a file are no object");
   FileIndex index;
-  for (const auto& [name, part] : text.items()) {
-    const SavedPart& saved = index[name] = saved_part(name, part.get<std::string>());
+  for (const auto& [name, part] : text.members()) {
+    const SavedPart& saved = index[name] = saved_part(name, part.text());
     check(saved.range.count <= 2 * bytes && least_bytes(saved) <= bytes, "a file of ", bytes,
           " bytes cannot hold ", saved.range.count, " ", saved.dtype, " of '", name.substr(0, 100),
           "'");
@@ -126,14 +125,14 @@ void Manifest::add(const Manifest& of_rank) {
 }
 
 std::string to_text(const Manifest& manifest) {
-  json text = {{"format", format_text(manifest.format)},
+  JSON text = {{"format", format_text(manifest.format)},
                {"step", manifest.step},
                {"ranks", manifest.ranks},
                {"tracked", manifest.tracked},
-               {"files", json::object()},
+               {"files", JSON::object()},
                {"integers", manifest.integers},
-               {"numbers", json::object()},
-               {"generators", json::object()}};
+               {"numbers", JSON::object()},
+               {"generators", JSON::object()}};
   for (const auto& [name, file] : manifest.files) {
     text["files"][name] = {{"bytes", file.hash.bytes},
                            {"sha256", file.hash.sha256},
@@ -143,7 +142,7 @@ std::string to_text(const Manifest& manifest) {
   }
   for (const auto& [name, value] : manifest.numbers) text["numbers"][name] = number_text(value);
   for (const auto& [name, states] : manifest.generators) {
-    json& list = text["generators"][name] = json::array();
+    JSON& list = text["generators"][name] = JSON::array();
     for (const Generator::State& state : states) {
       list.push_back({{"seed", state.seed}, {"offset", state.offset}});
     }
@@ -154,35 +153,37 @@ std::string to_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   Manifest manifest;
   try {
-    const json all = core::parse_json(text, "checkpoint", path);
+    const JSON all = core::parse_json(text, "checkpoint", path);
     check(all.is_object(), "it is no object");
-    manifest.format = format_of(all.at("format"));
-    manifest.step = core::json_integer<int64_t>(all.at("step"), "step");
-    manifest.ranks = core::json_integer<int>(all.at("ranks"), "ranks");
+    manifest.format = format_of(all["format"]);
+    manifest.step = core::json_integer<int64_t>(all["step"], "step");
+    manifest.ranks = core::json_integer<int>(all["ranks"], "ranks");
     check(manifest.ranks > 0, "ranks is ", manifest.ranks);
-    manifest.tracked = all.at("tracked").get<std::map<std::string, std::string>>();
-    for (const auto& [name, file] : core::json_object(all, "files").items()) {
+    for (const auto& [name, kind] : core::json_object(all, "tracked")) {
+      manifest.tracked[name] = kind.text();
+    }
+    for (const auto& [name, file] : core::json_object(all, "files")) {
       check_file_name(name);
       using Bytes = decltype(FileHash::bytes);
-      manifest.files[name] = {{core::json_integer<Bytes>(file.at("bytes"), "bytes"),
-                               file.at("sha256").get<std::string>()},
-                              file.at("object").get<std::string>(),
-                              core::json_integer<int>(file.at("rank"), "rank")};
+      manifest.files[name] = {
+          {core::json_integer<Bytes>(file["bytes"], "bytes"), file["sha256"].text()},
+          file["object"].text(),
+          core::json_integer<int>(file["rank"], "rank")};
       if (file.contains("parts"))
         manifest.files[name].index =
-            index_of(file.at("parts"), static_cast<int64_t>(manifest.files[name].hash.bytes));
+            index_of(file["parts"], static_cast<int64_t>(manifest.files[name].hash.bytes));
     }
-    for (const auto& [name, value] : core::json_object(all, "integers").items()) {
+    for (const auto& [name, value] : core::json_object(all, "integers")) {
       manifest.integers[name] = core::json_integer<int64_t>(value, name);
     }
-    for (const auto& [name, value] : core::json_object(all, "numbers").items()) {
-      manifest.numbers[name] = number_of(value.get<std::string>());
+    for (const auto& [name, value] : core::json_object(all, "numbers")) {
+      manifest.numbers[name] = number_of(value.text());
     }
-    for (const auto& [name, states] : core::json_object(all, "generators").items()) {
-      for (const json& state : states) {
+    for (const auto& [name, states] : core::json_object(all, "generators")) {
+      for (const JSON& state : states) {
         manifest.generators[name].push_back(
-            {core::json_integer<uint64_t>(state.at("seed"), "seed"),
-             core::json_integer<uint64_t>(state.at("offset"), "offset")});
+            {core::json_integer<uint64_t>(state["seed"], "seed"),
+             core::json_integer<uint64_t>(state["offset"], "offset")});
       }
       check(!manifest.generators[name].empty(), "generator ", name, " has no state");
     }

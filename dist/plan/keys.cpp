@@ -2,12 +2,12 @@
 #include <cmath>
 
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/plan/keys.h>
 
 namespace hero::dist {
 
-Keys::Keys(const nlohmann::json& value, std::string path, std::string label,
+Keys::Keys(const core::JSON& value, std::string path, std::string label,
            std::vector<std::string>& unknown)
     : value_(&value), path_(std::move(path)), label_(std::move(label)), unknown_(&unknown) {
   check(value.is_object(), label_, ": ", path_.empty() ? "the document" : path_, " is ",
@@ -18,23 +18,22 @@ std::string Keys::path_of(const std::string& key) const {
   return path_.empty() ? key : path_ + "." + key;
 }
 
-const nlohmann::json* Keys::find(const char* key) {
+const core::JSON* Keys::find(const char* key) {
   asked_.emplace_back(key);
-  const auto at = value_->find(key);
-  return at == value_->end() ? nullptr : &*at;
+  return value_->find(key);
 }
 
 void Keys::refuse(const char* key, const std::string& wrong) const {
   fail(label_, ": ", path_of(key), " ", wrong);
 }
 
-double Keys::number(const char* key, const nlohmann::json& value) const {
+double Keys::number(const char* key, const core::JSON& value) const {
   if (!value.is_number()) refuse(key, "is " + core::shown(value) + ", not a number");
-  return value.get<double>();
+  return value.number();
 }
 
 void Keys::positive(const char* key, double& value) {
-  const nlohmann::json* member = find(key);
+  const core::JSON* member = find(key);
   if (member == nullptr) return;
   value = number(key, *member);
   if (!(value > 0.0 && std::isfinite(value))) {
@@ -43,7 +42,7 @@ void Keys::positive(const char* key, double& value) {
 }
 
 void Keys::not_negative(const char* key, double& value) {
-  const nlohmann::json* member = find(key);
+  const core::JSON* member = find(key);
   if (member == nullptr) return;
   value = number(key, *member);
   if (!(value >= 0.0 && std::isfinite(value))) {
@@ -52,7 +51,7 @@ void Keys::not_negative(const char* key, double& value) {
 }
 
 void Keys::count(const char* key, int64_t& value) {
-  const nlohmann::json* member = find(key);
+  const core::JSON* member = find(key);
   if (member == nullptr) return;
   value = core::json_integer<int64_t>(*member, label_ + ": " + path_of(key));
   if (value < 1) refuse(key, "is " + core::shown(*member) + "; it must be at least 1");
@@ -66,13 +65,13 @@ void Keys::count(const char* key, int& value) {
 }
 
 Keys Keys::object(const char* key) {
-  const nlohmann::json* member = find(key);
+  const core::JSON* member = find(key);
   if (member == nullptr) refuse(key, "is missing");
   return Keys(*member, path_of(key), label_, *unknown_);
 }
 
 void Keys::end() {
-  for (const auto& [key, value] : value_->items()) {
+  for (const auto& [key, value] : value_->members()) {
     if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) {
       unknown_->push_back(path_of(key));
     }

@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/dist/simulation/cluster.h>
 
 namespace hero::dist {
@@ -14,11 +12,11 @@ class Keys {
  public:
   /// `path` of the object, "" for the document: errors call its members "path.key". Names of keys
   /// that nobody asked for go to `unknown`. An Error unless the value is an object.
-  Keys(const nlohmann::json& value, std::string path, std::string label,
+  Keys(const core::JSON& value, std::string path, std::string label,
        std::vector<std::string>& unknown);
 
   /// The member, or null.
-  const nlohmann::json* find(const char* key);
+  const core::JSON* find(const char* key);
   /// A finite number above zero, or from zero on; keeps `value` where the key is absent.
   void positive(const char* key, double& value);
   void not_negative(const char* key, double& value);
@@ -34,9 +32,9 @@ class Keys {
   void end();
 
  private:
-  double number(const char* key, const nlohmann::json& value) const;
+  double number(const char* key, const core::JSON& value) const;
 
-  const nlohmann::json* value_;
+  const core::JSON* value_;
   std::string path_, label_;
   std::vector<std::string>* unknown_;
   std::vector<std::string> asked_;
@@ -48,6 +46,6 @@ void refuse_unknown(const std::vector<std::string>& unknown, const std::string& 
 /// A cluster's members.
 Cluster read_cluster(Keys keys);
 /// A cluster as JSON.
-nlohmann::ordered_json cluster_json(const Cluster& cluster);
+core::JSON cluster_json(const Cluster& cluster);
 
 }  // namespace hero::dist

@@ -4,8 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/plan.h>
 #include <hero/dist/plan/keys.h>
 
@@ -26,7 +25,7 @@ void read_model(Keys keys, nn::GPTConfig& model) {
 }
 
 void read_dtype(Keys& keys, DType& dtype) {
-  const nlohmann::json* member = keys.find("dtype");
+  const core::JSON* member = keys.find("dtype");
   if (member == nullptr) return;
   if (*member == "bfloat16") {
     dtype = kBFloat16;
@@ -41,13 +40,13 @@ void read_dtype(Keys& keys, DType& dtype) {
 }
 
 // What Plan's program does: in a pipeline gradients are averaged once.
-nlohmann::ordered_json zero_of(const PlanRequest& request, const Strategy& s) {
+core::JSON zero_of(const PlanRequest& request, const Strategy& s) {
   const int stage = s.sharding == PlanSharding::hybrid ? 3 : static_cast<int>(s.sharding);
-  nlohmann::ordered_json zero = {{"stage", stage}};
+  core::JSON zero = {{"stage", stage}};
   if (s.sharding == PlanSharding::hybrid) zero["mics_shard_size"] = s.shard;
   if (stage == 3 && !s.reshard) zero["reshard"] = false;
   if (s.offload != PlanOffload::none) {
-    nlohmann::ordered_json place = {{"device", "cpu"}};
+    core::JSON place = {{"device", "cpu"}};
     if (s.offload == PlanOffload::disk) {
       place = {{"device", "nvme"}, {"nvme_path", request.cluster.disk_folder}};
     }
@@ -61,7 +60,7 @@ nlohmann::ordered_json zero_of(const PlanRequest& request, const Strategy& s) {
 }  // namespace
 
 PlanRequest parse_plan_request(const std::string& text, const std::string& label) {
-  const nlohmann::json document = core::parse_json(text, "plan", label);
+  const core::JSON document = core::parse_json(text, "plan", label);
   std::vector<std::string> unknown;
   Keys keys(document, "", label, unknown);
   PlanRequest request;
@@ -91,7 +90,7 @@ PlanRequest load_plan_request(const std::string& path) {
 }
 
 std::string config_text(const PlanRequest& request, const Strategy& strategy) {
-  nlohmann::ordered_json config = {
+  core::JSON config = {
       {"train_batch_size", request.global_batch},
       {"train_micro_batch_size_per_gpu", strategy.micro_batch},
       {"gradient_accumulation_steps", strategy.micro_batches},
@@ -105,7 +104,7 @@ std::string config_text(const PlanRequest& request, const Strategy& strategy) {
     config["pipe"] = strategy.pipe;
     config["schedule"] = strategy.schedule.name();
   }
-  return core::json_dump(config, "plan", 2) + "\n";
+  return core::json_dump(config, "plan", 2, core::JSON::Order::added) + "\n";
 }
 
 }  // namespace hero::dist

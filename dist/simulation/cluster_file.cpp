@@ -1,7 +1,7 @@
+#include <cmath>
 #include <cstdlib>
 
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/plan/keys.h>
 #include <hero/dist/simulation/cluster_file.h>
 
@@ -39,11 +39,11 @@ double bytes_of(const std::string& text) {
 }
 
 void read_cluster_bytes(Keys& keys, const char* key, int64_t& memory) {
-  const nlohmann::json* member = keys.find(key);
+  const core::JSON* member = keys.find(key);
   if (member == nullptr) return;
   double bytes = -1.0;
-  if (member->is_number()) bytes = member->get<double>();
-  if (member->is_string()) bytes = bytes_of(member->get<std::string>());
+  if (member->is_number()) bytes = member->number();
+  if (member->is_string()) bytes = bytes_of(member->text());
   if (!(bytes >= 1.0 && bytes < 1e18)) {
     keys.refuse(key, "is " + core::shown(*member) +
                          "; it must be a number of bytes or a text like \"80 GB\"");
@@ -52,7 +52,7 @@ void read_cluster_bytes(Keys& keys, const char* key, int64_t& memory) {
 }
 
 void read_efficiency(Keys& keys, Cluster& cluster) {
-  const nlohmann::json* member = keys.find("efficiency");
+  const core::JSON* member = keys.find("efficiency");
   if (member == nullptr) return;
   const auto fits = [&](double part) {
     if (part > 1.0) keys.refuse("efficiency", "has a part of the peak above 1");
@@ -79,7 +79,7 @@ void read_link(Keys& keys, const char* key, LinkSpec& link) {
 }
 
 void read_device(Keys& keys, DeviceType& device) {
-  const nlohmann::json* member = keys.find("device");
+  const core::JSON* member = keys.find("device");
   if (member == nullptr) return;
   if (*member != "cuda" && *member != "cpu") {
     keys.refuse("device", "is " + core::shown(*member) + "; it must be cuda or cpu");
@@ -103,11 +103,11 @@ void read_host(Keys& keys, Cluster& cluster) {
   if (disk.find("bytes") == nullptr) disk.refuse("bytes", "is missing");
   read_cluster_bytes(disk, "bytes", cluster.disk);
   disk.positive("bytes_per_second", cluster.disk_bytes_per_second);
-  if (const nlohmann::json* folder = disk.find("folder")) {
-    if (!folder->is_string() || folder->get<std::string>().empty()) {
+  if (const core::JSON* folder = disk.find("folder")) {
+    if (!folder->is_string() || folder->text().empty()) {
       disk.refuse("folder", "is " + core::shown(*folder) + "; it must be the name of a folder");
     }
-    cluster.disk_folder = folder->get<std::string>();
+    cluster.disk_folder = folder->text();
   }
   disk.end();
 }
@@ -132,27 +132,25 @@ Cluster read_cluster(Keys keys) {
   return cluster;
 }
 
-nlohmann::ordered_json cluster_json(const Cluster& cluster) {
-  nlohmann::ordered_json efficiency;
+core::JSON cluster_json(const Cluster& cluster) {
+  core::JSON efficiency;
   for (size_t i = 0; i < cluster.efficiency.size(); ++i) {
     efficiency[kKinds[i]] = cluster.efficiency[i];
   }
   const auto link = [](const LinkSpec& spec) {
-    return nlohmann::ordered_json{{"latency", spec.latency},
-                                  {"bytes_per_second", spec.bytes_per_second}};
+    return core::JSON{{"latency", spec.latency}, {"bytes_per_second", spec.bytes_per_second}};
   };
-  nlohmann::ordered_json written = {
-      {"per_host", cluster.per_host},
-      {"memory", cluster.memory},
-      {"float32_flops", cluster.float32_flops},
-      {"bf16_flops", cluster.half_flops},
-      {"efficiency", efficiency},
-      {"hbm", cluster.memory_bytes_per_second},
-      {"launch", cluster.launch_seconds},
-      {"wake", cluster.wake_seconds},
-      {"inside", link(cluster.inside)},
-      {"outside", link(cluster.outside)},
-      {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};
+  core::JSON written = {{"per_host", cluster.per_host},
+                        {"memory", cluster.memory},
+                        {"float32_flops", cluster.float32_flops},
+                        {"bf16_flops", cluster.half_flops},
+                        {"efficiency", efficiency},
+                        {"hbm", cluster.memory_bytes_per_second},
+                        {"launch", cluster.launch_seconds},
+                        {"wake", cluster.wake_seconds},
+                        {"inside", link(cluster.inside)},
+                        {"outside", link(cluster.outside)},
+                        {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};
   if (cluster.host_memory > 0) {
     written["host"] = {{"memory", cluster.host_memory},
                        {"bytes_per_second", cluster.host_bytes_per_second},
@@ -168,7 +166,7 @@ nlohmann::ordered_json cluster_json(const Cluster& cluster) {
 }
 
 Cluster parse_cluster(const std::string& text, const std::string& label) {
-  const nlohmann::json document = core::parse_json(text, "parse_cluster", label);
+  const core::JSON document = core::parse_json(text, "parse_cluster", label);
   std::vector<std::string> unknown;
   const Cluster cluster = read_cluster(Keys(document, "", label, unknown));
   refuse_unknown(unknown, label);
@@ -176,7 +174,7 @@ Cluster parse_cluster(const std::string& text, const std::string& label) {
 }
 
 std::string cluster_text(const Cluster& cluster) {
-  return core::json_dump(cluster_json(cluster), "cluster_text", 2) + "\n";
+  return core::json_dump(cluster_json(cluster), "cluster_text", 2, core::JSON::Order::added) + "\n";
 }
 
 }  // namespace hero::dist

@@ -1,14 +1,13 @@
 // Config from JSON and back.
 #include <hero/core/io/file.h>
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/pipeline_schedule.h>
 #include <hero/dist/trainer/optimizers.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -74,8 +73,8 @@ void read_own(JSONSection& root, Config& config) {
   config.report = root.text("report", "");
 }
 
-json write_zero(const Config::Zero& zero) {
-  json section = {{"stage", zero.stage}};
+JSON write_zero(const Config::Zero& zero) {
+  JSON section = {{"stage", zero.stage}};
   if (zero.bucket_elements != 0) section["reduce_bucket_size"] = zero.bucket_elements;
   if (!zero.prefetch) section["overlap_comm"] = false;
   if (!zero.reshard) section["reshard"] = false;
@@ -97,7 +96,7 @@ json write_zero(const Config::Zero& zero) {
   return section;
 }
 
-json write_scale(const Config::LossScale& scale) {
+JSON write_scale(const Config::LossScale& scale) {
   return {{"enabled", true},
           {"loss_scale", scale.fixed},
           {"initial_scale_power", scale.initial_power},
@@ -107,8 +106,8 @@ json write_scale(const Config::LossScale& scale) {
           {"min_loss_scale", scale.least}};
 }
 
-json write_method(const Config::Method& method) {
-  json params = json::object();
+JSON write_method(const Config::Method& method) {
+  JSON params = JSON::object();
   for (const auto& [name, value] : method.options) {
     const bool flag = name == "amsgrad" || name == "nesterov" || name == "centered";
     if (flag)
@@ -131,7 +130,7 @@ json write_method(const Config::Method& method) {
 Config Config::load(const std::string& path) { return parse(read_file_text(path), path); }
 
 Config Config::parse(const std::string& text, const std::string& label) {
-  const json document = core::parse_json(text, "config", label);
+  const JSON document = core::parse_json(text, "config", label);
   check(document.is_object(), "config: ", label, ": the document is ", core::shown(document),
         ", not an object");
   JSONProblems problems(label, text);
@@ -164,7 +163,7 @@ Config Config::parse(const std::string& text, const std::string& label) {
 }
 
 std::string Config::text() const {
-  json root = json::object();
+  JSON root = JSON::object();
   if (train_batch_size != 0) root["train_batch_size"] = train_batch_size;
   if (micro_batch_size != 0) root["train_micro_batch_size_per_gpu"] = micro_batch_size;
   if (accumulation_steps != 0) root["gradient_accumulation_steps"] = accumulation_steps;

@@ -5,12 +5,12 @@
 #include <numeric>
 
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/trainer/json_keys.h>
 
 namespace hero::dist {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -85,7 +85,7 @@ void JSONProblems::raise() const {
   check(found.empty(), "config: ", label, ": ", all.text());
 }
 
-JSONSection::JSONSection(JSONProblems& problems, const json* object, std::string path)
+JSONSection::JSONSection(JSONProblems& problems, const JSON* object, std::string path)
     : problems_(&problems), object_(object), path_(std::move(path)) {
   if (object_ == nullptr || object_->is_object()) return;
   problems_->add(path_, "is " + core::shown(*object_) + ", not an object");
@@ -96,27 +96,27 @@ bool JSONSection::has(const std::string& key) const {
   return object_ != nullptr && object_->contains(key);
 }
 
-const json* JSONSection::take(const std::string& key) {
+const JSON* JSONSection::take(const std::string& key) {
   taken_.push_back(key);
-  return has(key) ? &object_->at(key) : nullptr;
+  return object_ == nullptr ? nullptr : object_->find(key);
 }
 
 double JSONSection::number(const std::string& key, double fallback, double least) {
-  const json* value = take(key);
+  const JSON* value = take(key);
   if (value == nullptr) return fallback;
-  if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() >= least) {
-    return value->get<double>();
+  if (value->is_number() && std::isfinite(value->number()) && value->number() >= least) {
+    return value->number();
   }
   problem(key,
-          "is " + core::shown(*value) + ", not a number from " + core::shown(json(least)) + " on");
+          "is " + core::shown(*value) + ", not a number from " + core::shown(JSON(least)) + " on");
   return fallback;
 }
 
 int64_t JSONSection::integer(const std::string& key, int64_t fallback, int64_t least,
                              int64_t most) {
-  const json* value = take(key);
+  const JSON* value = take(key);
   if (value == nullptr) return fallback;
-  const double number = value->is_number() ? value->get<double>() : -1.0;
+  const double number = value->is_number() ? value->number() : -1.0;
   if (value->is_number() && number == std::floor(number) && number >= static_cast<double>(least)) {
     if (number <= static_cast<double>(most)) return static_cast<int64_t>(number);
     problem(key, "is " + core::shown(*value) + ", more than " + std::to_string(most));
@@ -132,23 +132,23 @@ int JSONSection::count(const std::string& key, int fallback) {
 }
 
 bool JSONSection::flag(const std::string& key, bool fallback) {
-  const json* value = take(key);
+  const JSON* value = take(key);
   if (value == nullptr) return fallback;
-  if (value->is_boolean()) return value->get<bool>();
+  if (value->is_boolean()) return value->boolean();
   problem(key, "is " + core::shown(*value) + ", not true or false");
   return fallback;
 }
 
 std::string JSONSection::text(const std::string& key, const std::string& fallback,
                               std::initializer_list<std::string_view> choices) {
-  const json* value = take(key);
+  const JSON* value = take(key);
   if (value == nullptr) return fallback;
   std::string list;
   for (const std::string_view choice : choices) {
     list += (list.empty() ? "" : ", ") + std::string(choice);
   }
   if (value->is_string()) {
-    const std::string got = value->get<std::string>();
+    const std::string got = value->text();
     if (choices.size() == 0 || std::find(choices.begin(), choices.end(), got) != choices.end()) {
       return got;
     }
@@ -159,12 +159,12 @@ std::string JSONSection::text(const std::string& key, const std::string& fallbac
 }
 
 bool JSONSection::pair(const std::string& key, double& first, double& second) {
-  const json* value = take(key);
+  const JSON* value = take(key);
   if (value == nullptr) return false;
   if (value->is_array() && value->size() == 2 && (*value)[0].is_number() &&
       (*value)[1].is_number()) {
-    first = (*value)[0].get<double>();
-    second = (*value)[1].get<double>();
+    first = (*value)[0].number();
+    second = (*value)[1].number();
     return true;
   }
   problem(key, "is " + core::shown(*value) + ", not two numbers in brackets");
@@ -172,17 +172,17 @@ bool JSONSection::pair(const std::string& key, double& first, double& second) {
 }
 
 JSONSection JSONSection::section(const std::string& key) {
-  const json* value = take(key);
-  const bool is_off = value != nullptr && (value->is_null() || *value == json(false));
+  const JSON* value = take(key);
+  const bool is_off = value != nullptr && (value->is_null() || *value == JSON(false));
   return JSONSection(*problems_, is_off ? nullptr : value, at(key));
 }
 
-void JSONSection::only(const std::string& key, const std::vector<json>& values,
+void JSONSection::only(const std::string& key, const std::vector<JSON>& values,
                        const std::string& why) {
-  const json* got = take(key);
+  const JSON* got = take(key);
   if (got == nullptr || std::find(values.begin(), values.end(), *got) != values.end()) return;
   std::string list;
-  for (const json& value : values) list += (list.empty() ? "" : " or ") + core::shown(value);
+  for (const JSON& value : values) list += (list.empty() ? "" : " or ") + core::shown(value);
   problem(key, "is " + core::shown(*got) + ", only " + list + " is possible: " + why);
 }
 
@@ -192,7 +192,7 @@ void JSONSection::any(std::initializer_list<const char*> keys) {
 
 void JSONSection::any_flag(std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
-    if (has(key) && object_->at(key).is_null()) {
+    if (has(key) && (*object_)[key].is_null()) {
       take(key);
     } else {
       flag(key, false);
@@ -202,11 +202,11 @@ void JSONSection::any_flag(std::initializer_list<const char*> keys) {
 
 void JSONSection::off(const std::string& key, const std::string& why,
                       std::initializer_list<std::string_view> known) {
-  const json* got = take(key);
-  if (got == nullptr || got->is_null() || *got == json(false)) return;
+  const JSON* got = take(key);
+  if (got == nullptr || got->is_null() || *got == JSON(false)) return;
   if (!got->is_object()) return problem(key, "is refused: " + why);
-  if (got->contains("enabled")) {
-    if (got->at("enabled") != json(false)) problem(key, "is refused: " + why);
+  if (const JSON* enabled = got->find("enabled")) {
+    if (*enabled != JSON(false)) problem(key, "is refused: " + why);
     return;
   }
   JSONSection inner(*problems_, got, at(key));
@@ -221,8 +221,7 @@ void JSONSection::refuse(const std::string& key, const std::string& why) {
 
 void JSONSection::finish() {
   if (object_ == nullptr) return;
-  for (const auto& item : object_->items()) {
-    const std::string& key = item.key();
+  for (const auto& [key, value] : object_->members()) {
     if (std::find(taken_.begin(), taken_.end(), key) != taken_.end()) continue;
     problem(key, "is unknown; the nearest is '" + nearest(key, taken_) + "'");
   }

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 namespace hero::dist {
 
 /// The document's name, the line of every key by its path ("fp16.enabled"), and what is wrong.
@@ -31,7 +29,7 @@ inline constexpr int64_t kMostInteger = int64_t{1} << 53;
 /// nobody took. A wrong value is noted and the fallback returned.
 class JSONSection {
  public:
-  JSONSection(JSONProblems& problems, const nlohmann::json* object, std::string path);
+  JSONSection(JSONProblems& problems, const core::JSON* object, std::string path);
 
   bool present() const { return object_ != nullptr; }
   bool empty() const { return object_ == nullptr || object_->empty(); }
@@ -48,12 +46,11 @@ class JSONSection {
   bool pair(const std::string& key, double& first, double& second);
   /// The object of that name; nothing where it is null or false, as what is switched off.
   JSONSection section(const std::string& key);
-  const nlohmann::json* take(const std::string& key);
+  const core::JSON* take(const std::string& key);
 
   /// The key may be there with one of these values, which are what Hero does anyway, or what
   /// DeepSpeed takes where the key is left out.
-  void only(const std::string& key, const std::vector<nlohmann::json>& values,
-            const std::string& why);
+  void only(const std::string& key, const std::vector<core::JSON>& values, const std::string& why);
   /// The key may have any value, since none can make a difference.
   void any(const std::string& key) { take(key); }
   void any(std::initializer_list<const char*> keys);
@@ -72,7 +69,7 @@ class JSONSection {
   std::string at(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
   JSONProblems* problems_;
-  const nlohmann::json* object_;
+  const core::JSON* object_;
   std::string path_;
   std::vector<std::string> taken_ = {};
 };

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <vector>
 
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/core/threads/at_fork.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -66,9 +66,9 @@ std::string read_type(JSONSection& section, const Names& types) {
     for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     return text;
   };
-  const json* value = section.take("type");
+  const JSON* value = section.take("type");
   if (value != nullptr && value->is_string()) {
-    const std::string given = lower(value->get<std::string>());
+    const std::string given = lower(value->text());
     for (const char* type : types) {
       if (given == lower(type)) return type;
     }

@@ -1,12 +1,12 @@
 // "zero_optimization": which strategy, and where its shards lie.
 #include <limits>
 
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -27,7 +27,7 @@ bool read_place(JSONSection& section, std::string& folder) {
 
 // Sizes of the buffers of a file, which only "nvme" has: what DeepSpeed takes by itself, or any
 // where nothing lies in a file.
-void read_buffers(JSONSection& section, bool is_file, const std::map<std::string, json>& sizes,
+void read_buffers(JSONSection& section, bool is_file, const std::map<std::string, JSON>& sizes,
                   const char* why) {
   for (const auto& [key, size] : sizes) {
     is_file ? section.only(key, {size}, why) : section.any(key);
@@ -81,7 +81,7 @@ void read_buckets(JSONSection& section, Config::Zero& zero) {
     }
     zero.bucket_elements = reduce != 0 ? reduce : gather;
   }
-  const json* overlap = section.take("overlap_comm");
+  const JSON* overlap = section.take("overlap_comm");
   if (overlap == nullptr || overlap->is_null()) return;
   const bool overlaps = section.flag("overlap_comm", true);
   if (zero.stage == 3) zero.prefetch = overlaps;  // buckets always overlap with backward
@@ -99,7 +99,7 @@ void read_reduction(JSONSection& section, Config::Zero& zero) {
 void read_stage3_limits(JSONSection& section, const Config::Zero& zero) {
   struct Limit {
     const char* name;
-    std::vector<json> values;
+    std::vector<JSON> values;
     const char* why;
   };
   const char* whole = "no parameter stays whole between steps";
@@ -134,8 +134,8 @@ void read_stage3(JSONSection& section, Config::Zero& zero) {
   section.any_flag({"memory_efficient_linear"});  // a weight is never copied for backward
   section.only("zeropp_loco_param", {nullptr}, "errors of int4 are not kept");
   // -1 is DeepSpeed's word for none
-  const json* mics = section.take("mics_shard_size");
-  const bool has_mics = mics != nullptr && *mics != json(-1);
+  const JSON* mics = section.take("mics_shard_size");
+  const bool has_mics = mics != nullptr && *mics != JSON(-1);
   if (zero.stage == 3) {
     zero.reshard = section.flag("reshard", true);
     if (has_mics) zero.replicas_of = section.count("mics_shard_size", 0);
@@ -207,9 +207,9 @@ Config::Zero read_zero(JSONSection& root) {
     root.any("zero_optimization");
     return zero;
   }
-  const json* value = root.take("zero_optimization");
+  const JSON* value = root.take("zero_optimization");
   if (value->is_boolean() || value->is_null()) {  // the first form of the key: stage 1
-    zero.stage = *value == json(true) ? 1 : 0;
+    zero.stage = *value == JSON(true) ? 1 : 0;
     return zero;
   }
   JSONSection section = root.section("zero_optimization");

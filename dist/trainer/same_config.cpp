@@ -1,11 +1,26 @@
 #include <string>
 
-#include <nlohmann/json.hpp>
-
+#include <hero/core/json/json.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/trainer/same_config.h>
 
 namespace hero::dist {
+
+namespace {
+
+// A line "zero_optimization/stage 3" for each value that has no others in it.
+void add_lines(const core::JSON& value, const std::string& path, std::string& lines) {
+  const std::string below = path.empty() ? "" : path + "/";
+  if (value.is_object()) {
+    for (const auto& [name, member] : value.members()) add_lines(member, below + name, lines);
+  } else if (value.is_array()) {
+    for (size_t i = 0; i < value.size(); ++i) add_lines(value[i], below + std::to_string(i), lines);
+  } else {
+    lines += path + " " + value.dump() + "\n";
+  }
+}
+
+}  // namespace
 
 void check_same_config(const Config& config, const Communicator& world) {
   Config compared = config;
@@ -16,10 +31,7 @@ void check_same_config(const Config& config, const Communicator& world) {
   compared.steps_per_print = 0;
   compared.wall_clock_breakdown = false;
   std::string lines;
-  const nlohmann::json keys = nlohmann::json::parse(compared.text()).flatten();
-  for (const auto& [path, value] : keys.items()) {
-    if (!path.empty()) lines += path.substr(1) + " " + value.dump() + "\n";
-  }
+  add_lines(core::parse_json(compared.text(), "trainer", "the configuration"), "", lines);
   same_lines(world, "trainer: ranks have different configurations", lines,
              "give every rank the same Config", "configuration");
 }

@@ -2,8 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include <hero/core/json/json.h>
 #include <hero/dist/trainer/trainer_report.h>
 
 namespace hero::dist {
@@ -17,9 +16,9 @@ TrainerReport::TrainerReport(const Config& config, const Communicator& world,
                               .unit = "sample",
                               .per_step = static_cast<double>(config.train_batch_size)}) {
   report_.configure("backend", name(world.backend_kind()));
-  const auto keys = nlohmann::ordered_json::parse(config.text());
-  for (const auto& [key, value] : keys.items()) {
-    report_.configure(key, value.is_string() ? value.get<std::string>() : value.dump());
+  const core::JSON keys = core::parse_json(config.text(), "report", "the configuration");
+  for (const auto& [key, value] : keys.members()) {
+    report_.configure(key, value.is_string() ? value.text() : value.dump());
   }
 }
 

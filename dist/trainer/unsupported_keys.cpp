@@ -2,19 +2,19 @@
 // as DeepSpeed has it by itself, and refused with what to do in its place otherwise.
 #include <algorithm>
 
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
 void read_checkpointing(JSONSection& root) {
   JSONSection section = root.section("activation_checkpointing");
   const bool is_contiguous = section.has("contiguous_memory_optimization") &&
-                             *section.take("contiguous_memory_optimization") != json(false);
+                             *section.take("contiguous_memory_optimization") != JSON(false);
   section.only("partition_activations", {false}, "\"tensor\" has no copies to partition");
   section.only("cpu_checkpointing", {false}, "the model says what is offloaded: offload()");
   section.only("contiguous_memory_optimization", {false}, "storages are taken from a pool");
@@ -34,7 +34,7 @@ void read_checkpointing(JSONSection& root) {
 void read_aio(JSONSection& root, const Config& config) {
   JSONSection section = root.section("aio");
   const bool is_file = !config.zero.states_folder.empty() || !config.zero.parameters_folder.empty();
-  const std::vector<std::pair<const char*, json>> defaults = {
+  const std::vector<std::pair<const char*, JSON>> defaults = {
       {"block_size", 1048576},     {"queue_depth", 8},       {"thread_count", 1},
       {"intra_op_parallelism", 1}, {"single_submit", false}, {"overlap_events", true},
       {"use_gds", false}};
@@ -72,7 +72,7 @@ void read_pipeline(JSONSection& root) {
 
 // The dtype in which gradients are added up and sent is that of the parameters.
 void read_dtypes(JSONSection& root, const Config& config) {
-  std::vector<json> own = {nullptr, "fp32", "float32", "float"};
+  std::vector<JSON> own = {nullptr, "fp32", "float32", "float"};
   if (config.compute == kFloat16) own = {nullptr, "fp16", "float16", "half"};
   if (config.compute == kBFloat16) own = {nullptr, "bf16", "bfp16", "bfloat16"};
   root.only("communication_data_type", own, "gradients travel in their own dtype");
@@ -84,19 +84,21 @@ void read_dtypes(JSONSection& root, const Config& config) {
   section.finish();
 }
 
-bool is_enabled(const json& feature) {
-  return feature.is_object() && feature.contains("enabled") && feature.at("enabled") != json(false);
+bool is_enabled(const JSON& feature) {
+  return feature.is_object() && feature.contains("enabled") && feature["enabled"] != JSON(false);
 }
 
 // Each of its techniques is switched on by itself, most of them in "shared_parameters".
 void read_compression(JSONSection& root) {
   const char* why = "Hero does not compress models";
-  const json* techniques = root.take("compression_training");
-  if (techniques == nullptr || techniques->is_null() || *techniques == json(false)) return;
+  const JSON* techniques = root.take("compression_training");
+  if (techniques == nullptr || techniques->is_null() || *techniques == JSON(false)) return;
   bool is_off = techniques->is_object() && !is_enabled(*techniques);
-  for (const json& each : *techniques) {
-    const bool shares = each.is_object() && each.contains("shared_parameters");
-    is_off = is_off && !is_enabled(each) && !(shares && is_enabled(each.at("shared_parameters")));
+  if (is_off) {
+    for (const auto& [name, each] : techniques->members()) {
+      const JSON* shared = each.find("shared_parameters");
+      is_off = is_off && !is_enabled(each) && (shared == nullptr || !is_enabled(*shared));
+    }
   }
   if (!is_off) root.problem("compression_training", std::string("is refused: ") + why);
   root.off("quantize_training", why,
@@ -147,8 +149,8 @@ void read_schedules(JSONSection& root) {
 void read_model(JSONSection& root) {
   const char* forward = "the model's forward is the program's";
   root.off("progressive_layer_drop", forward, {"theta", "gamma"});
-  const json* sparse = root.take("sparse_attention");
-  if (sparse != nullptr && !sparse->is_null() && *sparse != json(false)) {
+  const JSON* sparse = root.take("sparse_attention");
+  if (sparse != nullptr && !sparse->is_null() && *sparse != JSON(false)) {
     root.problem("sparse_attention", std::string("is refused: ") + forward);
   }
   root.off("hybrid_engine", "model.generate() is there in training, too",
@@ -167,8 +169,8 @@ void read_model(JSONSection& root) {
 
 // Apex's options stand in "amp" as they are, so that it has no list of keys.
 void read_amp(JSONSection& root) {
-  const json* amp = root.take("amp");
-  if (amp == nullptr || amp->is_null() || *amp == json(false)) return;
+  const JSON* amp = root.take("amp");
+  if (amp == nullptr || amp->is_null() || *amp == JSON(false)) return;
   if (!amp->is_object() || is_enabled(*amp)) {
     root.problem("amp", "is refused: write fp16 or bf16");
   }

@@ -2,13 +2,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe/bpe_bytes.h>
 #include <hero/nn/data/bpe/bpe_json.h>
@@ -19,29 +16,29 @@
 namespace hero::nn::data {
 namespace {
 
+using core::JSON;
 using core::shown;
-using nlohmann::json;
 
-std::string quoted(const std::string& text) { return core::json_dump(json(text), "save"); }
+std::string quoted(const std::string& text) { return core::json_dump(JSON(text), "save"); }
 
-json parse_object(std::string_view text, const std::string& label) {
-  json document = core::parse_json(text, "bpe", label);
+JSON parse_object(std::string_view text, const std::string& label) {
+  JSON document = core::parse_json(text, "bpe", label);
   check(document.is_object(), "bpe: ", label, " is not a JSON object");
   return document;
 }
 
 // Numbers of a vocabulary, each at most once. There may be some that no token has, though not so
 // many that a small file takes much memory.
-BPENumbers read_vocabulary(const json& vocab, const std::string& label) {
+BPENumbers read_vocabulary(const JSON& vocab, const std::string& label) {
   check(vocab.is_object(), "bpe: ", label, " has no vocabulary");
   const uint64_t most = 16 * vocab.size() + 1024;
   BPENumbers number;
   std::unordered_map<int32_t, std::string_view> seen;
-  for (const auto& [text, value] : vocab.items()) {
-    check(value.is_number_unsigned() && value.get<uint64_t>() < most, "bpe: ", label,
-          ": the number of token '", core::cut_text(text), "' is ", shown(value), ", not in [0, ",
-          most, "), where the numbers of ", vocab.size(), " tokens should lie");
-    const auto token = value.get<int32_t>();
+  for (const auto& [text, value] : vocab.members()) {
+    check(value.is_unsigned() && value.whole() < most, "bpe: ", label, ": the number of token '",
+          core::cut_text(text), "' is ", shown(value), ", not in [0, ", most,
+          "), where the numbers of ", vocab.size(), " tokens should lie");
+    const auto token = static_cast<int32_t>(value.whole());
     check(seen.emplace(token, text).second, "bpe: ", label, " has two tokens with number ", token);
     number.emplace(text, token);
   }
@@ -145,7 +142,7 @@ void check_gpt2(const BPEModel& model, const std::string& path) {
 
 void BPETokenizer::save(const std::string& path) const {
   const BPEModel& model = *model_;
-  json added = json::array();
+  JSON added = JSON::array();
   for (const BPEAddedToken& one : model.added) {
     added.push_back({{"id", one.token},
                      {"content", one.text},
@@ -191,31 +188,31 @@ BPETokenizer BPETokenizer::load_gpt2(const std::string& encoder_json,
 }
 
 BPETokenizer BPETokenizer::parse(std::string_view text, const std::string& label) {
-  const json document = parse_object(text, label);
-  const json model_part = document.value("model", json());
+  const JSON document = parse_object(text, label);
+  const JSON model_part = document.value("model", JSON());
   check(model_part.is_object(), "bpe: ", label, " has no model");
   auto model = std::make_shared<BPEModel>();
   bpe_read_settings(document, *model, label);
-  BPENumbers number = read_vocabulary(model_part.value("vocab", json()), label);
-  const json merges = model_part.value("merges", json());
+  BPENumbers number = read_vocabulary(model_part.value("vocab", JSON()), label);
+  const JSON merges = model_part.value("merges", JSON());
   check(merges.is_array(), "bpe: ", label, " has no merges");
-  for (const json& one : merges) {
+  for (const JSON& one : merges) {
     const std::string where = label + ": merge " + std::to_string(model->merges.size());
     const bool two = one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string();
     check(two || one.is_string(), "bpe: ", where, " is not two tokens: ", shown(one));
-    model->merges.push_back(two ? make_merge(one[0], one[1], number, where)
-                                : split_merge(one.get<std::string>(), number, where));
+    model->merges.push_back(two ? make_merge(one[0].text(), one[1].text(), number, where)
+                                : split_merge(one.text(), number, where));
   }
-  if (const json unknown = model_part.value("unk_token", json()); unknown.is_string()) {
-    const auto found = number.find(unknown.get<std::string>());
+  if (const JSON unknown = model_part.value("unk_token", JSON()); unknown.is_string()) {
+    const auto found = number.find(unknown.text());
     if (found != number.end()) model->unknown = found->second;
   }
-  bpe_read_added(document.value("added_tokens", json::array()), number, *model, label);
+  bpe_read_added(document.value("added_tokens", JSON::array()), number, *model, label);
   fill_tokens(*model, number, label);
   model->finish(label);
   const bool complete = std::all_of(model->byte_tokens.begin(), model->byte_tokens.end(),
                                     [](int32_t token) { return token >= 0; });
-  check(complete || model_part.value("byte_fallback", json(false)) == false, "bpe: ", label,
+  check(complete || model_part.value("byte_fallback", false) == false, "bpe: ", label,
         " has byte_fallback true, which is only known where every byte has a token");
   for (const auto& ids : {model->before, model->after}) {
     for (const int64_t id : ids) {

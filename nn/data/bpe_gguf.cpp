@@ -1,13 +1,11 @@
 // Tokenizers in the metadata of GGUF files, and those of folders of Hugging Face's transformers.
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
 #include <hero/core/gguf.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe_split.h>
 
@@ -15,7 +13,7 @@ namespace hero::nn::data {
 namespace {
 
 using core::GGUFReader;
-using nlohmann::json;
+using core::JSON;
 
 constexpr const char* kModelKey = "tokenizer.ggml.model";
 constexpr const char* kPatternKey = "tokenizer.ggml.pre";
@@ -26,15 +24,15 @@ constexpr const char* kMergesKey = "tokenizer.ggml.merges";
 // What a file says about a token.
 enum TokenType : int64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByteToken };
 
-json byte_level(bool use_regex) {
+JSON byte_level(bool use_regex) {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", false},
           {"trim_offsets", true},
           {"use_regex", use_regex}};
 }
 
-json split_by(std::string_view pattern) {
-  const json split = {{"type", "Split"},
+JSON split_by(std::string_view pattern) {
+  const JSON split = {{"type", "Split"},
                       {"pattern", {{"Regex", std::string(pattern)}}},
                       {"behavior", "Isolated"},
                       {"invert", false}};
@@ -44,14 +42,14 @@ json split_by(std::string_view pattern) {
 // A way to cut texts, by the name that files give it, with what comes with it in the tokenizer.json
 // of the models that have it.
 struct NamedPattern {
-  json pre_tokenizer;
+  JSON pre_tokenizer;
   bool nfc = false, ignore_merges = false, begins = false;
 };
 
 NamedPattern pattern_of(const std::string& name, const std::string& where) {
   if (name == "gpt-2") return {.pre_tokenizer = byte_level(true)};
   if (name == "smollm" || name == "starcoder") {
-    const json digits = {{"type", "Digits"}, {"individual_digits", true}};
+    const JSON digits = {{"type", "Digits"}, {"individual_digits", true}};
     return {.pre_tokenizer = {{"type", "Sequence"}, {"pretokenizers", {digits, byte_level(true)}}}};
   }
   if (name == "llama-bpe" || name == "llama3" || name == "llama-v3") {
@@ -87,22 +85,22 @@ class Vocabulary {
   }
 
   // The token of a key that holds its number; null where there is none.
-  json text_of(const GGUFReader& file, const char* key) const {
+  JSON text_of(const GGUFReader& file, const char* key) const {
     const auto id = file.integer(key);
     if (!id) return nullptr;
     check(*id >= 0 && *id < static_cast<int64_t>(tokens_.size()), where_, ": ", key, " is ", *id,
           ", and there are ", tokens_.size(), " tokens");
     return tokens_[static_cast<size_t>(*id)];
   }
-  json vocab() const {
-    json all = json::object();
+  JSON vocab() const {
+    JSON all = JSON::object();
     for (size_t i = 0; i < tokens_.size(); ++i) {
       if (types_[i] != kUnused) all[tokens_[i]] = i;
     }
     return all;
   }
-  json added() const {
-    json list = json::array();
+  JSON added() const {
+    JSON list = JSON::array();
     for (size_t i = 0; i < tokens_.size(); ++i) {
       if (types_[i] == kNormal || types_[i] == kUnused) continue;
       list.push_back({{"id", i},
@@ -123,19 +121,19 @@ class Vocabulary {
 };
 
 // A post-processor that puts the tokens of these keys around a text, if the file asks for it.
-json around(const GGUFReader& file, const Vocabulary& vocabulary, bool begins,
+JSON around(const GGUFReader& file, const Vocabulary& vocabulary, bool begins,
             const std::string& where) {
-  json single = json::array(), special = json::object();
-  const auto part = [&](const char* kind, const json& id) {
-    single.push_back(json::object({{kind, json::object({{"id", id}, {"type_id", 0}})}}));
+  JSON single = JSON::array(), special = JSON::object();
+  const auto part = [&](const char* kind, const JSON& id) {
+    single.push_back(JSON::object({{kind, JSON::object({{"id", id}, {"type_id", 0}})}}));
   };
   const auto put = [&](const char* key) {
-    const json text = vocabulary.text_of(file, key);
+    const JSON text = vocabulary.text_of(file, key);
     check(!text.is_null(), where, " has no ", key, ", and puts this token around each text");
     part("SpecialToken", text);
-    special[text.get<std::string>()] = json::object({{"id", text},
-                                                     {"ids", json::array({*file.integer(key)})},
-                                                     {"tokens", json::array({text})}});
+    special[text.text()] = JSON::object({{"id", text},
+                                         {"ids", JSON::array({*file.integer(key)})},
+                                         {"tokens", JSON::array({text})}});
   };
   if (file.flag("tokenizer.ggml.add_bos_token").value_or(begins)) {
     put("tokenizer.ggml.bos_token_id");
@@ -147,7 +145,7 @@ json around(const GGUFReader& file, const Vocabulary& vocabulary, bool begins,
   if (single.size() == 1) return nullptr;
   return {{"type", "TemplateProcessing"},
           {"single", single},
-          {"pair", json::array()},
+          {"pair", JSON::array()},
           {"special_tokens", special}};
 }
 
@@ -170,11 +168,11 @@ BPETokenizer BPETokenizer::load_gguf(const std::string& path) {
     const Vocabulary vocabulary(file, where);
     const auto merges = file.texts(kMergesKey);
     check(merges.has_value(), where, " has no merges: ", kMergesKey);
-    const json document = {{"version", "1.0"},
+    const JSON document = {{"version", "1.0"},
                            {"truncation", nullptr},
                            {"padding", nullptr},
                            {"added_tokens", vocabulary.added()},
-                           {"normalizer", pattern.nfc ? json::object({{"type", "NFC"}}) : json()},
+                           {"normalizer", pattern.nfc ? JSON::object({{"type", "NFC"}}) : JSON()},
                            {"pre_tokenizer", pattern.pre_tokenizer},
                            {"post_processor", around(file, vocabulary, pattern.begins, where)},
                            {"decoder", byte_level(true)},

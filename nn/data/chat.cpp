@@ -3,13 +3,11 @@
 #include <ctime>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
 #include <hero/core/gguf.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/data/chat.h>
 
 namespace hero::nn::data {
@@ -249,16 +247,16 @@ std::optional<ChatTemplate> known(std::string_view jinja) {
 
 // The template in tokenizer_config.json: a text, or a list of named ones.
 std::string template_of_config(const std::string& path) {
-  const nlohmann::json config =
+  const core::JSON config =
       core::parse_json(read_file_text(path, kMostTemplateBytes), "chat", path);
-  const auto found = config.is_object() ? config.find("chat_template") : config.end();
-  check(found != config.end() && !found->is_null(), "chat: ", path,
+  const core::JSON* found = config.find("chat_template");
+  check(found != nullptr && !found->is_null(), "chat: ", path,
         " has no chat_template; choose one by name, or give a function");
-  if (found->is_string()) return found->get<std::string>();
+  if (found->is_string()) return found->text();
   if (found->is_array()) {
-    for (const nlohmann::json& one : *found) {
-      if (one.is_object() && one.value("name", nlohmann::json()) == "default") {
-        return core::json_text(core::json_member(one, "template"), "chat: " + path + ": template");
+    for (const core::JSON& one : *found) {
+      if (one.is_object() && one.value("name", nullptr) == "default") {
+        return core::json_text(one["template"], "chat: " + path + ": template");
       }
     }
   }
@@ -280,18 +278,18 @@ std::vector<std::vector<ChatMessage>> load_chats(const std::string& path) {
       ++number;
       if (line.empty()) continue;
       const std::string where = path + ": line " + std::to_string(number);
-      const nlohmann::json chat = core::parse_json(line, "chat", where);
-      const auto found = chat.is_object() ? chat.find("messages") : chat.end();
-      check(found != chat.end() && found->is_array() && !found->empty(), "chat: ", where,
+      const core::JSON chat = core::parse_json(line, "chat", where);
+      const core::JSON* found = chat.find("messages");
+      check(found != nullptr && found->is_array() && !found->empty(), "chat: ", where,
             " has no list of messages: ", core::shown(chat));
       std::vector<ChatMessage> messages;
-      for (const nlohmann::json& one : *found) {
+      for (const core::JSON& one : *found) {
         const bool known = one.is_object() && one.size() == 2 && one.contains("role") &&
                            one["role"].is_string() && one.contains("content") &&
                            one["content"].is_string();
         check(known, "chat: ", where, ": message ", messages.size(), " is ", core::shown(one),
               "; a role and a content are needed, both texts, and nothing else");
-        messages.push_back({one["role"].get<std::string>(), one["content"].get<std::string>()});
+        messages.push_back({one["role"].text(), one["content"].text()});
       }
       chats.push_back(std::move(messages));
     }

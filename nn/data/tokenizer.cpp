@@ -3,12 +3,10 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/tokenizer.h>
 #include <hero/nn/data/utf8.h>
@@ -16,7 +14,7 @@
 namespace hero::nn::data {
 namespace {
 
-using nlohmann::json;
+using core::JSON;
 
 // JSON holds UTF-8 only: a lone byte is written as <0xNN>, five characters more than any other
 // entry has.
@@ -114,10 +112,10 @@ std::string CharTokenizer::decode(std::span<const int64_t> tokens) const {
 }
 
 void CharTokenizer::save(const std::string& path) const {
-  json characters = json::array();
+  JSON characters = JSON::array();
   for (const std::string& one : characters_) characters.push_back(to_json_text(one));
   OutputFile file(path);
-  file.write(json{{"type", "characters"}, {"characters", characters}}.dump() + "\n");
+  file.write(JSON{{"type", "characters"}, {"characters", characters}}.dump() + "\n");
   file.commit();
 }
 
@@ -126,19 +124,19 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
 }
 
 CharTokenizer CharTokenizer::parse(std::string_view text, const std::string& path) {
-  json document;
+  JSON document;
   try {
     document = core::parse_json(text, "char_tokenizer", path);
   } catch (const Error& error) {
     fail(error.what(), "; it is not a file that CharTokenizer::save wrote");
   }
-  check(document.is_object() && document.value("type", json()) == "characters" &&
+  check(document.is_object() && document.value("type", JSON()) == "characters" &&
             document.contains("characters") && document["characters"].is_array(),
         "char_tokenizer: ", path, " is not a file that CharTokenizer::save wrote");
   std::vector<std::string> characters;
-  for (const json& one : document["characters"]) {
+  for (const JSON& one : document["characters"]) {
     check(one.is_string(), "char_tokenizer: ", path, " has an entry that is not a string");
-    characters.push_back(from_json_text(one.get<std::string>(), path));
+    characters.push_back(from_json_text(one.text(), path));
   }
   std::vector<std::string> sorted = characters;
   std::sort(sorted.begin(), sorted.end());

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/array/checked.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
@@ -90,24 +88,23 @@ std::string gpt2_config(const GPTConfig& c, DType dtype) {
         " has as many heads of keys as of "
         "queries, and this GPT has ",
         c.n_kv_head.value_or(0), " and ", c.n_head);
-  nlohmann::ordered_json config = {
-      {"architectures", {"GPT2LMHeadModel"}},
-      {"model_type", "gpt2"},
-      {"vocab_size", c.vocab_size},
-      {"n_positions", c.block_size},
-      {"n_embd", c.n_embd},
-      {"n_layer", c.n_layer},
-      {"n_head", c.n_head},
-      {"n_inner", nullptr},
-      {"activation_function", c.gelu == Gelu::tanh ? "gelu_new" : "gelu"},
-      {"resid_pdrop", c.dropout},
-      {"embd_pdrop", c.dropout},
-      {"attn_pdrop", c.dropout},
-      {"layer_norm_epsilon", c.norm_eps},
-      {"tie_word_embeddings", c.tie_weights},
-      {"torch_dtype", pretrained_dtype(dtype)}};
+  core::JSON config = {{"architectures", {"GPT2LMHeadModel"}},
+                       {"model_type", "gpt2"},
+                       {"vocab_size", c.vocab_size},
+                       {"n_positions", c.block_size},
+                       {"n_embd", c.n_embd},
+                       {"n_layer", c.n_layer},
+                       {"n_head", c.n_head},
+                       {"n_inner", nullptr},
+                       {"activation_function", c.gelu == Gelu::tanh ? "gelu_new" : "gelu"},
+                       {"resid_pdrop", c.dropout},
+                       {"embd_pdrop", c.dropout},
+                       {"attn_pdrop", c.dropout},
+                       {"layer_norm_epsilon", c.norm_eps},
+                       {"tie_word_embeddings", c.tie_weights},
+                       {"torch_dtype", pretrained_dtype(dtype)}};
   write_token_ids(config, c.token_ids);
-  return core::json_dump(config, "save_pretrained", 2) + "\n";
+  return core::json_dump(config, "save_pretrained", 2, core::JSON::Order::added) + "\n";
 }
 
 }  // namespace

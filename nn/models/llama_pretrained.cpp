@@ -1,8 +1,6 @@
 // Folders of Hugging Face's transformers with Llama, Qwen2 and Mistral.
-#include <nlohmann/json.hpp>
-
 #include <hero/core/io/file.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/llama.h>
 #include <hero/nn/models/llama_gguf.h>
 #include <hero/nn/models/pretrained_config.h>
@@ -32,14 +30,14 @@ void check_window(PretrainedConfigReader& config, const std::string& type, int64
   if (type == "qwen2") config.integer("max_window_layers", 0);
 }
 
-void check_layer_types(PretrainedConfigReader& config, const nlohmann::json* types) {
+void check_layer_types(PretrainedConfigReader& config, const core::JSON* types) {
   if (types == nullptr) return;
   for (const auto& each : *types) {
     if (each != "full_attention") config.fail_key("layer_types", "all are full_attention here");
   }
 }
 
-nlohmann::ordered_json rope_of(const RotaryScaling& scaling) {
+core::JSON rope_of(const RotaryScaling& scaling) {
   using Kind = RotaryScaling::Kind;
   if (scaling.kind == Kind::none) return nullptr;
   if (scaling.kind == Kind::linear || scaling.kind == Kind::dynamic) {
@@ -47,12 +45,12 @@ nlohmann::ordered_json rope_of(const RotaryScaling& scaling) {
     return {{"rope_type", is_linear ? "linear" : "dynamic"}, {"factor", scaling.factor}};
   }
   if (scaling.kind == Kind::yarn) {
-    nlohmann::ordered_json yarn = {{"rope_type", "yarn"},
-                                   {"factor", scaling.factor},
-                                   {"original_max_position_embeddings", scaling.original_positions},
-                                   {"beta_fast", scaling.beta_fast},
-                                   {"beta_slow", scaling.beta_slow},
-                                   {"truncate", scaling.truncate}};
+    core::JSON yarn = {{"rope_type", "yarn"},
+                       {"factor", scaling.factor},
+                       {"original_max_position_embeddings", scaling.original_positions},
+                       {"beta_fast", scaling.beta_fast},
+                       {"beta_slow", scaling.beta_slow},
+                       {"truncate", scaling.truncate}};
     if (scaling.attention_factor) yarn["attention_factor"] = *scaling.attention_factor;
     return yarn;
   }
@@ -70,7 +68,7 @@ std::string llama_json(const LlamaConfig& c, DType dtype) {
   check(qwen || c.qkv_bias == c.o_bias,
         "save_pretrained: transformers' Llama has biases of all four projections of attention or "
         "of none, and its Qwen2 of q_proj, k_proj and v_proj without mlp_bias");
-  nlohmann::ordered_json config = {
+  core::JSON config = {
       {"architectures", {qwen ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
       {"model_type", qwen ? "qwen2" : "llama"},
       {"vocab_size", c.vocab_size},
@@ -96,7 +94,7 @@ std::string llama_json(const LlamaConfig& c, DType dtype) {
     config["attention_bias"] = c.qkv_bias;
     config["mlp_bias"] = c.mlp_bias;
   }
-  return core::json_dump(config, "save_pretrained", 2) + "\n";
+  return core::json_dump(config, "save_pretrained", 2, core::JSON::Order::added) + "\n";
 }
 
 }  // namespace

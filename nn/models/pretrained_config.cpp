@@ -5,12 +5,12 @@
 
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/models/pretrained_config.h>
 
 namespace hero::nn {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -89,23 +89,22 @@ PretrainedConfigReader::PretrainedConfigReader(const char* reader, const std::st
   check(values_.is_object(), reader_, ": ", path_, " is no object");
 }
 
-const json* PretrainedConfigReader::find(const char* key) {
+const JSON* PretrainedConfigReader::find(const char* key) {
   asked_.insert(key);
-  const auto found = values_.find(key);
-  return found == values_.end() || found->is_null() ? nullptr : &*found;
+  const JSON* found = values_.find(key);
+  return found == nullptr || found->is_null() ? nullptr : &*found;
 }
 
 void PretrainedConfigReader::fail_key(const char* key, const std::string& why) const {
-  const auto found = values_.find(key);
+  const JSON* found = values_.find(key);
   fail(reader_, ": ", path_, ": ", key,
-       found == values_.end() ? std::string(" is missing") : " is " + core::shown(*found), "; ",
-       why);
+       found == nullptr ? std::string(" is missing") : " is " + core::shown(*found), "; ", why);
 }
 
 bool PretrainedConfigReader::has(const char* key) { return find(key) != nullptr; }
 
 int64_t PretrainedConfigReader::integer(const char* key) {
-  const json* value = find(key);
+  const JSON* value = find(key);
   if (value == nullptr) fail_key(key, "a whole number is needed");
   try {
     return core::json_integer<int64_t>(*value, key);
@@ -119,28 +118,28 @@ int64_t PretrainedConfigReader::integer(const char* key, int64_t absent) {
 }
 
 double PretrainedConfigReader::number(const char* key, double absent) {
-  const json* value = find(key);
+  const JSON* value = find(key);
   if (value == nullptr) return absent;
   if (!value->is_number()) fail_key(key, "a number is needed");
-  return value->get<double>();
+  return value->number();
 }
 
 bool PretrainedConfigReader::flag(const char* key, bool absent) {
-  const json* value = find(key);
+  const JSON* value = find(key);
   if (value == nullptr) return absent;
   if (!value->is_boolean()) fail_key(key, "true or false is needed");
-  return value->get<bool>();
+  return value->boolean();
 }
 
 std::string PretrainedConfigReader::text(const char* key, const std::string& absent) {
-  const json* value = find(key);
+  const JSON* value = find(key);
   if (value == nullptr) return absent;
   if (!value->is_string()) fail_key(key, "a text is needed");
-  return value->get<std::string>();
+  return value->text();
 }
 
-const json* PretrainedConfigReader::list(const char* key) {
-  const json* value = find(key);
+const JSON* PretrainedConfigReader::list(const char* key) {
+  const JSON* value = find(key);
   if (value != nullptr && !value->is_array()) fail_key(key, "a list is needed");
   return value;
 }
@@ -152,12 +151,12 @@ std::string PretrainedConfigReader::model_type(const std::vector<std::string>& k
   if (std::find(known.begin(), known.end(), type) == known.end()) {
     fail_key("model_type", "nn::" + reader_ + " reads " + names);
   }
-  const json* architectures = find("architectures");
+  const JSON* architectures = find("architectures");
   if (architectures == nullptr) return type;
   const bool any = architectures->is_array() &&
-                   std::any_of(architectures->begin(), architectures->end(), [](const json& name) {
+                   std::any_of(architectures->begin(), architectures->end(), [](const JSON& name) {
                      if (!name.is_string()) return false;
-                     const auto& given = name.get_ref<const std::string&>();
+                     const auto& given = name.text();
                      return given.ends_with("ForCausalLM") || given.ends_with("LMHeadModel") ||
                             given.ends_with("Model");
                    });
@@ -172,11 +171,11 @@ TokenIds PretrainedConfigReader::token_ids(const TokenIds& absent) {
   };
   TokenIds ids{.bos = one("bos_token_id", absent.bos), .pad = one("pad_token_id", absent.pad)};
   constexpr auto kEos = "eos_token_id";
-  const json* eos = find(kEos);
+  const JSON* eos = find(kEos);
   if (!names(kEos)) {
     ids.eos = absent.eos;
   } else if (eos != nullptr && eos->is_array()) {
-    for (const json& each : *eos) {
+    for (const JSON& each : *eos) {
       try {
         ids.eos.push_back(core::json_integer<int64_t>(each, kEos));
       } catch (const Error&) {
@@ -189,9 +188,9 @@ TokenIds PretrainedConfigReader::token_ids(const TokenIds& absent) {
   return ids;
 }
 
-void write_token_ids(nlohmann::ordered_json& config, const TokenIds& ids) {
+void write_token_ids(core::JSON& config, const TokenIds& ids) {
   const auto put = [&](const char* key, const std::optional<int64_t>& id) {
-    config[key] = id ? nlohmann::ordered_json(*id) : nlohmann::ordered_json();
+    config[key] = id ? core::JSON(*id) : core::JSON();
   };
   put("bos_token_id", ids.bos);
   if (ids.eos.size() > 1) {
@@ -210,26 +209,26 @@ void check_layers(const char* reader, const std::string& folder, int64_t layers,
 RotaryOptions PretrainedConfigReader::rotary(int64_t max_positions) {
   RotaryOptions rotary{.base = number("rope_theta", 10000.0)};
   const char* key = has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  const json* given = find(key);
+  const JSON* given = find(key);
   find("rope_scaling");
   if (given == nullptr) return rotary;
   if (!given->is_object()) fail_key(key, "an object is needed");
   std::set<std::string> known;
   const auto number_of = [&](const char* name, std::optional<double> absent) {
     known.insert(name);
-    const auto found = given->find(name);
-    if (found == given->end() || found->is_null()) {
+    const JSON* found = given->find(name);
+    if (found == nullptr || found->is_null()) {
       if (!absent) fail_key(key, std::string("it has no ") + name);
       return *absent;
     }
     if (!found->is_number()) fail_key(key, std::string(name) + " is no number");
-    return found->get<double>();
+    return found->number();
   };
   std::string type = "default";
   for (const char* name : {"type", "rope_type"}) {
     known.insert(name);
-    const auto found = given->find(name);
-    if (found != given->end() && found->is_string()) type = found->get<std::string>();
+    const JSON* found = given->find(name);
+    if (found != nullptr && found->is_string()) type = found->text();
   }
   rotary.base = number_of("rope_theta", rotary.base);
   if (number_of("partial_rotary_factor", 1.0) != 1.0) {
@@ -271,18 +270,18 @@ RotaryOptions PretrainedConfigReader::rotary(int64_t max_positions) {
     scaling.beta_fast = or_default(number_of("beta_fast", 0.0), scaling.beta_fast);
     scaling.beta_slow = or_default(number_of("beta_slow", 0.0), scaling.beta_slow);
     known.insert("truncate");
-    const auto truncate = given->find("truncate");
-    if (truncate != given->end()) {
+    const JSON* truncate = given->find("truncate");
+    if (truncate != nullptr) {
       if (!truncate->is_boolean()) fail_key(key, "truncate is neither true nor false");
-      scaling.truncate = truncate->get<bool>();
+      scaling.truncate = truncate->boolean();
     }
     const double mscale = number_of("mscale", 0.0), all = number_of("mscale_all_dim", 0.0);
     const double factor = number_of("attention_factor", 0.0);
-    const auto has_factor = given->find("attention_factor");
+    const JSON* has_factor = given->find("attention_factor");
     const auto by = [&](double scale) {
       return scaling.factor <= 1.0 ? 1.0 : 0.1 * scale * std::log(scaling.factor) + 1.0;
     };
-    if (has_factor != given->end() && !has_factor->is_null()) {
+    if (has_factor != nullptr && !has_factor->is_null()) {
       scaling.attention_factor = factor;
     } else if (mscale != 0.0 && all != 0.0) {
       scaling.attention_factor = by(mscale) / by(all);
@@ -291,7 +290,7 @@ RotaryOptions PretrainedConfigReader::rotary(int64_t max_positions) {
     fail_key(key,
              "of the types of rotary scaling default, linear, dynamic, yarn and llama3 are known");
   }
-  for (const auto& [name, value] : given->items()) {
+  for (const auto& [name, value] : given->members()) {
     if (!known.contains(name)) fail_key(key, "'" + name + "' is not known of type " + type);
   }
   return rotary;
@@ -302,7 +301,7 @@ void PretrainedConfigReader::finish(const std::vector<std::string>& ignored) {
     fail_key("quantization_config", "weights must be float32, float16 or bfloat16");
   }
   core::NameList unknown;
-  for (const auto& [key, value] : values_.items()) {
+  for (const auto& [key, value] : values_.members()) {
     const bool known = asked_.contains(key) ||
                        std::ranges::find(kKeysOfNoEffect, key) != std::end(kKeysOfNoEffect) ||
                        std::find(ignored.begin(), ignored.end(), key) != ignored.end();

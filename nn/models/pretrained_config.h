@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/nn/pretrained.h>
 #include <hero/nn/rotary.h>
 
@@ -34,7 +32,7 @@ class PretrainedConfigReader {
   bool flag(const char* key, bool absent);
   std::string text(const char* key, const std::string& absent);
   /// Null where it is absent.
-  const nlohmann::json* list(const char* key);
+  const core::JSON* list(const char* key);
   /// \}
   /// bos_token_id, eos_token_id (one or a list) and pad_token_id; those of `absent` for keys that
   /// are not there, none for those that are null.
@@ -46,15 +44,15 @@ class PretrainedConfigReader {
   void finish(const std::vector<std::string>& ignored);
 
  private:
-  const nlohmann::json* find(const char* key);
+  const core::JSON* find(const char* key);
 
   std::string reader_, path_;
-  nlohmann::json values_;
+  core::JSON values_;
   std::set<std::string> asked_;
 };
 
 /// The three keys as token_ids() reads them; null where there is none.
-void write_token_ids(nlohmann::ordered_json& config, const TokenIds& ids);
+void write_token_ids(core::JSON& config, const TokenIds& ids);
 
 /// An Error where a folder says more layers than its files have tensors, before a model of so many
 /// is made.

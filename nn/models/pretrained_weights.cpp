@@ -3,20 +3,17 @@
 #include <cstdio>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/autograd/leaves/partition.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
 #include <hero/nn/module/load_names.h>
 
 namespace hero::nn {
 
-using nlohmann::json;
+using core::JSON;
 
 namespace {
 
@@ -27,10 +24,10 @@ constexpr uint64_t kMostIndexBytes = uint64_t{1} << 28;
 // The files that an index names.
 std::vector<std::string> files_of_index(const char* reader, const std::string& folder) {
   const std::string path = folder + "/" + kWeightsIndex;
-  const json index = core::parse_json(read_file_text(path, kMostIndexBytes), reader, path);
+  const JSON index = core::parse_json(read_file_text(path, kMostIndexBytes), reader, path);
   std::set<std::string> names;
   try {
-    for (const auto& [name, file] : core::json_object(index, "weight_map").items()) {
+    for (const auto& [name, file] : core::json_object(index, "weight_map")) {
       names.insert(core::json_text(file, "the file of " + name));
     }
   } catch (const Error& error) {
@@ -248,7 +245,7 @@ void save_pretrained_folder(const Module& module, const std::string& folder,
           " already; remove it, or choose another folder");
   }
   make_folders(kName, folder);
-  json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", json::object()}};
+  JSON index = {{"metadata", {{"total_size", 0}}}, {"weight_map", JSON::object()}};
   int64_t total = 0;
   for (const WeightsFile& file : files) {
     write_weights(folder + "/" + file.name, file.slots);

@@ -8,14 +8,14 @@
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
 #include <hero/nn/training/checkpoint_state.h>
 
 namespace hero::nn {
 
-using nlohmann::json;
+using core::JSON;
 
 // The state file, read.
 struct Checkpointer::Saved {
@@ -27,8 +27,8 @@ struct Checkpointer::Saved {
 
 namespace {
 
-double number_of(const json& value, const std::string& name) {
-  if (value.is_number()) return value.get<double>();
+double number_of(const JSON& value, const std::string& name) {
+  if (value.is_number()) return value.number();
   const std::string& text = core::json_text(value, name);
   check(text == "NaN" || text == "Infinity" || text == "-Infinity", "not a number: ", text);
   if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
@@ -36,7 +36,7 @@ double number_of(const json& value, const std::string& name) {
                             : -std::numeric_limits<double>::infinity();
 }
 
-uint32_t checksum_of(const json& value, const std::string& name) {
+uint32_t checksum_of(const JSON& value, const std::string& name) {
   const std::string& text = core::json_text(value, "the crc32c of " + name);
   uint32_t crc = 0;
   const char* const end = text.data() + text.size();
@@ -178,28 +178,26 @@ Checkpointer::Saved Checkpointer::read_state(int64_t step) const {
   const std::string path = folder(step) + "/" + checkpoints::kStateFile;
   Saved saved;
   try {
-    const json state = core::parse_json(read_file_text(path), "checkpoint", path);
-    const json& format = core::json_member(state, "format");
+    const JSON state = core::parse_json(read_file_text(path), "checkpoint", path);
+    const JSON& format = state["format"];
     check(format == checkpoints::kFormat, "the format is ", core::shown(format));
-    const auto of_step = core::json_integer<int64_t>(core::json_member(state, "step"), "the step");
+    const auto of_step = core::json_integer<int64_t>(state["step"], "the step");
     check(of_step == step, "it is of step ", of_step);
-    for (const auto& [name, file] : core::json_object(state, "files").items()) {
+    for (const auto& [name, file] : core::json_object(state, "files")) {
       checkpoints::check_name(name);  // it becomes a path
-      saved.files[name] = {
-          core::json_integer<uint64_t>(core::json_member(file, "bytes"), "the size of " + name),
-          checksum_of(core::json_member(file, "crc32c"), name)};
+      saved.files[name] = {core::json_integer<uint64_t>(file["bytes"], "the size of " + name),
+                           checksum_of(file["crc32c"], name)};
     }
-    for (const auto& [name, value] : core::json_object(state, "integers").items()) {
+    for (const auto& [name, value] : core::json_object(state, "integers")) {
       saved.integers[name] = core::json_integer<int64_t>(value, name);
     }
-    for (const auto& [name, value] : core::json_object(state, "numbers").items()) {
+    for (const auto& [name, value] : core::json_object(state, "numbers")) {
       saved.numbers[name] = number_of(value, name);
     }
-    for (const auto& [name, value] : core::json_object(state, "generators").items()) {
+    for (const auto& [name, value] : core::json_object(state, "generators")) {
       saved.generators[name] = {
-          core::json_integer<uint64_t>(core::json_member(value, "seed"), "the seed of " + name),
-          core::json_integer<uint64_t>(core::json_member(value, "offset"),
-                                       "the offset of " + name)};
+          core::json_integer<uint64_t>(value["seed"], "the seed of " + name),
+          core::json_integer<uint64_t>(value["offset"], "the offset of " + name)};
     }
   } catch (const Error& error) {
     fail("checkpoint: cannot read ", path, ": ", error.what());

@@ -10,8 +10,7 @@
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
 #include <hero/core/io/safetensors_file.h>
-#include <hero/core/json/reader.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/core/ledger.h>
 #include <hero/nn/training/background_save.h>
 #include <hero/nn/training/checkpoint.h>
@@ -20,7 +19,7 @@
 
 namespace hero::nn {
 
-using nlohmann::json;
+using core::JSON;
 
 // What save() writes, of the moment of the call.
 struct Checkpointer::Snapshot {
@@ -30,8 +29,8 @@ struct Checkpointer::Snapshot {
     core::Encoding encoding;
   };
   std::vector<Copy> copies;     // of objects, where a thread writes them
-  json files = json::object();  // of those that are written
-  json state;                   // all else
+  JSON files = JSON::object();  // of those that are written
+  JSON state;                   // all else
 };
 
 // A save on a thread.
@@ -62,19 +61,19 @@ struct Checkpointer::Writing {
 namespace {
 
 // JSON has no such numbers.
-json number_json(double value) {
+JSON number_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
 }
 
-json generator_json(const Generator::State& state) {
+JSON generator_json(const Generator::State& state) {
   return {{"seed", state.seed}, {"offset", state.offset}};
 }
 
 // Writes an object's file and notes it.
 void write_object(const std::string& folder, const std::string& name,
                   const Checkpointer::StateDict& dict, const core::Encoding& encoding,
-                  json& files) {
+                  JSON& files) {
   const std::string file = checkpoints::object_file(folder, name);
   FileDigest digest;
   core::save_safetensors(file, dict, {}, encoding,
@@ -85,7 +84,7 @@ void write_object(const std::string& folder, const std::string& name,
   files[name] = {{"bytes", digest.bytes}, {"crc32c", checkpoints::hex(digest.crc32c)}};
 }
 
-void finish(const std::string& root, int64_t step, const json& files, json state) {
+void finish(const std::string& root, int64_t step, const JSON& files, JSON state) {
   state["files"] = files;
   checkpoints::finish(root, step, core::json_dump(state, "checkpoint", 2) + "\n");
 }
@@ -106,7 +105,7 @@ void or_nothing(const std::string& folder, const Body& body) {
 
 // Adds the numbers and random states.
 void Checkpointer::take_numbers(int64_t step, Snapshot& taken) const {
-  json integers = json::object(), numbers = json::object(), generators = json::object();
+  JSON integers = JSON::object(), numbers = JSON::object(), generators = JSON::object();
   for (const auto& [name, value] : integers_) integers[name] = *value;
   for (const auto& [name, value] : numbers_) numbers[name] = number_json(*value);
   for (const auto& [name, value] : generators_) generators[name] = generator_json(value->state());

@@ -12,7 +12,7 @@
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/io/printable.h>
-#include <hero/core/json/writer.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/event_file.h>
 #include <hero/nn/training/folder_lock.h>
@@ -23,7 +23,7 @@ namespace hero::nn {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using core::JSON;
 
 constexpr const char* kEventPrefix = "events.out.tfevents.";
 
@@ -39,7 +39,7 @@ std::string number_text(double value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-std::string quoted(const std::string& name) { return core::json_dump(json(name), "metrics"); }
+std::string quoted(const std::string& name) { return core::json_dump(JSON(name), "metrics"); }
 
 std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> files;

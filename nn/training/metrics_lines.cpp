@@ -1,7 +1,7 @@
 #include <optional>
 
 #include <hero/core/error.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/training/metrics_lines.h>
 
 namespace hero::nn {
@@ -10,8 +10,8 @@ namespace {
 // The step of a line; none where it is no line of metrics.
 std::optional<int64_t> step_in(std::string_view line) {
   try {
-    const nlohmann::json object = core::parse_json(line, "metrics", "a line");
-    return core::json_integer<int64_t>(core::json_member(object, "step"), "step");
+    const core::JSON object = core::parse_json(line, "metrics", "a line");
+    return core::json_integer<int64_t>(object["step"], "step");
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -2,62 +2,62 @@
 #include <string_view>
 
 #include <hero/core/error.h>
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 #include <hero/nn/data/bpe/bpe_json.h>
 
 namespace hero::nn::data {
 namespace {
 
+using core::JSON;
 using core::shown;
-using nlohmann::json;
 
-const json kNull;
+const JSON kNull;
 
 // What an object has under a name; null where it has nothing.
-const json& member(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() ? kNull : *found;
+const JSON& member(const JSON& object, const char* name) {
+  const JSON* found = object.find(name);
+  return found == nullptr ? kNull : *found;
 }
 
-bool flag(const json& object, const char* name, const std::string& where) {
-  const json& value = member(object, name);
+bool flag(const JSON& object, const char* name, const std::string& where) {
+  const JSON& value = member(object, name);
   check(value.is_boolean(), "bpe: ", where, " has ", name, " ", shown(value),
         ", expected true or false");
-  return value.get<bool>();
+  return value.boolean();
 }
 
-const std::string& type_of(const json& section, const std::string& where, const char* known) {
-  const json& type = member(section, "type");
+const std::string& type_of(const JSON& section, const std::string& where, const char* known) {
+  const JSON& type = member(section, "type");
   check(type.is_string(), "bpe: ", where, " is ", shown(section), ", only ", known, " is known");
-  return type.get_ref<const std::string&>();
+  return type.text();
 }
 
 [[noreturn]] void unknown_type(const std::string& type, const std::string& where,
                                const char* known) {
-  fail("bpe: ", where, " has type ", shown(json(type)), ", only ", known, " is known");
+  fail("bpe: ", where, " has type ", shown(JSON(type)), ", only ", known, " is known");
 }
 
-const json& list(const json& section, const char* name, const std::string& where) {
-  const json& value = member(section, name);
+const JSON& list(const JSON& section, const char* name, const std::string& where) {
+  const JSON& value = member(section, name);
   check(value.is_array(), "bpe: ", where, " has ", name, " ", shown(value), ", expected a list");
   return value;
 }
 
-void require_nothing(const json& section, const char* name, const std::string& where) {
-  const json& value = member(section, name);
+void require_nothing(const JSON& section, const char* name, const std::string& where) {
+  const JSON& value = member(section, name);
   check(value.is_null(), "bpe: ", where, " has ", name, " ", shown(value), ", only null is known");
 }
 
 // Fields of ByteLevel, which stands in three sections; only two of them change tokens, and those
 // only in the pre-tokenizer.
-BPEStep read_byte_level(const json& section, const std::string& where) {
+BPEStep read_byte_level(const JSON& section, const std::string& where) {
   bpe_fields(section, where, {"type", "add_prefix_space", "trim_offsets", "use_regex"});
   flag(section, "trim_offsets", where);
   const bool split = !section.contains("use_regex") || flag(section, "use_regex", where);
   return {split ? BPEPattern::gpt2 : BPEPattern::whole, flag(section, "add_prefix_space", where)};
 }
 
-bool read_normalizer(const json& section, const std::string& where) {
+bool read_normalizer(const JSON& section, const std::string& where) {
   constexpr const char* kKnown = "NFC";
   if (section.is_null()) return false;
   const std::string& type = type_of(section, where, kKnown);
@@ -68,21 +68,21 @@ bool read_normalizer(const json& section, const std::string& where) {
   if (type != "Sequence") unknown_type(type, where, kKnown);
   bpe_fields(section, where, {"type", "normalizers"});
   bool nfc = false;
-  for (const json& one : list(section, "normalizers", where)) {
+  for (const JSON& one : list(section, "normalizers", where)) {
     nfc = read_normalizer(one, where) || nfc;
   }
   return nfc;
 }
 
-BPEPattern read_split(const json& section, const std::string& where) {
+BPEPattern read_split(const JSON& section, const std::string& where) {
   bpe_fields(section, where, {"type", "pattern", "behavior", "invert"});
-  const json &pattern = member(section, "pattern"), &behavior = member(section, "behavior");
+  const JSON &pattern = member(section, "pattern"), &behavior = member(section, "behavior");
   // The patterns match all of a text, so what is left between matches is nothing.
   const bool invert = flag(section, "invert", where);
   check(behavior == "Isolated" ? !invert : behavior == "Removed" && invert, "bpe: ", where,
         " has a Split with behavior ", shown(behavior), " and invert ", invert,
         ", only \"Isolated\" and false is known");
-  const json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
+  const JSON& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
   if (pattern.is_object()) bpe_fields(pattern, where + ": pattern", {"Regex", "String"});
   if (regex == kGPT2Pattern) return BPEPattern::gpt2;
   if (regex == kLlama3Pattern) return BPEPattern::llama3;
@@ -92,7 +92,7 @@ BPEPattern read_split(const json& section, const std::string& where) {
 }
 
 // Adds the steps of a pre-tokenizer; true where it ends with bytes.
-bool read_pre_tokenizer(const json& section, const std::string& where,
+bool read_pre_tokenizer(const JSON& section, const std::string& where,
                         std::vector<BPEStep>& steps) {
   constexpr const char* kKnown = "ByteLevel, alone or after Split and Digits,";
   const std::string& type = type_of(section, where, kKnown);
@@ -109,7 +109,7 @@ bool read_pre_tokenizer(const json& section, const std::string& where,
   } else if (type == "Sequence") {
     bpe_fields(section, where, {"type", "pretokenizers"});
     bool bytes = false;
-    for (const json& one : list(section, "pretokenizers", where)) {
+    for (const JSON& one : list(section, "pretokenizers", where)) {
       check(!bytes, "bpe: ", where, " has a step after ByteLevel: ", shown(one));
       bytes = read_pre_tokenizer(one, where, steps);
     }
@@ -121,39 +121,39 @@ bool read_pre_tokenizer(const json& section, const std::string& where,
 }
 
 // "sep" and "cls" of the older post-processors: a token's text and its number.
-int64_t token_number(const json& section, const char* name, const std::string& where) {
-  const json& value = member(section, name);
-  check(value.is_array() && value.size() == 2 && value[1].is_number_unsigned(), "bpe: ", where,
-        " has ", name, " ", shown(value), ", expected a text and a number");
+int64_t token_number(const JSON& section, const char* name, const std::string& where) {
+  const JSON& value = member(section, name);
+  check(value.is_array() && value.size() == 2 && value[1].is_unsigned(), "bpe: ", where, " has ",
+        name, " ", shown(value), ", expected a text and a number");
   return core::json_integer<int32_t>(value[1], where + ": " + name);
 }
 
 // Numbers that stand before and behind the text in a template.
-void read_template(const json& section, const std::string& where, BPEModel& model) {
+void read_template(const JSON& section, const std::string& where, BPEModel& model) {
   bpe_fields(section, where, {"type", "single", "pair", "special_tokens"});
-  const json& tokens = member(section, "special_tokens");
+  const JSON& tokens = member(section, "special_tokens");
   std::vector<int64_t> before, after;
   int texts = 0;
-  for (const json& piece : list(section, "single", where)) {
+  for (const JSON& piece : list(section, "single", where)) {
     const bool single = piece.is_object() && piece.size() == 1;
     const bool is_text = single && piece.contains("Sequence");
     check(is_text || (single && piece.contains("SpecialToken")), "bpe: ", where,
           ": single has the part ", shown(piece), ", expected a SpecialToken or a Sequence");
-    const json& part = piece.front();
+    const JSON& part = piece.members().begin()->second;
     check(part.is_object() && member(part, "id").is_string(), "bpe: ", where,
           ": single has the part ", shown(piece), " without an id");
     bpe_fields(part, where + ": single", {"id", "type_id"});
-    const std::string& id = part["id"].get_ref<const std::string&>();
+    const std::string& id = part["id"].text();
     if (is_text) {
       check(id == "A" && ++texts == 1, "bpe: ", where,
             ": single must have the text \"A\" once, not ", shown(piece));
       continue;
     }
-    const json& token = tokens.is_object() ? member(tokens, id.c_str()) : tokens;
+    const JSON& token = tokens.is_object() ? member(tokens, id.c_str()) : tokens;
     check(token.is_object() && member(token, "ids").is_array(), "bpe: ", where,
           ": special_tokens has no ids of ", shown(part["id"]));
     bpe_fields(token, where + ": special_tokens", {"id", "ids", "tokens"});
-    for (const json& one : token["ids"]) {
+    for (const JSON& one : token["ids"]) {
       (texts == 0 ? before : after).push_back(core::json_integer<int32_t>(one, where + ": an id"));
     }
   }
@@ -162,7 +162,7 @@ void read_template(const json& section, const std::string& where, BPEModel& mode
   model.after.insert(model.after.end(), after.begin(), after.end());
 }
 
-void read_post_processor(const json& section, const std::string& where, BPEModel& model) {
+void read_post_processor(const JSON& section, const std::string& where, BPEModel& model) {
   constexpr const char* kKnown =
       "ByteLevel, TemplateProcessing, BertProcessing, RobertaProcessing or a Sequence of them";
   if (section.is_null()) return;
@@ -177,7 +177,7 @@ void read_post_processor(const json& section, const std::string& where, BPEModel
     model.after.push_back(token_number(section, "sep", where));
   } else if (type == "Sequence") {
     bpe_fields(section, where, {"type", "processors"});
-    for (const json& one : list(section, "processors", where)) {
+    for (const JSON& one : list(section, "processors", where)) {
       read_post_processor(one, where, model);
     }
   } else {
@@ -185,13 +185,13 @@ void read_post_processor(const json& section, const std::string& where, BPEModel
   }
 }
 
-void read_model(const json& section, BPEModel& model, const std::string& label) {
+void read_model(const JSON& section, BPEModel& model, const std::string& label) {
   const std::string where = label + ": model";
   bpe_fields(section, where,
              {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
               "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
   // The first files of the format have no type.
-  const json& type = section.contains("type") ? section["type"] : json("BPE");
+  const JSON& type = section.contains("type") ? section["type"] : JSON("BPE");
   check(type == "BPE", "bpe: ", label, " has type ", shown(type), ", only \"BPE\" is known");
   if (member(section, "dropout") != 0.0) require_nothing(section, "dropout", where);
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -203,7 +203,7 @@ void read_model(const json& section, BPEModel& model, const std::string& label) 
   given("byte_fallback");  // whether it matters is known with the vocabulary
   model.fuse_unknown = given("fuse_unk");
   model.ignore_merges = given("ignore_merges");
-  const json& unknown = member(section, "unk_token");
+  const JSON& unknown = member(section, "unk_token");
   check(unknown.is_null() || unknown.is_string(), "bpe: ", where, " has unk_token ", shown(unknown),
         ", expected a text");
   model.unk_token = unknown.dump();
@@ -211,16 +211,16 @@ void read_model(const json& section, BPEModel& model, const std::string& label) 
 
 }  // namespace
 
-void bpe_fields(const json& object, const std::string& where,
+void bpe_fields(const JSON& object, const std::string& where,
                 std::initializer_list<const char*> known) {
-  for (const auto& [name, value] : object.items()) {
+  for (const auto& [name, value] : object.members()) {
     const bool found = std::find(known.begin(), known.end(), std::string_view(name)) != known.end();
-    check(found, "bpe: ", where, " has the field ", shown(json(name)), ": ", shown(value),
+    check(found, "bpe: ", where, " has the field ", shown(JSON(name)), ": ", shown(value),
           ", which is not known");
   }
 }
 
-void bpe_read_settings(const json& document, BPEModel& model, const std::string& label) {
+void bpe_read_settings(const JSON& document, BPEModel& model, const std::string& label) {
   bpe_fields(document, label,
              {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
               "post_processor", "decoder", "model"});
@@ -231,7 +231,7 @@ void bpe_read_settings(const json& document, BPEModel& model, const std::string&
   read_model(member(document, "model"), model, label);
   model.normalizer = member(document, "normalizer").dump();
   model.nfc = read_normalizer(member(document, "normalizer"), label + ": normalizer");
-  const json& splitter = member(document, "pre_tokenizer");
+  const JSON& splitter = member(document, "pre_tokenizer");
   model.pre_tokenizer = splitter.dump();
   model.steps.clear();
   const std::string where = label + ": pre_tokenizer";
@@ -239,33 +239,32 @@ void bpe_read_settings(const json& document, BPEModel& model, const std::string&
         ", which does not end with ByteLevel; only vocabularies of bytes are known");
   model.post_processor = member(document, "post_processor").dump();
   read_post_processor(member(document, "post_processor"), label + ": post_processor", model);
-  const json& decoder = member(document, "decoder");
+  const JSON& decoder = member(document, "decoder");
   const std::string& type = type_of(decoder, label + ": decoder", "ByteLevel");
   if (type != "ByteLevel") unknown_type(type, label + ": decoder", "ByteLevel");
   read_byte_level(decoder, label + ": decoder");
   model.decoder = decoder.dump();
 }
 
-void bpe_read_added(const json& added, BPENumbers& numbers, BPEModel& model,
+void bpe_read_added(const JSON& added, BPENumbers& numbers, BPEModel& model,
                     const std::string& label) {
   check(added.is_array(), "bpe: ", label, ": added_tokens is not a list");
   const auto vocabulary = static_cast<int64_t>(numbers.size());
   std::unordered_map<int32_t, std::string_view> text_of;
   for (const auto& [text, number] : numbers) text_of.emplace(number, text);
   int64_t last = -1;  // the largest number of those read so far
-  for (const json& one : added) {
-    check(one.is_object() && member(one, "content").is_string() &&
-              member(one, "id").is_number_unsigned(),
+  for (const JSON& one : added) {
+    check(one.is_object() && member(one, "content").is_string() && member(one, "id").is_unsigned(),
           "bpe: ", label, " has an added token without content and id");
-    const auto text = one["content"].get<std::string>();
+    const auto text = one["content"].text();
     const std::string where = label + ": the added token '" + text + "'";
     bpe_fields(one, where,
                {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     const auto found = numbers.find(text);
     const bool known = found != numbers.end();
     const int64_t expected = known ? found->second : last >= vocabulary ? last + 1 : vocabulary;
-    check(one["id"].get<uint64_t>() == static_cast<uint64_t>(expected), "bpe: ", where,
-          " has number ", one["id"].get<uint64_t>(), ", expected ", expected);
+    check(one["id"].whole() == static_cast<uint64_t>(expected), "bpe: ", where, " has number ",
+          one["id"].whole(), ", expected ", expected);
     const auto number = static_cast<int32_t>(expected);
     if (!known) {
       const auto place = numbers.emplace(text, number).first;

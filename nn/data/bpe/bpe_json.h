@@ -6,8 +6,6 @@
 #include <string>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/nn/data/bpe_model.h>
 
 namespace hero::nn::data {
@@ -16,15 +14,15 @@ namespace hero::nn::data {
 using BPENumbers = std::unordered_map<std::string, int32_t>;
 
 /// Throws an Error if the object has a field beside these; `where` is the file and the section.
-void bpe_fields(const nlohmann::json& object, const std::string& where,
+void bpe_fields(const core::JSON& object, const std::string& where,
                 std::initializer_list<const char*> known);
 
 /// Reads everything but vocabulary, merges and added tokens.
-void bpe_read_settings(const nlohmann::json& document, BPEModel& model, const std::string& label);
+void bpe_read_settings(const core::JSON& document, BPEModel& model, const std::string& label);
 
 /// Reads added_tokens. One that is not in the vocabulary gets the number that Hugging Face's
 /// tokenizers give it, which must be that of the file; `numbers` gets it, too.
-void bpe_read_added(const nlohmann::json& added, BPENumbers& numbers, BPEModel& model,
+void bpe_read_added(const core::JSON& added, BPENumbers& numbers, BPEModel& model,
                     const std::string& label);
 
 }  // namespace hero::nn::data

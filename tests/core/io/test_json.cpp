@@ -1,19 +1,22 @@
 #include <limits>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "support/arrays.h"
 #include "support/catch.h"
 #include "support/small_stack.h"
 
-#include <hero/core/json/reader.h>
+#include <hero/core/json/json.h>
 
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using hero::core::JSON;
+using hero::core::json_dump;
 using hero::core::json_integer;
 using hero::core::parse_json;
 using hero::test::error_of;
-using nlohmann::json;
 
 std::string nested(int depth, const std::string& open, const std::string& close) {
   std::string text;
@@ -54,15 +57,17 @@ TEST_CASE("what is no JSON is one error that says where", "[core][json]") {
 
 TEST_CASE("whole numbers are taken whole or refused by name", "[core][json]") {
   const auto error = [](const char* text, auto of) {
-    return error_of([&] { json_integer<decltype(of)>(json::parse(text), "the size of 'a'"); });
+    return error_of(
+        [&] { json_integer<decltype(of)>(parse_json(text, "load", "x"), "the size of 'a'"); });
   };
-  CHECK(json_integer<int64_t>(json::parse("-9223372036854775808"), "x") ==
+  CHECK(json_integer<int64_t>(parse_json("-9223372036854775808", "load", "x"), "x") ==
         std::numeric_limits<int64_t>::min());
-  CHECK(json_integer<int64_t>(json::parse("9223372036854775807"), "x") ==
+  CHECK(json_integer<int64_t>(parse_json("9223372036854775807", "load", "x"), "x") ==
         std::numeric_limits<int64_t>::max());
-  CHECK(json_integer<uint64_t>(json::parse("18446744073709551615"), "x") ==
+  CHECK(json_integer<uint64_t>(parse_json("18446744073709551615", "load", "x"), "x") ==
         std::numeric_limits<uint64_t>::max());
-  CHECK(json_integer<int>(json::parse("-2147483648"), "x") == std::numeric_limits<int>::min());
+  CHECK(json_integer<int>(parse_json("-2147483648", "load", "x"), "x") ==
+        std::numeric_limits<int>::min());
   for (const char* text : {"1.8e24", "1e300", "-1e300", "1.5", "3.0", "18446744073709551616",
                            "null", "true", "\"7\"", "[7]", "{}"}) {
     for (const std::string& message : {error(text, int64_t{}), error(text, uint64_t{}),
@@ -79,17 +84,66 @@ TEST_CASE("whole numbers are taken whole or refused by name", "[core][json]") {
 }
 
 TEST_CASE("members that are missing or of another kind are named", "[core][json]") {
-  const json value = json::parse(R"({"a":{"b":1},"c":"text"})");
-  CHECK(hero::core::json_member(value, "c") == "text");
+  const JSON value = parse_json(R"({"a":{"b":1},"c":"text"})", "load", "x");
+  CHECK(value["c"] == "text");
   CHECK(hero::core::json_object(value, "a").size() == 1);
   CHECK(hero::core::json_text(value["c"], "c") == "text");
-  CHECK_THROWS_WITH(hero::core::json_member(value, "d"), ContainsSubstring("it has no 'd'"));
-  CHECK_THROWS_WITH(hero::core::json_member(value["c"], "d"), ContainsSubstring("it has no 'd'"));
+  CHECK_THROWS_WITH(value["d"], ContainsSubstring("it has no 'd'"));
+  CHECK_THROWS_WITH(value["c"]["d"], ContainsSubstring("it has no 'd'"));
   CHECK_THROWS_WITH(hero::core::json_object(value, "c"), ContainsSubstring("not an object"));
   CHECK_THROWS_WITH(hero::core::json_text(value["a"], "it"), ContainsSubstring("not a text"));
-  CHECK(hero::core::shown(json(std::string(1000, 'x'))).size() < 100);
-  CHECK(hero::core::shown(json::array({std::string(1000, 'x')})).size() < 100);
-  CHECK(hero::core::shown(json("\xff")).size() < 100);
+  CHECK(hero::core::shown(JSON(std::string(1000, 'x'))).size() < 100);
+  CHECK(hero::core::shown(JSON::array({std::string(1000, 'x')})).size() < 100);
+  CHECK(hero::core::shown(JSON("\xff")).size() < 100);
+}
+
+TEST_CASE("values are made of what they hold, and written", "[core][json]") {
+  JSON value = {{"b", 1}, {"a", {1.5, true, nullptr, "x"}}, {"c", JSON::object()}};
+  value["b"] = std::map<std::string, int64_t>{{"z", -7}};  // stays the first that was added
+  value["d"]["e"].push_back(std::vector<int>{});
+  CHECK(value.dump() == R"({"a":[1.5,true,null,"x"],"b":{"z":-7},"c":{},"d":{"e":[[]]}})");
+  const std::string added = R"({"b":{"z":-7},"a":[1.5,true,null,"x"],"c":{},"d":{"e":[[]]}})";
+  CHECK(value.dump(-1, JSON::Order::added) == added);
+  // so it is of what is read, and of copies
+  JSON read = parse_json(added, "load", "x");
+  const JSON copy = read;
+  CHECK(read == value);
+  CHECK(copy.dump(-1, JSON::Order::added) == added);
+  read["a"] = copy["b"];
+  CHECK(read.dump(-1, JSON::Order::added) ==
+        R"({"b":{"z":-7},"a":{"z":-7},"c":{},"d":{"e":[[]]}})");
+  CHECK(read != value);
+  CHECK(value.dump(1, JSON::Order::added).starts_with("{\n \"b\": {\n  \"z\": -7\n }"));
+  CHECK(parse_json(R"({"a":1,"a":2})", "load", "x") == JSON{{"a", 2}});
+  CHECK_THROWS_WITH(json_dump(JSON("\xff"), "save"), ContainsSubstring("save: "));
+  CHECK(JSON("\xff").dump() == "\"\xef\xbf\xbd\"");
+}
+
+TEST_CASE("numbers are equal where their values are", "[core][json]") {
+  CHECK(JSON(1) == JSON(1u));
+  CHECK(JSON(1) == JSON(1.0));
+  CHECK(JSON(-1) == parse_json("-1.0", "load", "x"));
+  CHECK(JSON(-1) != JSON(uint64_t{0} - 1));
+  CHECK(JSON(1) != JSON(true));
+  CHECK(JSON(0) != JSON(nullptr));
+  CHECK(JSON(uint64_t{1} << 63).dump() == "9223372036854775808");
+  CHECK(JSON(1e100).dump() == "1e+100");
+  CHECK(JSON(2.0).dump() == "2.0");
+}
+
+TEST_CASE("a value of another kind is an Error", "[core][json]") {
+  const JSON text = "x", number = 3;
+  CHECK_THROWS_WITH(text.number(), ContainsSubstring("json: \"x\" is a value of another kind"));
+  CHECK_THROWS_AS(text.boolean(), hero::Error);
+  CHECK_THROWS_AS(number.text(), hero::Error);
+  CHECK_THROWS_AS(number.begin(), hero::Error);
+  CHECK_THROWS_AS(number.members(), hero::Error);
+  CHECK_THROWS_AS(JSON(number).push_back(1), hero::Error);
+  CHECK_THROWS_AS(JSON(number)["a"], hero::Error);
+  CHECK_THROWS_AS(JSON::array({1})[1], hero::Error);
+  CHECK(number.find("a") == nullptr);
+  CHECK(number.value("a", 5) == 5);
+  CHECK(number.empty());
 }
 
 }  // namespace
