@@ -47,6 +47,7 @@ set(of_networks "options/gpt_options|lessons/(engine|fashion|language|memory|pre
 set(of_07a pictures/guides.cpp)
 set(extra_of_07a distributions)
 set(of_21 lessons/planned.cpp)
+set(extra_of_20a plan)
 set(extra_of_21 plan)
 set(of_22 lessons/compressed.cpp)
 set(extra_of_22 compress)
