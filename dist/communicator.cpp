@@ -158,7 +158,16 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
   int64_t observed = 0;
   if (core::observer != nullptr && op != Collective::split) [[unlikely]]
     observed = core::observer->begin_call({name(op), axis_, unit, bytes});
+  FlightCall flight{.op = op,
+                    .axis = axis_,
+                    .unit = unit,
+                    .dtype = call.dtype,
+                    .size = call.size,
+                    .bytes = bytes,
+                    .root = call.root};
+  const uint64_t flight_number = state_->flight->ask(std::move(flight));
   Work work(backend().post(std::move(call), input, output), observed);
+  work.record(state_->flight, flight_number);
   if (output.defined()) output.storage().bump_version();
   if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
   if (!async) {

@@ -7,6 +7,7 @@
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/expert_parallel.h>
+#include <hero/dist/flight_recorder.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/generate.h>
 #include <hero/dist/launch.h>

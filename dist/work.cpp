@@ -1,6 +1,7 @@
 // Calls that are under way, as the rank's program and a profiler see them.
 #include <hero/core/profile/observer.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/flight_recorder.h>
 
 namespace hero::dist {
 namespace {
@@ -27,18 +28,28 @@ void tell_complete(int64_t call) {
 
 }  // namespace
 
+void Work::record(std::shared_ptr<FlightRecorder> recorder, uint64_t number) {
+  recorder_ = std::move(recorder);
+  number_ = number;
+}
+
 void Work::wait() {
   if (pending_) {
     const Waiting waiting(observed_);
+    if (recorder_) recorder_->await(number_);
     pending_->wait();
     tell_complete(observed_);
+    if (recorder_) recorder_->complete(number_);
   }
   pending_.reset();
 }
 
 bool Work::test() {
   if (pending_ && !pending_->test()) return false;
-  if (pending_) tell_complete(observed_);
+  if (pending_) {
+    tell_complete(observed_);
+    if (recorder_) recorder_->complete(number_);
+  }
   pending_.reset();
   return true;
 }

@@ -117,7 +117,8 @@ std::exception_ptr first_error(Backend& backend, std::exception_ptr thrown) {
 }
 
 struct RankFrame::Parts {
-  Parts(int rank, bool prefix, std::mutex& output) : scope(loan.ledger()) {
+  Parts(int rank, bool prefix, std::mutex& output)
+      : scope(loan.ledger()), state(std::make_shared<RankState>(rank)), flight(state->flight) {
     if (prefix) {
       lines = std::make_unique<PrefixBuffer>(std::cout.rdbuf(), output, rank);
       state->out.rdbuf(lines.get());
@@ -128,7 +129,8 @@ struct RankFrame::Parts {
   LedgerLoan loan;
   LedgerScope scope;
   std::unique_ptr<PrefixBuffer> lines;
-  std::shared_ptr<RankState> state = std::make_shared<RankState>();
+  std::shared_ptr<RankState> state;
+  FlightRecorderScope flight;
 };
 
 RankFrame::RankFrame(int rank, bool prefix, const Generator::State& generator, std::mutex& output)

@@ -3,6 +3,7 @@
 #include <ostream>
 #include <vector>
 
+#include <hero/dist/flight_recorder.h>
 #include <hero/dist/traffic.h>
 
 namespace hero::dist {
@@ -11,9 +12,11 @@ class GroupOwners;
 
 /// What all communicators of one rank share.
 struct RankState {
+  explicit RankState(int rank) : flight(std::make_shared<FlightRecorder>(rank)) {}
   Traffic traffic;
-  std::ostream out{nullptr};  ///< no buffer: what is written is dropped
-  bool met = false;           ///< a call of this rank is complete, so others are there
+  const std::shared_ptr<FlightRecorder> flight;  ///< its last calls
+  std::ostream out{nullptr};                     ///< no buffer: what is written is dropped
+  bool met = false;  ///< a call of this rank is complete, so others are there
   std::vector<std::weak_ptr<GroupOwners>> owners;  ///< that live; see GroupOwners::of()
 };
 

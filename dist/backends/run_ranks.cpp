@@ -19,6 +19,7 @@
 #include <hero/dist/backends/local/world.h>
 #include <hero/dist/backends/rank_frame.h>
 #include <hero/dist/backends/run_ranks.h>
+#include <hero/dist/flight_recorder.h>
 
 namespace hero::dist {
 namespace {
@@ -94,6 +95,7 @@ void run_one(Run& run, int rank) {
     run.ends[static_cast<size_t>(rank)] = core::points_of_thread();
     run.world->finish(rank);
   } catch (...) {
+    write_flight_records_of_failure();  // while the others still are where they were
     const std::exception_ptr error = first_error(*backend, std::current_exception());
     run.errors[static_cast<size_t>(rank)] = error;
     run.world->fail_rank(rank, message_of(error));

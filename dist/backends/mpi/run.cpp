@@ -16,6 +16,7 @@
 #include <hero/dist/backends/mpi/transport.h>
 #include <hero/dist/backends/rank_frame.h>
 #include <hero/dist/backends/run_ranks.h>
+#include <hero/dist/flight_recorder.h>
 
 namespace hero::dist {
 namespace {
@@ -111,6 +112,7 @@ std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& 
     program(communicator);
     backend->drain();
   } catch (...) {
+    write_flight_records_of_failure();
     const std::string message = message_of(first_error(*backend, std::current_exception()));
     world->fail_rank(message);
     backend->abandon();
