@@ -1,6 +1,6 @@
 #pragma once
 // Config: a training run, as a file in DeepSpeed's JSON format describes it.
-// docs/guides/deepspeed.md says what every key does here, or why it is refused.
+// docs/coming_from.md says what every key does here, or why it is refused.
 #include <cstdint>
 #include <map>
 #include <string>

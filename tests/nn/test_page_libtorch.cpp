@@ -1,5 +1,5 @@
-// The right-hand sides of docs/libtorch.md, compiled and run: tests/scripts/test_pytorch_page looks
-// for each of them here.
+// The right-hand sides of docs/coming_from.md, from libtorch, compiled and run:
+// tests/scripts/test_pytorch_page looks for each of them here.
 #include "support/catch.h"
 #include "support/temp_dir.h"
 

@@ -52,7 +52,7 @@ const std::vector<Question> kQuestions = {
     {"add an operation", {"extending/adding_an_op"}},
     {"gradient accumulation", {"tutorials/09_memory", "guides/ranks"}},
     {"mixed precision", {"tutorials/09_memory"}},
-    {"difference from PyTorch", {"differences", "pytorch"}},
+    {"difference from PyTorch", {"differences", "coming_from"}},
     {"run on several hosts with slurm", {"guides/clusters"}},
     {"mpirun", {"guides/clusters", "guides/ranks"}},
     {"GPU support", {"guides/cuda", "performance/gpu", "about"}},
@@ -72,7 +72,7 @@ const std::vector<Question> kQuestions = {
     {"environment variables", {"faq"}},
     {"generate text", {"guides/pretrained", "tutorials/08_gpt"}},
     {"quantised communication", {"guides/compression"}},
-    {"deepspeed config", {"guides/deepspeed"}},
+    {"deepspeed config", {"coming_from"}},
     {"simulate a cluster", {"guides/simulation"}},
 };
 

@@ -9,7 +9,7 @@
     "my of on one or our should so some that the their them there they this to use using want was we what when where " +
     "which who why will with would you your support supported hero").split(" "));
   // Pages for those who know what they look for come after the others.
-  const kLast = /^(changelog|design|differences|performance\/|guides\/names)/;
+  const kLast = /^(changelog|design|differences|performance\/)/;
 
   const words = (text) => text.toLowerCase().match(/[a-z0-9][a-z0-9_+]*/g) || [];
 

@@ -1,5 +1,5 @@
-// The right-hand sides of docs/pytorch.md, compiled and run: tests/scripts/test_pytorch_page looks
-// for each of them in this file and in its neighbours of similar names.
+// The right-hand sides of docs/coming_from.md, compiled and run: tests/scripts/test_pytorch_page
+// looks for each of them in this file and in its neighbours of similar names.
 #include <sstream>
 #include <type_traits>
 #include <vector>

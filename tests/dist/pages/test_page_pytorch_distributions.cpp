@@ -1,4 +1,4 @@
-// The parts of docs/pytorch.md about distributions, limits of dtypes and computed weights: see
+// The parts of docs/coming_from.md about distributions, limits of dtypes and computed weights: see
 // test_page_pytorch.cpp.
 #include "support/catch.h"
 

@@ -1,4 +1,4 @@
-// Right-hand sides of docs/pytorch.md: those of several ranks. See test_page_pytorch.cpp.
+// Right-hand sides of docs/coming_from.md: those of several ranks. See test_page_pytorch.cpp.
 #include <vector>
 
 #include "support/catch.h"

@@ -1,4 +1,4 @@
-// The program of docs/guides/deepspeed.md.
+// The program of docs/coming_from.md, from DeepSpeed.
 #include <fstream>
 #include <optional>
 
@@ -14,7 +14,6 @@ namespace {
 
 using namespace hero;
 
-// [snippet: config]
 constexpr const char* kConfig = R"({
   "train_batch_size": 8,
   "gradient_accumulation_steps": 1,
@@ -29,7 +28,6 @@ constexpr const char* kConfig = R"({
   },
   "zero_optimization": true
 })";
-// [end]
 
 // [snippet: program]
 void train(dist::Communicator& world, const std::string& config_file) {

@@ -275,7 +275,6 @@ TEST_CASE("trainer: the page of a run has losses, rates, norms, traffic and the 
   CHECK_THAT(text, ContainsSubstring("<th>backend</th><td>local</td>"));
 }
 
-// [snippet: plan]
 std::vector<double> train(dist::Communicator& world, const std::string& config_file) {
   nn::GPT model(kPlanned);  // with tie_weights = false
   dist::Trainer trainer(model, world, dist::Config::load(config_file));
@@ -286,7 +285,6 @@ std::vector<double> train(dist::Communicator& world, const std::string& config_f
   }
   return losses;
 }
-// [end]
 
 TEST_CASE("trainer: a plan's file trains a small GPT on eight threads", "[threads]") {
   PlanRequest request;
