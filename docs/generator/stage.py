@@ -3,9 +3,8 @@
 The pages stay as they lie in the tree, README.md and docs/**/*.md; what the folder has is made anew
 by each build. The links of a page become links within the site:
 
-- to a page: the same, where README.md is index.md and about.md (its later sections), and of
-  docs/README.md each section with links to pages is one, which has these pages below it in the
-  navigation, and the rest is pages.md and api.md;
+- to a page: the same, where README.md is index.md, and of docs/README.md each section with links to
+  pages is one, which has these pages below it in the navigation, and the rest is pages.md and api.md;
 - to a file of the tree, such as a program: a page of the site that shows it (hero:source/...);
 - to docs/site/index.html: the same part on this page, where it is embedded, or on interactive.md.
 
@@ -18,8 +17,6 @@ import re
 import shutil
 import sys
 
-# The sections of README.md that the front page has; the others are on about.md.
-FRONT = ["Start here", "A program", "A program on several ranks", "Use it in a project"]
 # The section of docs/README.md that is on the page of the API reference.
 HEADERS = "Which header, which namespace"
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
@@ -78,7 +75,6 @@ class Stage:
         self.tree, self.folder = tree, folder
         self.sources = set()
         self.readme = (tree / "README.md").read_text()
-        self.about = {anchor(name) for name, _ in sections(self.readme)[1] if name not in FRONT}
         pages = ["README.md"] + sorted(
             str(p.relative_to(tree)) for p in (tree / "docs").rglob("*.md"))
         self.pages = {page: self.place(page) for page in pages}
@@ -126,7 +122,7 @@ class Stage:
                 return "hero:" + name
             return "hero:interactive.html" + name
         if full == "README.md":
-            place = "about.md" if name[1:] in self.about else "index.md"
+            place = "index.md"
         elif full == "docs/README.md":
             place, name = self.groups.get(name[1:], "pages.md" + name), ""
         elif full in self.pages:
@@ -251,14 +247,11 @@ class Stage:
         self.write("api.md", "\n".join(text) + "\n" + headers)
 
     def front(self, tocs):
-        """index.md and about.md, out of README.md."""
+        """index.md, out of README.md."""
         head, named = sections(self.readme)
         intro = [p for p in head.split("\n\n") if p.strip()]
-        body, about, doors = [], [], ""
-        for name, text in named:
-            if name not in FRONT:
-                about.append(text)
-                continue
+        body, doors = [], ""
+        for _, text in named:
             # the list of what a reader may want stands on top
             found = re.search(r"(?:^- \*\*.*\n?)+", text, re.M)
             if found and not doors:
@@ -273,10 +266,7 @@ class Stage:
 
         text = "\n\n".join([title, container("lead", lead), container("doors", doors),
                             self.links("README.md", "\n\n".join(body[:1] + others + body[1:]))])
-        text += ("\n\nHow Hero compares with other libraries, all its features, and its state on GPUs: "
-                 "[more about Hero](about.md).")
         self.write("index.md", text + self.toctree([self.group(name) for name, _, _ in tocs] + ["api.md"]))
-        self.write("about.md", self.links("README.md", "# More about Hero\n\n" + "\n".join(about)))
 
     def figures(self):
         """figures.md: each figure of docs/figures, small, with a link to the page that shows it."""
@@ -350,7 +340,6 @@ class Stage:
         for entry in tocs:
             if any(p.startswith("tutorials/") for p in entry[2]):
                 entry[2] += ["exercises.md", "interactive.md", "figures.md"]
-        tocs[-1][2][:0] = ["about.md"]
         self.lists(tocs)
         self.front(tocs)
         figures = self.tree / "docs/figures"

@@ -1,4 +1,4 @@
-// The program of README.md on several ranks.
+// The short program on several ranks of docs/first_program.md.
 // [snippet: program]
 #include <ostream>
 
