@@ -55,6 +55,10 @@ hero_tree_test("the link check finds what is broken" docs
 hero_tree_test("words that went are nowhere" docs ${PROJECT_SOURCE_DIR}/docs/check_words)
 hero_tree_test("the check of words finds them" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_words)
+hero_tree_test("errors of the machine on the page are those of the sources" docs
+                ${PROJECT_SOURCE_DIR}/docs/check_errors)
+hero_tree_test("the check of errors finds texts that no source has" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_errors)
 hero_tree_test("the page of questions has every environment variable" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_faq)
 hero_tree_test("the check of the reference finds functions and fields without a text" docs

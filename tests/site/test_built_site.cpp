@@ -43,7 +43,7 @@ struct Question {
 const std::vector<Question> kQuestions = {
     {"how do I install hero", {"guides/packages", "first_program"}},
     {"load a checkpoint and resume", {"guides/training", "guides/checkpoints"}},
-    {"out of memory", {"faq", "tutorials/09_memory", "guides/offload"}},
+    {"out of memory", {"errors", "tutorials/09_memory", "guides/offload"}},
     {"load a model from Hugging Face", {"guides/pretrained"}},
     {"which sharding strategy should I use", {"faq", "tutorials/17_fsdp"}},
     {"what is ZeRO-3", {"tutorials/16_zero3"}},
@@ -63,7 +63,7 @@ const std::vector<Question> kQuestions = {
     {"Adam formula", {"tutorials/06_adaptive"}},
     {"what is all_reduce", {"tutorials/10_collectives"}},
     {"benchmarks against PyTorch", {"performance"}},
-    {"NaN in loss", {"guides/training", "faq"}},
+    {"NaN in loss", {"guides/training", "errors"}},
     {"tokenizer", {"guides/data"}},
     {"profile my training", {"guides/profiling"}},
     {"reproducible results", {"guides/numbers"}},
