@@ -1,4 +1,4 @@
-// The program of docs/guides/report.md.
+// The program of docs/guides/training.md, its report.
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
