@@ -2,7 +2,7 @@
 // saved, and sampled. docs/guides/pretrained.md explains it.
 //
 //   ./llama_lora --ranks 2 --model Llama-3.2-1B --tokens tokens.txt --steps 100 --out tuned
-// [snippet: program]
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -31,11 +31,13 @@ Tensor read_tokens(const std::string& path, int64_t at_least) {
   return tensor(ids);
 }
 
+// [snippet: adapters]
 nn::Llama with_adapters(const std::string& folder) {
   nn::Llama llama = nn::Llama::from_pretrained(folder);
   nn::add_lora(llama, {.rank = 4, .alpha = 8.0, .targets = {"q_proj", "v_proj", "down_proj"}});
   return llama;
 }
+// [end]
 
 // Each rank takes its own pieces of the text; gradients are averaged, and are those of adapters
 // alone. Every rank ends with the adapters' whole state.
@@ -43,10 +45,12 @@ nn::StateDict fine_tune(dist::Communicator& world, const std::string& folder, co
                         int64_t steps) {
   nn::Llama llama = with_adapters(folder);
   const int64_t T = std::min<int64_t>(llama.context_length(), 32), pieces = text.numel() - T;
+  // [snippet: train]
   const auto sharded =
       dist::fully_shard(llama, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
   optim::AdamW adamw(nn::lora_parameters(llama), {.lr = 1e-2, .weight_decay = 0.0});
   optim::Schedule schedule(adamw, optim::CosineAnnealingLR{.t_max = steps});
+  // [end]
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t begin = (step * world.size() + world.rank()) * 7 % pieces;
     const Tensor tokens = text.slice(0, begin, begin + T);
@@ -65,6 +69,7 @@ nn::StateDict fine_tune(dist::Communicator& world, const std::string& folder, co
   return nn::lora_state_dict(sharded.full_state_dict());
 }
 
+// [snippet: merge]
 // The adapters become part of the weights, in a folder that transformers reads, too.
 void merge_and_sample(const nn::StateDict& adapters, const std::string& folder,
                       const std::string& out, const Tensor& prompt) {
@@ -76,6 +81,7 @@ void merge_and_sample(const nn::StateDict& adapters, const std::string& folder,
   llama.save_pretrained(out);
   const Tensor drawn = nn::Llama::from_pretrained(out).generate(
       prompt, {.max_new_tokens = 16, .temperature = 0.7, .top_p = 0.9, .seed = 1});
+  // [end]
   std::string line;
   for (const int64_t id : drawn.to_vector<int64_t>()) line += " " + std::to_string(id);
   std::printf("tokens:%s\n", line.c_str());
@@ -101,4 +107,3 @@ void run(dist::Communicator& world, int argc, char** argv) {
 int main(int argc, char** argv) {
   return dist::launch(argc, argv, [&](auto& world) { run(world, argc, argv); });
 }
-// [end]

@@ -3,7 +3,7 @@
 // docs/guides/distributions.md explains it.
 //
 //   ./policy_gradient --episodes 500
-// [snippet: program]
+
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
   optim::AdamW adamw(policy.parameters(), {.lr = 1e-2});
   double average = 0.0;
   for (int i = 1; i <= episodes; ++i) {
+    // [snippet: step]
     const Episode episode = play(policy);
     const size_t steps = episode.states.size();
     const distributions::Categorical choices({.logits = policy(stack(episode.states))});
@@ -93,8 +94,8 @@ int main(int argc, char** argv) {
     (-score.mean() - 0.01 * choices.entropy().mean()).backward();
     adamw.step();
     adamw.zero_grad();
+    // [end]
     average += (static_cast<double>(steps) - average) / std::min(i, 20);
     if (i % 50 == 0) std::printf("episode %d: the pole stays up for %.0f steps\n", i, average);
   }
 }
-// [end]

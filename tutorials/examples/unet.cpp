@@ -3,7 +3,7 @@
 // shows it.
 //
 //   ./unet --steps 200
-// [snippet: program]
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -31,6 +31,7 @@ struct Stage : nn::Module {
   nn::BatchNorm2d& second_norm;
 };
 
+// [snippet: unet]
 // x [N, 1, H, W] to a score for each pixel, [N, 1, H, W]; 4 divides H and W.
 struct UNet : nn::Module {
   Stage& down_1 = add<Stage>("down_1", 1, 8);
@@ -51,6 +52,7 @@ struct UNet : nn::Module {
     return interpolate(x, {.scale_factor = {2.0}, .mode = Interpolation::bilinear});
   }
 };
+// [end]
 
 struct Batch {
   Tensor images, masks;  // [N, 1, S, S]
@@ -102,4 +104,3 @@ int main(int argc, char** argv) {
   std::printf("overlap with discs that it has not seen: %.2f\n", overlap(net(images), masks));
   std::printf("of pixels that are brighter than a half: %.2f\n", overlap(images - 0.5, masks));
 }
-// [end]
