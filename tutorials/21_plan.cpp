@@ -144,7 +144,6 @@ const nn::GPTConfig kSmall = {.vocab_size = 256,
                               .n_embd = 128,
                               .tie_weights = false};
 
-// [snippet: train]
 // The same program on a device and on meta, where it is simulated: the seconds of each step.
 std::vector<double> train(const Way& way, Communicator& world, hero::Device device, int steps) {
   const nn::DeviceScope planned(hero::kMeta);
@@ -189,7 +188,6 @@ std::vector<double> train(const Way& way, Communicator& world, hero::Device devi
   }
   return seconds;
 }
-// [end]
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -248,7 +246,6 @@ std::vector<std::vector<double>> measure(double bytes_per_second, size_t count) 
   return rounds;
 }
 
-// [snippet: validate]
 void validate(double bytes_per_second, size_t count) {
   dist::Cluster machine = dist::calibrate(2, kSmall);  // measured here
   machine.inside.bytes_per_second = bytes_per_second;
@@ -277,7 +274,6 @@ void validate(double bytes_per_second, size_t count) {
               kWays[static_cast<size_t>(fastest)].name,
               100 * (measured[static_cast<size_t>(fastest)] / least - 1));
 }
-// [end]
 
 }  // namespace
 

@@ -63,7 +63,6 @@ TEST_CASE("the code on the page of modules runs") {
   // [end]
   CHECK_FALSE(model.fc1.weight.grad().defined());
 
-  // [snippet: meta]
   manual_seed(1);
   std::unique_ptr<MLP> planned;
   {
@@ -72,7 +71,6 @@ TEST_CASE("the code on the page of modules runs") {
   }
   const std::string table = nn::summary(*planned, {64, 784});
   planned->materialize();  // the numbers that building it here would have given
-  // [end]
   CHECK(hero::test::same(planned->fc1.weight.array(), model.fc1.weight.array()));
   CHECK(table.find("401,920") != std::string::npos);
 

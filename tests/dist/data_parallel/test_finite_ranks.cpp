@@ -109,7 +109,6 @@ TEST_CASE("ranks agree to stop, by the signal that came to one of them") {
 
 namespace {
 
-// [snippet: stop]
 int train(dist::Communicator& world, const std::string& folder, int64_t steps) {
   nn::Linear model(3, 1);
   const dist::DDP ddp(model, world);
@@ -131,7 +130,6 @@ int train(dist::Communicator& world, const std::string& folder, int64_t steps) {
   }
   return 0;
 }
-// [end]
 
 }  // namespace
 

@@ -136,12 +136,10 @@ TEST_CASE("the dropout of the page of ranks has the rows of one process") {
     dist::run_ranks(ranks, [&](dist::Communicator& world) {
       manual_seed(3);
       const Tensor batch = ones({8, 4});
-      // [snippet: dropout]
       nn::Sequential model{nn::Linear(4, 32), nn::Dropout(0.1)};
       const dist::DDP ddp(model, world);
       const int64_t each = batch.size(0) / world.size(), first = world.rank() * each;
       const Tensor mine = model(batch.slice(0, first, first + each));  // rows of one process's
-      // [end]
       if (ranks == 1) whole = mine.detach();
       expect(equal(mine, whole.slice(0, first, first + each)), "the rows of one process");
     });
@@ -157,7 +155,6 @@ TEST_CASE("what the page of ranks shows of modules within modules") {
       const auto [tokens, targets] = batch(kConfig, world.rank());
       return cross_entropy(model(tokens).reshape({-1, kConfig.vocab_size}), targets);
     };
-    // [snippet: nested]
     const dist::Mesh mesh(world, {{"replicate", 2}, {"shard", 2}});
     for (const auto& [path, module] : model.named_modules()) {
       if (auto* feed_forward = dynamic_cast<nn::FeedForward*>(module)) {
@@ -165,8 +162,6 @@ TEST_CASE("what the page of ranks shows of modules within modules") {
       }
     }
     const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
-    // [end]
-    // [snippet: in_backward]
     std::map<std::string, optim::AdamW> steps;
     const auto named = model.named_parameters();
     for (const dist::UnitInfo& unit : fsdp.units()) {
@@ -181,7 +176,6 @@ TEST_CASE("what the page of ranks shows of modules within modules") {
       steps.at(event.unit).step();
       steps.at(event.unit).zero_grad();
     });
-    // [end]
     expect(steps.size() == 5, "a root, two blocks, two feed-forward parts");
     loss().backward();
     for (const Tensor& p : model.parameters()) expect(!p.grad().defined(), "stepped");
@@ -204,23 +198,17 @@ TEST_CASE("what the page of ranks shows of accumulation, meta, hybrids and whole
       const auto [tokens, targets] = batch(kConfig, world.rank());
       return cross_entropy(model(tokens).reshape({-1, kConfig.vocab_size}), targets);
     };
-    // [snippet: accumulate]
     {
       const auto local = fsdp.no_sync();  // whole gradients, nothing sent
       loss().backward();
     }
     loss().backward();  // averages the sum of both
-    // [end]
-    // [snippet: whole]
     {
       const auto whole = fsdp.summon_full_parameters();
       world.out() << to_string(model.lm_head.weight.shape()) << "\n";  // [31, 16] on all ranks
     }
     const nn::StateDict state = fsdp.full_state_dict();
-    // [end]
     expect(state.size() == model.slots().size(), "all names");
-    // [snippet: ledgers]
     world.out() << current_ledger().table() << world.traffic().table();
-    // [end]
   });
 }

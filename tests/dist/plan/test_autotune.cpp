@@ -62,7 +62,6 @@ TEST_CASE("autotune: what holds too much on one rank is dropped on all", "[threa
 TEST_CASE("autotune: bucket sizes of a trainer, which all begin with the same values",
           "[threads]") {
   run_ranks(2, [](Communicator& world) {
-    // [snippet: buckets]
     std::vector<TuneCandidate> candidates;
     std::vector<double> first;
     for (const int64_t bucket : {500, 5'000, 50'000}) {
@@ -83,7 +82,6 @@ TEST_CASE("autotune: bucket sizes of a trainer, which all begin with the same va
            }});
     }
     const Tuned tuned = autotune(world, candidates);
-    // [end]
     expect(tuned.best >= 0 && tuned.entries.front().seconds > 0.0, "a best one");
     for (const double loss : first) expect(loss == first.front(), "the same first loss");
     expect(first.size() == 3 + 2, "two rounds of them: ", first.size());

@@ -91,10 +91,8 @@ TEST_CASE("the simulation page: the same step with checkpointed blocks") {
 TEST_CASE("the simulation page: the same step as a trace file") {
   const hero_test::TempDir folder;
   const std::string path = folder / "step.json";
-  // [snippet: trace]
   const dist::Simulation step = dist::simulate(64, train, {}, {.ranks = {0}, .spans = true});
   dist::write_trace(step, path);  // open it in ui.perfetto.dev
-  // [end]
   const auto trace = nlohmann::json::parse(hero_test::slurp(path));
   bool computes = false, gathers = false;
   for (const auto& event : trace.at("traceEvents")) {
@@ -106,7 +104,6 @@ TEST_CASE("the simulation page: the same step as a trace file") {
   CHECK(gathers);
 }
 
-// [snippet: offloaded]
 // One GPU, with shards and states in its host's memory or, where there is a file, in that.
 void train_offloaded(dist::Communicator& world, core::SwapFile* disk) {
   const nn::DeviceScope meta(kMeta);
@@ -130,7 +127,6 @@ void train_offloaded(dist::Communicator& world, core::SwapFile* disk) {
     adamw->zero_grad();
   }
 }
-// [end]
 
 TEST_CASE("the simulation page: a GPT whose states lie on the host, or on disk") {
   // [snippet: disk]
@@ -161,14 +157,12 @@ TEST_CASE("the simulation page: a GPT whose states lie on the host, or on disk")
 }
 
 TEST_CASE("the simulation page: what a slower network costs") {
-  // [snippet: question]
   std::vector<double> seconds;
   for (const double rate : {50e9, 25e9, 12.5e9, 6.25e9}) {
     dist::Cluster cluster;
     cluster.outside.bytes_per_second = rate;
     seconds.push_back(dist::simulate(64, train, cluster, {.ranks = {0}}).seconds);
   }
-  // [end]
   CHECK(std::is_sorted(seconds.begin(), seconds.end()));
   CHECK(seconds.front() == Approx(0.459).epsilon(2e-3));  // as the page says
   CHECK(seconds.back() == Approx(1.266).epsilon(1e-3));

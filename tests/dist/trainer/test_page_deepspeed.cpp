@@ -42,7 +42,6 @@ void train(dist::Communicator& world, const std::string& config_file) {
 }
 // [end]
 
-// [snippet: report]
 void train_and_report(dist::Communicator& world, dist::Trainer& trainer, nn::GPT& model,
                       const std::string& path) {
   std::optional<nn::Report> report;
@@ -56,7 +55,6 @@ void train_and_report(dist::Communicator& world, dist::Trainer& trainer, nn::GPT
   }
   if (report) report->finish();
 }
-// [end]
 
 TEST_CASE("the report page: rank 0 writes") {
   const hero_test::TempDir folder;

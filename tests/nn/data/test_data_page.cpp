@@ -41,12 +41,10 @@ TEST_CASE("the code on the page of data runs", "[nn][data]") {
   // [end]
   CHECK(seen == 640);
 
-  // [snippet: combine]
   const MapDataset noisy(Sines{}, [](const Example& sample) {
     return Example{sample[0] + 0.01 * randn({}), sample[1]};  // the same bits with any workers
   });
   const std::vector<Subset> parts = random_split(noisy, {0.9, 0.1}, 7);
-  // [end]
   CHECK(parts[0].size() == 900);
 
   // [snippet: augment]
@@ -62,7 +60,6 @@ TEST_CASE("the code on the page of data runs", "[nn][data]") {
   CHECK_FALSE(equal(augmented.get(0)[0], train.get(0)[0]));
   CHECK(equal(augmented.get(0)[1], train.get(0)[1]));
 
-  // [snippet: resume]
   DataLoader sines(parts[0], {.batch_size = 32, .shuffle = true});
   auto batch = sines.begin();
   ++batch;
@@ -70,7 +67,6 @@ TEST_CASE("the code on the page of data runs", "[nn][data]") {
   DataLoader resumed(parts[0], {.batch_size = 32, .shuffle = true});
   resumed.load_state_dict(state);
   const Example third = *resumed.begin();
-  // [end]
   ++batch;
   CHECK(equal(third[0], (*batch)[0]));
 
