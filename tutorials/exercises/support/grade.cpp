@@ -41,7 +41,11 @@ Result outcome_of(const Check& check) {
     return {Verdict::wrong, error.what()};
   } catch (const std::exception& error) {
     std::string text = std::string("It throws an error: ") + error.what();
-    if (text.find("deadlock") != std::string::npos) text += ". " + check.if_it_hangs;
+    for (const char* hangs : {"deadlock", "has finished without this call"}) {
+      if (text.find(hangs) == std::string::npos) continue;
+      text += ". " + check.if_it_hangs;
+      break;
+    }
     return {Verdict::wrong, text};
   } catch (...) {
     return {Verdict::wrong, "It throws something that is no std::exception."};
