@@ -6,10 +6,12 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <hero/autograd/graph/grad_mode.h>
+#include <hero/core/accessor.h>
 #include <hero/core/array.h>
 
 namespace hero {
@@ -162,6 +164,31 @@ class Tensor {
   T* data_ptr() const {
     return array().data<T>();
   }
+
+  /// \name Values by index and in a row, for the host
+  /// T is the element type of the dtype, and `const T` only reads. The memory is the tensor's own
+  /// and has to outlive what these return, so neither can be asked of a temporary. As with
+  /// data_ptr(), backward does not notice what is written: write before a value is used. An Error
+  /// if the dtype is another, or the values do not lie in the host's memory.
+  /// \{
+  /// The elements by their indices: x.accessor<float, 2>()[i][j] of a matrix. An Error if the
+  /// tensor has not N dimensions.
+  /// \snippet test_examples_tensors.cpp accessor
+  template <class T, int N>
+  TensorAccessor<T, N> accessor() const& {
+    return TensorAccessor<T, N>(host_values<T>("accessor", N), shape().begin(), strides().begin());
+  }
+  template <class T, int N>
+  TensorAccessor<T, N> accessor() const&& = delete;
+  /// All elements in row-major order. An Error if the tensor is not contiguous.
+  /// \snippet test_examples_tensors.cpp span
+  template <class T>
+  std::span<T> span() const& {
+    return std::span<T>(host_values<T>("span", -1), static_cast<size_t>(numel()));
+  }
+  template <class T>
+  std::span<T> span() const&& = delete;
+  /// \}
 
   /// \name Gradients
   /// \{
@@ -605,6 +632,14 @@ class Tensor {
 
  private:
   std::shared_ptr<std::atomic<bool>> append_hook(TensorHook hook) const;
+  // The first element. There have to be `ndim` dimensions, and if it is -1 no gaps.
+  std::byte* host_bytes(const char* op, DType dtype, int ndim) const;
+  template <class T>
+  T* host_values(const char* op, int ndim) const {
+    using Value = std::remove_const_t<T>;
+    static_assert(kIsElement<Value>, "no dtype has elements of this type");
+    return reinterpret_cast<T*>(host_bytes(op, kDTypeOf<Value>, ndim));
+  }
 
   core::Ref<detail::TensorImpl> impl_;
 };

@@ -7,6 +7,7 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/tensor.h>
+#include <hero/autograd/tensor/memory.h>
 #include <hero/core/memory/allocator.h>
 #include <hero/core/print.h>
 
@@ -71,6 +72,16 @@ Tensor Tensor::from_impl(core::Ref<detail::TensorImpl> impl) {
 const Array& Tensor::array() const {
   check(defined(), "tensor: it", detail::kUndefined);
   return impl_->data;
+}
+
+std::byte* Tensor::host_bytes(const char* op, DType dtype, int ndim) const {
+  detail::check_host_values(op, *this, dtype);
+  const Array& array = impl_->data;
+  check(ndim < 0 || array.ndim() == ndim, op, ": the tensor has ", array.ndim(),
+        " dimensions, shape ", array.shape(), ", asked for ", ndim);
+  check(ndim >= 0 || array.is_contiguous(), op, ": the tensor has gaps or another order, shape ",
+        array.shape(), " with strides ", array.strides(), "; take contiguous() first");
+  return array.bytes();
 }
 
 bool Tensor::requires_grad() const {

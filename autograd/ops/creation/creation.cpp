@@ -131,6 +131,24 @@ Tensor tensor(const std::vector<bool>& values, const TensorOptions& options) {
   return from_vector(values, options);
 }
 
+template <class T>
+Tensor detail::tensor_of_span(std::span<const T> values, const TensorOptions& options) {
+  constexpr bool kept = core::kIsHalf<T> || std::is_same_v<T, uint8_t>;
+  using Listed = std::conditional_t<core::kIsHalf<T>, float, T>;  // halves are exact floats
+  std::vector<Listed> list;
+  for (const T value : values) list.push_back(static_cast<Listed>(value));
+  return from_values(list, {static_cast<int64_t>(list.size())},
+                     kept ? kDTypeOf<T> : kNaturalDType<Listed>, options);
+}
+template Tensor detail::tensor_of_span(std::span<const bool>, const TensorOptions&);
+template Tensor detail::tensor_of_span(std::span<const uint8_t>, const TensorOptions&);
+template Tensor detail::tensor_of_span(std::span<const int>, const TensorOptions&);
+template Tensor detail::tensor_of_span(std::span<const int64_t>, const TensorOptions&);
+template Tensor detail::tensor_of_span(std::span<const Float16>, const TensorOptions&);
+template Tensor detail::tensor_of_span(std::span<const BFloat16>, const TensorOptions&);
+template Tensor detail::tensor_of_span(std::span<const float>, const TensorOptions&);
+template Tensor detail::tensor_of_span(std::span<const double>, const TensorOptions&);
+
 Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options) {
   return from_blob(data, shape, std::function<void(void*)>(), options);
 }

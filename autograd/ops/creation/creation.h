@@ -3,6 +3,8 @@
 // in random.h.
 #include <functional>
 #include <optional>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include <hero/autograd/tensor.h>
@@ -26,6 +28,8 @@ struct MixedElement {
   MixedElement(T number) : value(number) {}
   Scalar value;
 };
+template <class T>
+Tensor tensor_of_span(std::span<const T> values, const TensorOptions& options);
 }  // namespace detail
 
 /// \name From values: unless a dtype is given, floats become float32 and integers int64
@@ -53,6 +57,14 @@ Tensor tensor(const std::vector<float>& values, const TensorOptions& options = {
 Tensor tensor(const std::vector<int>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<int64_t>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<bool>& values, const TensorOptions& options = {});
+/// A vector of the values of a span, copied; uint8, Float16 and BFloat16 keep their dtypes. In
+/// another shape: tensor(span).reshape(...).
+template <class T, size_t N>
+requires kIsElement<std::remove_const_t<T>> Tensor tensor(std::span<T, N> values,
+                                                          const TensorOptions& options = {}) {
+  using Value = std::remove_const_t<T>;
+  return detail::tensor_of_span<Value>(std::span<const Value>(values), options);
+}
 /// \}
 
 /// \name Over memory of the program's own, which is not copied
@@ -67,6 +79,19 @@ Tensor tensor(const std::vector<bool>& values, const TensorOptions& options = {}
 Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
 Tensor from_blob(void* data, const Shape& shape, const std::function<void(void*)>& deleter,
                  const TensorOptions& options = {});
+/// The same over the elements of a span, with the dtype of T. An Error if they are not as many as
+/// the shape has, or options name another dtype.
+/// \snippet test_examples_tensors.cpp from_blob_span
+template <class T, size_t N>
+requires kIsElement<T> Tensor from_blob(std::span<T, N> values, const Shape& shape,
+                                        TensorOptions options = {}) {
+  const DType dtype = options.dtype.value_or(kDTypeOf<T>);
+  check(dtype == kDTypeOf<T>, "from_blob: the span's elements are ", kDTypeOf<T>, ", not ", dtype);
+  check(shape.numel("from_blob") == static_cast<int64_t>(values.size()), "from_blob: a span of ",
+        values.size(), " elements does not fill shape ", shape);
+  options.dtype = dtype;
+  return from_blob(static_cast<void*>(values.data()), shape, options);
+}
 /// \}
 
 Tensor empty(const Shape& shape, const TensorOptions& options = {});

@@ -1,4 +1,6 @@
 // The examples of the API reference about tensors: each runs, and what its comments say is checked.
+#include <span>
+
 #include <support/catch.h>
 
 #include <hero/autograd/autograd.h>
@@ -35,6 +37,36 @@ TEST_CASE("example: from_blob") {
   CHECK(first == rows.data());
   CHECK(values(x) == Values{7, 2, 3, 4, 5, 6});
   CHECK(values(kept) == Values{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("example: from_blob of a span") {
+  //! [from_blob_span]
+  std::vector<double> rows = {1, 2, 3, 4, 5, 6};
+  const Tensor x = from_blob(std::span(rows), {2, 3});  // float64, over `rows`
+  const Tensor kept = tensor(std::span(rows));          // float32 [6], a copy
+  //! [from_blob_span]
+  CHECK(x.dtype() == kFloat64);
+  CHECK(x.data_ptr<double>() == rows.data());
+  CHECK(kept.dtype() == kFloat32);
+  CHECK(values(kept) == rows);
+}
+
+TEST_CASE("example: accessor") {
+  //! [accessor]
+  const Tensor x = tensor({{1.0, 2.0}, {3.0, 4.0}});
+  const auto a = x.accessor<float, 2>();
+  a[0][1] = a[1][0] + 2;  // x is {{1, 5}, {3, 4}}
+  //! [accessor]
+  CHECK(values(x) == Values{1, 5, 3, 4});
+}
+
+TEST_CASE("example: span") {
+  //! [span]
+  const Tensor x = tensor({{1.0, 2.0}, {3.0, 4.0}});
+  float sum = 0;
+  for (const float value : x.span<const float>()) sum += value;  // 10
+  //! [span]
+  CHECK(sum == 10);
 }
 
 TEST_CASE("example: zeros") {
