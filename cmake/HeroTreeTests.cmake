@@ -143,9 +143,13 @@ foreach(list IN ITEMS headers with_tensors with_arrays)
   list(FILTER ${list} EXCLUDE REGEX "^(${hero_private_headers})$")
 endforeach()
 list(REMOVE_ITEM headers ${with_tensors} ${with_arrays})
+if(NOT TARGET Eigen3::Eigen)
+  list(REMOVE_ITEM with_tensors autograd/eigen.h)
+endif()
 hero_header_test(hero_headers "${headers}")
 hero_header_test(hero_headers_of_arrays "${with_arrays}" core/array.h)
 hero_header_test(hero_headers_of_tensors "${with_tensors}" autograd/tensor.h)
+target_link_libraries(hero_headers_of_tensors PRIVATE hero_eigen) # autograd/eigen.h
 # Two builds in one tree at once would disturb each other. These take longest, and come first (COST), so that at
 # the end no core waits for one of them.
 foreach(kind IN ITEMS headers headers_of_arrays headers_of_tensors)

@@ -1,0 +1,174 @@
+#pragma once
+// Tensors from matrices of Eigen 3.4 or newer and the other way round, copied or over the same
+// memory. Nothing else of Hero includes this header or needs Eigen. Matrices and arrays are tensors
+// of two dimensions, and what is a vector at compile time has one. The elements are those of Hero's
+// dtypes: float, double, int32_t, int64_t, uint8_t and bool.
+#include <type_traits>
+#include <utility>
+
+#include <Eigen/Core>
+
+#include <hero/autograd/ops/creation/creation.h>
+#include <hero/autograd/tensor/memory.h>
+
+namespace hero {
+
+/// A matrix of any size whose rows lie one behind the other, as in a contiguous tensor. Eigen's
+/// own MatrixXf and its like have columns there.
+template <class T>
+using RowMajorMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+namespace detail {
+
+template <class Matrix>
+inline constexpr bool kIsEigenElement =
+    kIsElement<typename Matrix::Scalar> && !core::kIsHalf<typename Matrix::Scalar>;
+
+template <class Matrix>
+Shape eigen_shape(const Matrix& m) {
+  if constexpr (Matrix::IsVectorAtCompileTime) return {static_cast<int64_t>(m.size())};
+  return {static_cast<int64_t>(m.rows()), static_cast<int64_t>(m.cols())};
+}
+
+// What a Map of this type asks of a tensor.
+template <class Plain>
+MatrixRequest eigen_request(bool strided) {
+  using Type = std::remove_const_t<Plain>;
+  static_assert(std::is_base_of_v<Eigen::PlainObjectBase<Type>, Type>,
+                "name a matrix or an array of Eigen, as RowMajorMatrix<float>, or its const");
+  static_assert(kIsEigenElement<Type>, "no dtype has elements of this type");
+  const auto size = [](int n) { return n == Eigen::Dynamic ? int64_t{-1} : int64_t{n}; };
+  return {.dtype = kDTypeOf<typename Type::Scalar>,
+          .is_vector = static_cast<bool>(Type::IsVectorAtCompileTime),
+          .is_row = Type::RowsAtCompileTime == 1,
+          .is_row_major = static_cast<bool>(Type::IsRowMajor),
+          .is_strided = strided,
+          .is_written = !std::is_const_v<Plain>,
+          .rows = size(Type::RowsAtCompileTime),
+          .cols = size(Type::ColsAtCompileTime),
+          .max_rows = size(Type::MaxRowsAtCompileTime),
+          .max_cols = size(Type::MaxColsAtCompileTime)};
+}
+
+template <class Plain>
+using ElementsOf = std::conditional_t<std::is_const_v<Plain>, const typename Plain::Scalar,
+                                      typename Plain::Scalar>;
+
+template <class Plain>
+using EigenStride =
+    std::conditional_t<Plain::IsVectorAtCompileTime, Eigen::InnerStride<1>, Eigen::OuterStride<>>;
+
+template <class Plain>
+using EigenStrides = std::conditional_t<Plain::IsVectorAtCompileTime, Eigen::InnerStride<>,
+                                        Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
+
+}  // namespace detail
+
+/// What eigen_map() returns: a vector without gaps, or a matrix whose rows (row-major) or columns
+/// have none.
+template <class Plain>
+using EigenMap = Eigen::Map<Plain, Eigen::Unaligned, detail::EigenStride<Plain>>;
+/// What strided_eigen_map() returns.
+template <class Plain>
+using StridedEigenMap = Eigen::Map<Plain, Eigen::Unaligned, detail::EigenStrides<Plain>>;
+
+namespace detail {
+
+template <class Plain>
+StridedEigenMap<Plain> strided_map(const char* op, const Tensor& x) {
+  const MatrixView view = matrix_view(op, x, eigen_request<Plain>(true));
+  auto* const data = reinterpret_cast<ElementsOf<Plain>*>(view.data);
+  if constexpr (Plain::IsVectorAtCompileTime) {
+    return StridedEigenMap<Plain>(data, view.rows * view.cols, Eigen::InnerStride<>(view.inner));
+  } else {
+    const EigenStrides<Plain> strides(view.outer, view.inner);
+    return StridedEigenMap<Plain>(data, view.rows, view.cols, strides);
+  }
+}
+
+}  // namespace detail
+
+/// \name From Eigen
+/// \{
+/// A tensor with a copy of the values of a matrix, array, vector, map, block or expression. Its
+/// dtype is that of the elements, float64 for double, unless another is given.
+template <class Derived>
+Tensor from_eigen(const Eigen::DenseBase<Derived>& values, const TensorOptions& options = {}) {
+  static_assert(detail::kIsEigenElement<Derived>,
+                "no dtype has elements of this type; cast<float>() them first");
+  using Value = typename Derived::Scalar;
+  const Array array = Array::empty(detail::eigen_shape(values.derived()), kDTypeOf<Value>);
+  Eigen::Map<RowMajorMatrix<Value>>(array.data<Value>(), values.rows(), values.cols()) =
+      values.derived();
+  return detail::with_options("from_eigen", array, options);
+}
+
+/// A tensor over the memory of a matrix, vector, map, block or transpose, whatever its order: what
+/// either side writes, the other one sees, and backward does not notice what is written by Eigen.
+/// The memory has to stay, and the matrix may not be resized, until the last tensor over it is
+/// gone, graphs that saved it included. Of options only requires_grad may differ from what the
+/// matrix has. An expression, a temporary matrix and const elements do not compile; an Error for
+/// strides below 0.
+template <class Matrix>
+Tensor borrow_eigen(Matrix&& values, const TensorOptions& options = {}) {
+  using Type = std::remove_cvref_t<Matrix>;
+  static_assert(detail::kIsEigenElement<Type>, "no dtype has elements of this type");
+  static_assert((int{Type::Flags} & int{Eigen::DirectAccessBit}) != 0,
+                "an expression has no memory of its own; from_eigen() copies its values");
+  static_assert(
+      std::is_lvalue_reference_v<Matrix> || !std::is_base_of_v<Eigen::PlainObjectBase<Type>, Type>,
+      "the memory of a temporary is gone before the tensor; from_eigen() copies it");
+  using Pointer = decltype(values.data());
+  static_assert(!std::is_const_v<std::remove_pointer_t<Pointer>>,
+                "a tensor can be written to, and these elements are const; from_eigen() copies");
+  const int64_t inner = values.innerStride(), outer = values.outerStride();
+  Dims strides = Type::IsRowMajor ? Dims{outer, inner} : Dims{inner, outer};
+  if constexpr (Type::IsVectorAtCompileTime) strides = {inner};
+  return detail::tensor_over("borrow_eigen", values.data(), detail::eigen_shape(values), strides,
+                             kDTypeOf<typename Type::Scalar>, options);
+}
+/// \}
+
+/// \name To Eigen
+/// Vectors are tensors of one dimension, other types of two. An Error if a dimension has another
+/// size than the type. A map shows the tensor's memory, which has to outlive it, so a temporary is
+/// refused. The type of a map that only reads is const: eigen_map<const Eigen::VectorXf>(x). With
+/// another, the values count as written when the map is made, as by an operation in place: Errors
+/// for a tensor that requires grad while recording, and for elements that overlap; what is written
+/// through the map later than a value was saved for backward is not noticed. Also an Error if the
+/// dtype is another or the values do not lie in the host's memory.
+/// \{
+/// The tensor's memory as a matrix of Eigen at full speed. An Error if there are gaps within the
+/// type's rows (row-major) or columns: contiguous tensors are RowMajorMatrix<float> and its like,
+/// their transposes MatrixXf.
+template <class Plain>
+EigenMap<Plain> eigen_map(const Tensor& x) {
+  const detail::MatrixView view =
+      detail::matrix_view("eigen_map", x, detail::eigen_request<Plain>(false));
+  auto* const data = reinterpret_cast<detail::ElementsOf<Plain>*>(view.data);
+  if constexpr (Plain::IsVectorAtCompileTime) {
+    return EigenMap<Plain>(data, view.rows * view.cols);
+  } else {
+    return EigenMap<Plain>(data, view.rows, view.cols, Eigen::OuterStride<>(view.outer));
+  }
+}
+template <class Plain>
+EigenMap<Plain> eigen_map(const Tensor&& x) = delete;
+
+/// The same for any strides, which Eigen reads element by element.
+template <class Plain>
+StridedEigenMap<Plain> strided_eigen_map(const Tensor& x) {
+  return detail::strided_map<Plain>("strided_eigen_map", x);
+}
+template <class Plain>
+StridedEigenMap<Plain> strided_eigen_map(const Tensor&& x) = delete;
+
+/// A copy, converted to the type's elements; the tensor may lie on any device and in any order.
+template <class Plain>
+Plain to_eigen(const Tensor& x) {
+  const Tensor here(detail::host_copy("to_eigen", x, kDTypeOf<typename Plain::Scalar>));
+  return detail::strided_map<const Plain>("to_eigen", here);
+}
+/// \}
+
+}  // namespace hero
