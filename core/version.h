@@ -3,7 +3,7 @@
 
 namespace hero {
 
-/// The version, which configuring compares with that in CMakeLists.txt.
-inline constexpr const char* kVersion = "0.1.0";
+/// The version, which CMake and the recipe for Conan read here.
+inline constexpr const char* kVersion = "0.2.0";
 
 }  // namespace hero
