@@ -18,6 +18,9 @@ hero_tree_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
 hero_tree_test("the script of exercises keeps what is written, and shows errors short" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_exercise)
+hero_tree_test("pages and projects name this version" build ${PROJECT_SOURCE_DIR}/cmake/check_version)
+hero_tree_test("a version is made whole or refused" build ${PROJECT_SOURCE_DIR}/tests/scripts/test_release)
+set_tests_properties("build: a version is made whole or refused" PROPERTIES SKIP_RETURN_CODE 77)
 hero_tree_test("where the seconds of a build have gone" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_build_seconds)
 hero_tree_test("the check of ARM's bits finds what differs" build
