@@ -324,7 +324,7 @@ struct GGUFReader::File {
             entry.bytes, " bytes from byte ", entry.begin, " of the data, of which there are ",
             room, "; the file is truncated or damaged");
       entry.begin += begin;
-      if (entry.bytes > 0) order.push_back(&entry);
+      if (entry.bytes > 0 || !entry.readable) order.push_back(&entry);
     }
     std::sort(order.begin(), order.end(),
               [](const Entry* a, const Entry* b) { return a->begin < b->begin; });
@@ -336,6 +336,28 @@ struct GGUFReader::File {
             one.begin + one.bytes);
     }
   }
+    check_no_gaps(order, begin, alignment);
+  }
+
+  // Bytes that belong to no tensor mean one that is marked with another type than it has. How many
+  // bytes a tensor of an unknown type has is not known.
+  void check_no_gaps(const std::vector<const Entry*>& order, uint64_t begin,
+                     uint64_t alignment) const {
+    uint64_t end = begin;
+    std::string behind = "the list of tensors";
+    const auto check_next = [&](uint64_t next, const std::string& what) {
+      check(next < end + alignment, "gguf: ", input.path(), ": ", what, " ", next - end,
+            " bytes behind ", behind, ", more than the alignment ", alignment,
+            " asks for; a tensor's type or shape is not that of its bytes");
+    };
+    for (const Entry* entry : order) {
+      const std::string name = "tensor " + gguf::in_quotes(entry->name);
+      check_next(entry->begin, name + " begins");
+      if (!entry->readable) return;
+      end = entry->begin + entry->bytes;
+      behind = "the end of " + name;
+    }
+    check_next(input.size(), "the file ends");
 
   uint64_t alignment_of() const {
     const gguf::Value* value = find(gguf::kAlignmentKey);

@@ -387,10 +387,25 @@ TEST_CASE("a GGUF file that lies is refused with what is wrong in it", "[core][g
           "has the tensor 'w' twice");
   refuses(B().entry("v", {9}, 0, 0).entry("w", {1}, 0, 32).bytes() + data,
           "tensors 'v' and 'w' share bytes");
+  // bytes that no tensor has: of one that is marked with a smaller type or shape than it has
+  const std::string gap = "a tensor's type or shape is not that of its bytes";
+  const std::string more = data + std::string(64, '\0');
+  refuses(B().entry("v", {8}, 1, 0).entry("w", {8}, 0, 64).bytes() + more,
+          "tensor 'w' begins 48 bytes behind the end of tensor 'v', more than the alignment 32");
+  refuses(B().entry("v", {8}, 0, 0).entry("w", {8}, 0, 64).bytes() + more, gap.c_str());
+  refuses(B().entry("w", {8}, 0, 32).bytes() + data,
+          "tensor 'w' begins 32 bytes behind the list of tensors");
+  refuses(B().entry("w", {8}, 0, 0).bytes() + data,
+          "the file ends 32 bytes behind the end of tensor 'w'");
+  CHECK(error_of(B().entry("v", {9}, 0, 0).entry("w", {1}, 0, 64).bytes() + data +
+                 std::string(32, '\0'))
+            .empty());
+  CHECK(error_of(B().entry("v", {64}, 17, 0).entry("w", {8}, 0, 96).bytes() + more).empty());
   // and without a lie
   CHECK(error_of(B().entry("v", {8}, 0, 0).entry("w", {8}, 0, 32).bytes() + data).empty());
-  CHECK(
-      error_of(B().entry("scalar", {}, 0, 0).entry("none", {0, 3}, 0, 32).bytes() + data).empty());
+  CHECK(error_of(B().entry("scalar", {}, 0, 0).entry("none", {0, 3}, 0, 32).bytes() +
+                 data.substr(0, 32))
+            .empty());
   CHECK_THAT(hero::test::error_of([] { GGUFReader("no/such.gguf"); }),
              ContainsSubstring("no/such.gguf"));
 }
