@@ -48,7 +48,7 @@ endfunction()
 # those that take long alone, and the one whose instructions tests/levels/check_objects allows in it alone.
 set(HERO_BATCH 8 CACHE STRING "How many files of core are compiled at a time, of its kernels half as many, above it twice as many; 1: each alone")
 set(hero_kernels_alone
-    "/(kernels|level|batch_norm|conv|conv_bf16|conv_groups|exact_sum|gemm|gemm_amx|gemm_bf16_kernel|group_weights|im2col|map_double|map_float|pool|pool_average|recurrent|reduce|scan|scatter|softmax|sort|wide_svd)\\.cpp$")
+    "/(kernels|level|batch_norm|conv|conv_bf16|conv_groups|exact_sum|gemm|gemm_amx|gemm_bf16_kernel|group_weights|im2col|map_double|map_float|pool|pool_average|quantized|recurrent|reduce|scan|scatter|softmax|sort|wide_svd)\\.cpp$")
 
 # hero_batch(files size prefix): the sources `files`, so many at a time
 function(hero_batch files size prefix)

@@ -19,12 +19,13 @@ class GGUFReader {
  public:
   /// A tensor in the file.
   struct Entry {
-    std::string name;       ///< as the file writes it, such as "blk.0.attn_q.weight"
-    std::string type;       ///< how its elements are stored, such as "Q4_K"
-    bool readable = false;  ///< whether load() knows this type
-    Shape shape;            ///< row-major, as everywhere here; the file lists sizes in reverse
-    uint64_t begin = 0;     ///< where its bytes begin in the file
-    uint64_t bytes = 0;     ///< how many they are; 0 for types that are not readable
+    std::string name;        ///< as the file writes it, such as "blk.0.attn_q.weight"
+    std::string type;        ///< how its elements are stored, such as "Q4_K"
+    bool readable = false;   ///< whether load() knows this type
+    bool in_blocks = false;  ///< whether load_blocks() reads it: a quantised matrix of such a type
+    Shape shape;             ///< row-major, as everywhere here; the file lists sizes in reverse
+    uint64_t begin = 0;      ///< where its bytes begin in the file
+    uint64_t bytes = 0;      ///< how many they are; 0 for types that are not readable
   };
 
   /// Opens a file. Throws an Error that names the file and what is wrong in it: another format,
@@ -67,9 +68,13 @@ class GGUFReader {
   /// number then rounded once to the dtype. Beside the result it needs a few MB. Throws an Error if
   /// there is no tensor of this name, if its type is another one, or if the dtype is not floating.
   Array load(std::string_view name, DType dtype = kFloat32) const;
+  /// Reads a matrix as it lies in the file, uint8 [rows, bytes of a row], for QuantizedMatrix.
+  /// Throws an Error unless it has two dimensions and a type that is quantised and read by load().
+  Array load_blocks(std::string_view name) const;
 
  private:
   struct File;
+  const Entry& readable(std::string_view name) const;
   const File& file() const;
   std::unique_ptr<File> file_;
 };

@@ -33,9 +33,10 @@ const Kernels& HERO_CPU_KERNELS();
 const Kernels& HERO_CPU_KERNELS() {
   // leaked: destructors of statics may compute
   static const auto* const table = new Kernels{
-      *new CpuBackend,       cpu::add_exact_sum,     cpu::philox_words,       cpu::convolve_back,
-      cpu::add_weights,      cpu::convolve_bf16,     cpu::convolve_back_bf16, cpu::weights_bf16,
-      kMatrixKernels<float>, kMatrixKernels<double>, cpu::gemm_bf16,          cpu::gemm_bf16};
+      *new CpuBackend,    cpu::add_exact_sum,    cpu::philox_words,      cpu::quantized_product,
+      cpu::convolve_back, cpu::add_weights,      cpu::convolve_bf16,     cpu::convolve_back_bf16,
+      cpu::weights_bf16,  kMatrixKernels<float>, kMatrixKernels<double>, cpu::gemm_bf16,
+      cpu::gemm_bf16};
   return *table;
 }
 

@@ -11,6 +11,7 @@
 #include <hero/core/cpu/products/factors.h>
 #include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
+#include <hero/core/cpu/products/quantized.h>
 #include <hero/core/cpu/products/triangular.h>
 #include <hero/core/cpu/products/wide_svd.h>
 #include <hero/core/cpu/reduce/exact_sum.h>
@@ -44,6 +45,9 @@ struct Kernels {
 
   /// What the numbers of random.h are made of.
   decltype(&cpu::philox_words) philox_words;
+
+  /// What quantized_product() calls for arrays on the cpu.
+  decltype(&cpu::quantized_product) quantized_product;
 
   /// \name Gradients of convolutions of float.
   /// \{

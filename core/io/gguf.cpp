@@ -243,6 +243,7 @@ ListedTensor read_tensor(Cursor& from) {
   tensor.type = gguf::block_type(number);
   entry.type = tensor.type != nullptr ? tensor.type->name : "type " + std::to_string(number);
   entry.readable = tensor.type != nullptr && tensor.type->bytes > 0;
+  entry.in_blocks = entry.readable && tensor.type->elements > 1 && sizes == 2;
   entry.begin = from.number<uint64_t>(what);
   if (!entry.readable) return tensor;
 
@@ -335,7 +336,6 @@ struct GGUFReader::File {
             " share bytes: the second begins at byte ", next.begin, ", the first ends at ",
             one.begin + one.bytes);
     }
-  }
     check_no_gaps(order, begin, alignment);
   }
 
@@ -358,6 +358,7 @@ struct GGUFReader::File {
       behind = "the end of " + name;
     }
     check_next(input.size(), "the file ends");
+  }
 
   uint64_t alignment_of() const {
     const gguf::Value* value = find(gguf::kAlignmentKey);
@@ -496,8 +497,7 @@ const GGUFReader::Entry* GGUFReader::find(std::string_view name) const {
   return found == file().places.end() ? nullptr : &file().entries[found->second];
 }
 
-Array GGUFReader::load(std::string_view name, DType dtype) const {
-  check(is_floating(dtype), "gguf: tensors are read as floating numbers, not as ", dtype);
+const GGUFReader::Entry& GGUFReader::readable(std::string_view name) const {
   const Entry* entry = find(name);
   if (entry == nullptr) {
     NameList list;
@@ -508,6 +508,27 @@ Array GGUFReader::load(std::string_view name, DType dtype) const {
   check(entry->readable, "gguf: ", path(), ": tensor ", gguf::in_quotes(name), " is stored as ",
         entry->type, ", which is none of ", gguf::readable_types(),
         "; convert the file to one of these");
+  return *entry;
+}
+
+Array GGUFReader::load_blocks(std::string_view name) const {
+  const Entry& entry = readable(name);
+  const gguf::BlockType& type = *file().types[static_cast<size_t>(&entry - entries().data())];
+  check(entry.in_blocks, "gguf: ", path(), ": tensor ", gguf::in_quotes(name), " of type ",
+        entry.type, " and shape ", entry.shape, " is no matrix in blocks; read it with load()");
+  return with_file_errors("gguf", path(), [&] {
+    const int64_t row = entry.shape[1] / type.elements * type.bytes;
+    Array blocks = Array::empty({entry.shape[0], row}, kUInt8);
+    if (entry.bytes > 0) {
+      file().input.read(entry.begin, std::span(blocks.bytes(), static_cast<size_t>(entry.bytes)));
+    }
+    return blocks;
+  });
+}
+
+Array GGUFReader::load(std::string_view name, DType dtype) const {
+  check(is_floating(dtype), "gguf: tensors are read as floating numbers, not as ", dtype);
+  const Entry* entry = &readable(name);
   const gguf::BlockType& type = *file().types[static_cast<size_t>(entry - entries().data())];
   return with_file_errors("gguf", path(), [&] {
     Array array = Array::empty(entry->shape, dtype);

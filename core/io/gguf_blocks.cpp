@@ -231,6 +231,13 @@ const BlockType* block_type(uint32_t number) {
   return nullptr;
 }
 
+const BlockType* block_type(std::string_view name) {
+  for (const BlockType& type : kTypes) {
+    if (type.name == name) return &type;
+  }
+  return nullptr;
+}
+
 std::string readable_types() {
   std::string text;
   for (const BlockType& type : kTypes) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <hero/core/dtype.h>
 
@@ -23,6 +24,8 @@ struct BlockType {
 
 /// The type of this number; null where there is none.
 const BlockType* block_type(uint32_t number);
+/// The type of this name; null where there is none.
+const BlockType* block_type(std::string_view name);
 /// The names of those that can be read, "F32, F16, ...".
 std::string readable_types();
 
@@ -30,5 +33,14 @@ std::string readable_types();
 /// threads.
 void decode(const BlockType& type, const std::byte* blocks, int64_t count, DType dtype,
             std::byte* out);
+
+/// \name Quantising: Q8_0, Q4_0 and Q4_1
+/// \{
+/// Whether blocks of this type can be made.
+bool can_encode(const BlockType& type);
+/// Makes so many blocks of finite numbers. False where a scale is no finite float16; the blocks are
+/// then not to be used.
+bool encode(const BlockType& type, const float* in, int64_t count, std::byte* out);
+/// \}
 
 }  // namespace hero::core::gguf

@@ -10,6 +10,7 @@
 
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/half_products.h>
+#include <hero/core/io/gguf_blocks.h>
 #include <hero/core/thread_pool.h>
 
 namespace {
@@ -81,6 +82,18 @@ void run_half(int64_t rows, const Weight& w, int rounds) {
   });
 }
 
+// Zeros in blocks of a type; how fast they are multiplied does not depend on them.
+void run_blocks(const char* name, int64_t rows, const Weight& w, int rounds) {
+  const hero::core::gguf::BlockType& type = *hero::core::gguf::block_type(name);
+  const bench::Buffer weight(w.n * (w.k / type.elements) * type.bytes / 4, 0.0f);
+  const bench::Buffer x(rows * w.k, 1.1f), y(rows * w.n);
+  report(name, rows, w, weight, rounds, [&] {
+    hero::core::cpu::kernels().quantized_product({type, rows, w.n, w.k, x.data(),
+                                                  reinterpret_cast<const std::byte*>(weight.data()),
+                                                  y.data()});
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -89,6 +102,9 @@ int main(int argc, char** argv) {
     const hero::ThreadLimit limit(threads);
     for (const Weight& w : kWeights) {
       for (const int64_t rows : kRows) run_float(rows, w, rounds);
+      for (const char* type : {"Q8_0", "Q4_1", "Q4_K", "Q6_K"}) {
+        for (const int64_t rows : kRows) run_blocks(type, rows, w, rounds);
+      }
       if (!hero::native_half_products()) continue;
       for (const int64_t rows : kRows) run_half(rows, w, rounds);
     }
