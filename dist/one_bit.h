@@ -38,6 +38,13 @@ class OneBitErrors : public RankStates {
   OneBitErrors(const char* what, const DataParallel& ddp, const std::vector<Tensor>& parameters,
                int64_t bucket_elements);
 
+  /// Why neither masters nor pages go with an optimizer that sends bits.
+  static const char* no_parts() {
+    return "it steps parameters in their own precision, beside what it sends in bits; with "
+           "masters, "
+           "or states in a file, use AdamW or LAMB";
+  }
+
   const std::unique_ptr<OneBitLink> link_;
 };
 
@@ -111,6 +118,7 @@ class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public OneBitEr
 
  protected:
   void check_group(const std::vector<Tensor>& params) const override;
+  const char* no_master_weights() const override { return no_parts(); }
   std::vector<const char*> array_names(int group) const override;
   std::vector<const char*> number_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
@@ -186,6 +194,7 @@ class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public OneBitEr
 
  protected:
   void check_group(const std::vector<Tensor>& params) const override;
+  const char* no_master_weights() const override { return no_parts(); }
   std::vector<const char*> array_names(int group) const override;
   std::vector<const char*> number_names(int group) const override;
   double first_value(int group, const char* name) const override;
@@ -277,6 +286,7 @@ class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public OneBit
 
  protected:
   void check_group(const std::vector<Tensor>& params) const override;
+  const char* no_master_weights() const override { return no_parts(); }
   std::vector<const char*> array_names(int group) const override;
   std::vector<const char*> number_names(int group) const override;
   double first_value(int group, const char* name) const override;

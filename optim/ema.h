@@ -73,6 +73,10 @@ class EMA : public OptimizerOf<EMAOptions> {
 
  protected:
   void check_group(const std::vector<Tensor>& params) const override;
+  const char* no_master_weights() const override {
+    return "averages are in float32 already, and swap() needs all of them; make it beside an "
+           "optimizer that has masters or pages";
+  }
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
   bool steps_by_gradients() const override { return false; }

@@ -49,6 +49,9 @@ class LAMB : public OptimizerOf<LAMBOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  const char* no_pages() const override {
+    return "it steps by norms of whole parameters, for which all states are in memory";
+  }
   void batch_done() override;
   void step_done() override;
 

@@ -65,6 +65,9 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
   void update(int, State&, const Array&) override {}
   void follow() const override;
   void check_group(const std::vector<Tensor>& params) const override;
+  const char* no_master_weights() const override {
+    return "its step evaluates the loss at the parameters themselves, and needs all states";
+  }
 
  private:
   // A step and the change of the gradient over it: what curvature is known from.

@@ -15,7 +15,9 @@
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/profile/observer.h>
 #include <hero/optim/all_finite.h>
+#include <hero/optim/masters.h>
 #include <hero/optim/optimizer.h>
+#include <hero/optim/pages.h>
 #include <hero/optim/state_lookup.h>
 
 namespace hero::optim {
@@ -76,8 +78,12 @@ void detail::check_places(const char* optimizer, size_t at, const Array& values)
         "one would be lost; pass the tensor that was expanded, or clone() it");
 }
 
+Optimizer::Optimizer(const char* name) : name_(name) {}
+Optimizer::~Optimizer() = default;
+
 void Optimizer::add_params(const std::vector<Tensor>& params) {
-  std::vector<Tensor> all = parameters();
+  if (pages_) follow();
+  std::vector<Tensor> all = model_parameters();
   std::vector<State> added;
   for (const Tensor& param : optimizer_leaves(params)) {
     detail::check_parameter(name_, all.size(), param, all);
@@ -90,6 +96,12 @@ void Optimizer::add_params(const std::vector<Tensor>& params) {
   check_group(params);
   states_.reserve(states_.size() + added.size());
   group_ends_.reserve(group_ends_.size() + 1);
+  if (masters_) {
+    const std::vector<Tensor> leaves(all.end() - static_cast<int64_t>(added.size()), all.end());
+    const std::vector<Tensor> masters = Masters::made_of(leaves);
+    masters_->add(leaves);
+    for (size_t i = 0; i < added.size(); ++i) added[i].param = masters[i];
+  }
   std::move(added.begin(), added.end(), std::back_inserter(states_));
   group_ends_.push_back(static_cast<int>(states_.size()));
 }
@@ -122,18 +134,23 @@ size_t Optimizer::group_at(int group) const {
 
 void Optimizer::zero_grad(bool set_to_none) {
   const NoGrad no_grad;
-  clear_unreduced_gradients(model_parameters(), set_to_none);
-  for (const State& state : states_) {
-    const Tensor grad = state.param.grad();
-    if (!grad.defined()) continue;
+  const auto clear = [&](const Tensor& param) {
+    const Tensor grad = param.grad();
+    if (!grad.defined()) return;
     if (set_to_none) {
-      state.param.set_grad({});
+      param.set_grad({});
     } else if (grad.grad_fn()) {
       // A gradient that was itself recorded belongs to a graph: it is replaced, not overwritten.
-      state.param.set_grad(Tensor(Array::zeros(grad.shape(), grad.dtype(), grad.device())));
+      param.set_grad(Tensor(Array::zeros(grad.shape(), grad.dtype(), grad.device())));
     } else {
       grad.zero_();
     }
+  };
+  const std::vector<Tensor> params = model_parameters();
+  clear_unreduced_gradients(params, set_to_none);
+  for (size_t i = 0; i < params.size(); ++i) {
+    clear(params[i]);
+    if (!is_same(states_[i].param, params[i])) states_[i].param.set_grad({});
   }
 }
 
@@ -179,7 +196,7 @@ bool Optimizer::fits(const State& state) const {
          (!state.scratch.defined() || state.scratch.device() == param.device());
 }
 
-bool Optimizer::is_behind() const {
+bool Optimizer::states_behind() const {
   return !std::all_of(states_.begin(), states_.end(), [&](const State& s) { return fits(s); });
 }
 
@@ -187,12 +204,32 @@ bool Optimizer::is_behind() const {
 // nobody tells optimizers. So each state knows which elements of the parameter it was made for, and
 // is made to fit when it is used next. All are asked first, so that an error changes none.
 void Optimizer::follow() const {
-  if (!Optimizer::is_behind()) return;
+  const bool masters_behind = masters_ && masters_->is_behind(states_);
+  if (!masters_behind && !states_behind()) return;
+  with_all_states([&] {
+    if (masters_behind) masters_->follow(name_, states_);
+    if (states_behind()) states_follow();
+  });
+}
+
+void Optimizer::states_follow() const {
   const MemoryScope scope(MemoryTag::optimizer);
   for (size_t at = 0; at < states_.size(); ++at) check_can_follow(at);
   for (State& state : states_) {
     if (!fits(state)) fit(state);
   }
+}
+
+void Optimizer::with_all_states(const std::function<void()>& body) const {
+  if (!pages_) return body();
+  pages_->fetch_all();
+  try {
+    body();
+  } catch (...) {
+    pages_->divide(*this);
+    throw;
+  }
+  pages_->divide(*this);
 }
 
 void Optimizer::check_can_follow(size_t at) const {
@@ -236,6 +273,20 @@ void Optimizer::fit(State& state) const {
 }
 
 void Optimizer::step() {
+  if (!pages_) return step_in_memory();
+  try {
+    step_in_memory();
+  } catch (...) {
+    pages_->leave(*this);
+    pages_->put_back();
+    throw;
+  }
+  pages_->leave(*this);
+  core::put_back();  // parameters that lie in a file, into which masters were rounded
+  pages_->finish();
+}
+
+void Optimizer::step_in_memory() {
   const ProfileScope::Step profiled("optimizer step");
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
@@ -263,6 +314,7 @@ void Optimizer::step() {
   run_batch();
   step_done();
   finish_step();
+  if (masters_) masters_->step_done(states_);
   if (recorded) {
     recorded->parts.push_back(
         {[this, params = stepped_] { step_again(params); }, [this] { return all_options(); }});
@@ -293,11 +345,18 @@ std::vector<double> Optimizer::all_options() const {
 }
 
 void Optimizer::step_params() {
+  const auto bytes_of = [this](int param) {
+    const bool in_one_pass = is_elementwise() && masters_->low_of(state(param), param).defined();
+    return in_one_pass ? 0 : masters_->gradient_bytes(state(param), param);
+  };
+  // No more of the gradients that masters need in float32 than the largest parameter has.
   int64_t limit = 0, held = 0;
-  for (int i = 0; i < group_end(groups() - 1); ++i) limit = std::max(limit, gradient_bytes(i));
+  for (int i = 0; masters_ && i < group_end(groups() - 1); ++i) {
+    limit = std::max(limit, bytes_of(i));
+  }
   for (int group = 0; group < groups(); ++group) {
     for (int i = group_begin(group); i < group_end(group); ++i) {
-      const int64_t bytes = limit > 0 ? gradient_bytes(i) : 0;
+      const int64_t bytes = limit > 0 ? bytes_of(i) : 0;
       if (held + bytes > limit) {
         run_batch();
         held = 0;
@@ -309,8 +368,9 @@ void Optimizer::step_params() {
 }
 
 void Optimizer::step_param(int group, int param) {
-  state(param).low = low_of(param);
-  const Array grad = gradient_of(param);
+  if (masters_)
+    state(param).low = is_elementwise() ? masters_->low_of(state(param), param) : Array();
+  const Array grad = masters_ ? masters_->gradient_of(state(param), param) : gradient_of(param);
   if (!grad.defined()) return;
   const Array& values = state(param).param.array();
   detail::check_places(name_, static_cast<size_t>(param), values);
@@ -318,7 +378,7 @@ void Optimizer::step_param(int group, int param) {
     run_batch();
     core::fetch_next(values);
   }
-  entered(param);
+  if (pages_) pages_->enter(*this, param);
   gradients_.push_back(grad);
   prepare(group, state(param));
   state(param).steps += 1.0;
@@ -333,8 +393,13 @@ void Optimizer::run_batch() {
 }
 
 void Optimizer::finish_step() {
-  for (const int param : stepped_) updated(param);
+  // What is paged is finished as it leaves memory.
+  for (const int param : pages_ ? std::vector<int>() : stepped_) finish_param(param);
   core::put_back();
+}
+
+void Optimizer::finish_param(int param) {
+  if (masters_) masters_->updated(state(param), param);
 }
 
 Array Optimizer::gradient_of(int param) const {
@@ -344,13 +409,18 @@ Array Optimizer::gradient_of(int param) const {
 
 bool Optimizer::gradients_finite() const {
   std::vector<Array> gradients;
-  for (const State& state : states_) {
-    if (state.param.grad().defined()) gradients.push_back(state.param.grad().array());
+  const std::vector<Tensor> params = model_parameters();
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Tensor& stepped = states_[i].param;
+    if (params[i].grad().defined()) gradients.push_back(params[i].grad().array());
+    if (is_same(stepped, params[i]) || !stepped.grad().defined()) continue;
+    gradients.push_back(stepped.grad().array());
   }
   return all_finite(gradients);
 }
 
 void Optimizer::scale_gradients(double factor) {
+  take_gradients();
   for (const State& state : states_) {
     const Tensor grad = state.param.grad();
     if (!grad.defined()) continue;
@@ -362,6 +432,10 @@ void Optimizer::scale_gradients(double factor) {
 }
 
 void Optimizer::step_scaled(double factor) {
+  if (masters_) {
+    const Masters::Scaled scaled(*masters_, factor);
+    return step();
+  }
   scale_gradients(factor);
   step();
 }
@@ -370,6 +444,10 @@ std::vector<Tensor> Optimizer::parameters() const {
   std::vector<Tensor> list;
   for (const State& state : states_) list.push_back(state.param);
   return list;
+}
+
+std::vector<Tensor> Optimizer::model_parameters() const {
+  return masters_ ? masters_->params() : parameters();
 }
 
 bool Optimizer::has_option(const std::string& name) const {
@@ -405,6 +483,7 @@ bool Optimizer::is_number(const std::string& state) const {
 
 StateDict Optimizer::state_dict() const {
   follow();
+  if (pages_) pages_->fetch_all();
   StateDict dict;
   add_options(dict);
   for (int group = 0; group < groups(); ++group) {
@@ -422,6 +501,8 @@ StateDict Optimizer::state_dict() const {
       }
     }
   }
+  if (masters_) masters_->add_to(dict, states_);
+  if (pages_) pages_->put_back();
   return dict;
 }
 
@@ -482,8 +563,18 @@ Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at
 }
 
 void Optimizer::load_state_dict(const StateDict& dict) {
-  const MemoryScope scope(MemoryTag::optimizer);
   check_groups(dict);
+  with_all_states([&] {
+    if (!masters_) return load_states(dict);
+    masters_->begin_load(name_, states_);
+    std::vector<Array> arrays;
+    load_states(masters_->take_from(name_, dict, arrays));
+    masters_->load(states_, arrays);
+  });
+}
+
+void Optimizer::load_states(const StateDict& dict) {
+  const MemoryScope scope(MemoryTag::optimizer);
   StateLookup lookup(name_, dict);
   std::vector<State> loaded;
   keep_options([&] {

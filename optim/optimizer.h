@@ -1,10 +1,13 @@
 #pragma once
-// Optimizer: what all optimizers share. Parameters in groups, states, saving and resuming.
+// Optimizer: what all optimizers share. Parameters in groups, states, saving and resuming, and what
+// any of them can be combined with: float32 masters of parameters of half precision, and states in
+// a file.
 #include <array>
 #include <cmath>
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,10 @@
 #include <hero/core/functions/update.h>
 #include <hero/core/safetensors.h>
 #include <hero/optim/shard_layout.h>
+
+namespace hero::core {
+class SwapFile;
+}
 
 namespace hero::optim {
 
@@ -29,6 +36,12 @@ void check_parameter(const char* optimizer, size_t at, const Tensor& param,
 /// Throws an Error if several elements of a parameter lie in one place.
 void check_places(const char* optimizer, size_t at, const Array& values);
 }  // namespace detail
+
+/// Options of Optimizer::page_states().
+struct PagedOptions {
+  /// Bytes of states that are read, stepped and written together.
+  int64_t window_bytes = int64_t{256} << 20;
+};
 
 /// Parameters with options of their own.
 template <class Options>
@@ -55,12 +68,21 @@ struct ParamGroup {
 ///
 /// step() gives many parameters to their device at a time, so that a GPU steps a whole model in a
 /// few launches. Parameters must not overlap in memory.
+///
+/// A derived class says what a step does to one parameter. What is stepped, and where states lie,
+/// is chosen for each object, in any combination and whatever its class:
+///
+///   std::unique_ptr<optim::Optimizer> adamw = ...;
+///   adamw->use_master_weights();  // float32 copies of parameters of half precision are stepped
+///   adamw->page_states(disk);     // states lie in a file, and in memory during their step alone
+///
+/// Averages (EMA) are an object beside an optimizer, of parameters that any other one steps.
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
   /// Removes the gradients of all parameters, or fills them with zeros if set_to_none is false.
-  virtual void zero_grad(bool set_to_none = true);
+  void zero_grad(bool set_to_none = true);
   /// Updates every parameter that has a gradient, once.
   virtual void step();
 
@@ -70,16 +92,67 @@ class Optimizer {
   virtual bool gradients_finite() const;
   /// Multiplies every gradient by factor. Throws an Error for gradients in float16, of which small
   /// values would be lost.
-  virtual void scale_gradients(double factor);
+  void scale_gradients(double factor);
   /// Does what scale_gradients(factor) and then step() do.
-  virtual void step_scaled(double factor);
+  void step_scaled(double factor);
   /// \}
 
-  /// All parameters that are stepped, in the order of the groups.
+  /// \name Master weights
+  /// \{
+  /// From now on step() steps float32 copies ("masters") of the float16 and bfloat16 parameters: it
+  /// reads the parameters' gradients; updates the masters, with the bits that float32 parameters
+  /// with the same gradients get; and rounds the masters into the parameters. It does all three in
+  /// one pass if the optimizer is elementwise, as all of optim's are but LAMB, Adafactor and Muon;
+  /// otherwise it converts no more gradients at a time than the largest parameter has. Parameters
+  /// of other dtypes are their own masters. Does nothing if it was called before. Throws an Error
+  /// for optimizers that write parameters beside their step: LBFGS, NesterovLookahead, EMA,
+  /// OneBitAdam and its kin.
+  ///
+  /// Masters follow their parameters as states do: if the model is converted, moved or cut between
+  /// two steps, the masters keep their precision. A model that is converted to bfloat16 gets
+  /// masters, and one that is converted from it to float32 or float64 keeps them in that dtype:
+  /// they have the digits that the parameters get at the next step. parameters() returns the
+  /// masters, and state_dict() contains them as "master.<parameter>". Micikevicius et al., arXiv
+  /// 1710.03740.
+  void use_master_weights();
+  /// True if use_master_weights() was called.
+  bool has_master_weights() const { return masters_ != nullptr; }
+  /// Copies the parameters' values into the masters. Call it after something else has written to
+  /// the parameters, such as a loaded checkpoint, or a DDP that sent rank 0's first values. Before
+  /// the first step the masters of parameters that were converted or cut take their values from
+  /// there by themselves. Does nothing without masters.
+  void refresh();
+  /// Moves the gradients, converted to float32, to the masters, so that
+  /// clip_grad_norm(parameters()) sees them; GradScaler::unscale_() does so too. It takes 4 bytes
+  /// for each element, which step() alone does not. Does nothing without masters.
+  void take_gradients();
+  /// \}
+
+  /// From now on states, masters among them, lie in `file`, which must outlive the optimizer. A
+  /// step reads them window by window; while one window is stepped, the next is read and the
+  /// previous one is written, so at most three windows of `window_bytes` (or of the largest
+  /// parameter's states) are in memory, and none is between two steps. The bits are those of states
+  /// in memory, because the same numbers are stepped in the same order. A step reads and writes the
+  /// states of every window that has a gradient once: 8 bytes per element for AdamW and 12 with
+  /// masters, in whole blocks of 4 KiB per state.
+  ///
+  ///   core::SwapFile disk("/nvme", {.bytes = int64_t{200} << 30});
+  ///   optim::AdamW adamw(model.parameters(), {.lr = 3e-4});
+  ///   adamw.page_states(disk);
+  ///
+  /// If the disk fails during a step, an Error says so; it is then unknown which parameters were
+  /// stepped, and you have to resume from a checkpoint. state_dict() and load_state_dict() have all
+  /// states in memory while they run, and so has a step after parameters were converted or cut.
+  /// Throws an Error if states are paged already, for a window of no byte, and for optimizers that
+  /// need the states of several parameters at once: LAMB, and those that can have no masters.
+  /// Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, section 5.1.
+  void page_states(core::SwapFile& file, const PagedOptions& options = {});
+
+  /// All parameters that are stepped, in the order of the groups: masters where there are any.
   std::vector<Tensor> parameters() const;
-  /// The model's parameters, in the same order: parameters(), except where an optimizer steps
-  /// copies of them, as MasterWeights does.
-  virtual std::vector<Tensor> model_parameters() const { return parameters(); }
+  /// The model's parameters, in the same order: parameters(), except where masters are stepped in
+  /// their place.
+  std::vector<Tensor> model_parameters() const;
   /// The number of groups.
   int groups() const { return static_cast<int>(group_ends_.size()); }
   /// \name An option of a group by its name: "lr", "momentum", "beta1", "weight_decay", ...
@@ -136,12 +209,15 @@ class Optimizer {
   };
 
   /// For derived classes; `name` names the optimizer in errors.
-  explicit Optimizer(const char* name) : name_(name) {}
+  explicit Optimizer(const char* name);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Adds a group after checking its parameters; adds nothing if it throws.
+  /// Adds a group after checking its parameters; adds nothing if it throws. Where states lie in a
+  /// file, params_added() follows when the group has its options, too.
   void add_params(const std::vector<Tensor>& params);
+  /// Makes room in the file for the states of parameters that were added.
+  void params_added();
   /// Throws an Error if the optimizer takes no group of these parameters now. Constructors call
   /// only the one of this class.
   virtual void check_group(const std::vector<Tensor>& /*params*/) const {}
@@ -180,36 +256,24 @@ class Optimizer {
 
   /// False for a class whose step() reads no gradient of a parameter, and so loses none.
   virtual bool steps_by_gradients() const { return true; }
-  /// The gradient that step() uses for a parameter; undefined if there is none.
+  /// What step() gives to update() for a parameter that is its own master: its gradient; undefined
+  /// if there is none, so that the parameter is not stepped.
   virtual Array gradient_of(int param) const;
-  /// The bytes that gradient_of() allocates; 0 if the gradient is there already. step() has no more
-  /// of these in memory at a time than the largest parameter needs.
-  virtual int64_t gradient_bytes(int /*param*/) const { return 0; }
   /// True for a class whose update() hands the gradient to run() and does not read it elsewhere.
   virtual bool is_elementwise() const { return false; }
-  /// For elementwise classes: a contiguous 16-bit copy of a float32 parameter, which the pass of
-  /// the step sets, and whose dtype gradient_of() has; undefined if there is none.
-  virtual Array low_of(int /*param*/) const { return {}; }
-  /// Called before the step of a parameter that has a gradient; its states may not exist yet.
-  virtual void entered(int /*param*/) {}
+  /// Why the optimizer cannot be combined with masters, for an Error; null if it can.
+  virtual const char* no_master_weights() const { return nullptr; }
+  /// Why its states cannot lie in a file, for an Error; null if they can.
+  virtual const char* no_pages() const { return no_master_weights(); }
   /// Called whenever a batch of what was handed to run() has run, once or more in a step.
   virtual void batch_done() {}
   /// Called after the last batch of a step, unless there was an error.
   virtual void step_done() {}
-  /// Called for each parameter that was stepped, after all of them have been.
-  virtual void updated(int /*param*/) {}
 
-  /// True if states do not fit their parameters: one was converted, moved or cut since they were
-  /// made.
-  virtual bool is_behind() const;
-  /// Makes states fit their parameters. step() and state_dict() begin with it; a class calls it
-  /// itself where it reads states elsewhere. Throws an Error, before any state changes, if one
-  /// cannot follow its parameter.
+  /// Makes states fit their parameters: those that were converted, moved or cut since they were
+  /// made. step() and state_dict() begin with it; a class calls it itself where it reads states
+  /// elsewhere. Throws an Error, before any state changes, if one cannot follow its parameter.
   virtual void follow() const;
-  /// Steps `leaf` in place of what was stepped; its state stays, and follow() makes it fit.
-  void set_param(int param, const Tensor& leaf) const {
-    states_[static_cast<size_t>(param)].param = leaf;
-  }
   /// Makes the arrays and numbers that do not exist yet: at the first step, or after an option that
   /// needs them was switched on.
   void prepare(int group, State& state);
@@ -246,21 +310,33 @@ class Optimizer {
   const char* name() const { return name_; }
 
  private:
+  class Masters;  // of master_weights.cpp and paged.cpp
+  class Pages;
+
   State read_state(StateLookup& lookup, int group, size_t at) const;
   bool fits(const State& state) const;
   void check_can_follow(size_t at) const;
   void fit(State& state) const;
   Array fresh_array(int group, const char* array, const Tensor& param) const;
   Shape state_shape(const char* array, const Tensor& param) const;
+  bool states_behind() const;
+  void states_follow() const;
+  // Calls body, which changes states, with all of them in memory.
+  void with_all_states(const std::function<void()>& body) const;
+  void load_states(const StateDict& dict);
+  void step_in_memory();
   void step_params();
   void step_param(int group, int param);
   void finish_step();
+  void finish_param(int param);
   void step_again(const std::vector<int>& params);
   std::vector<double> all_options() const;
 
   const char* name_;
   mutable std::vector<State> states_;  // that follow their parameters when they are asked for
   std::vector<int> group_ends_;
+  std::unique_ptr<Masters> masters_;  // null: parameters are stepped themselves
+  std::unique_ptr<Pages> pages_;      // null: states are in memory
   // Of the step now running: updates that wait to be run together, their gradients, and the
   // parameters stepped.
   core::UpdateBatch batch_;
@@ -294,6 +370,7 @@ class OptimizerOf : public Optimizer {
     options_.reserve(options_.size() + 1);
     this->add_params(group.params);
     options_.push_back(group.options);
+    this->params_added();
   }
 
  protected:

@@ -92,6 +92,10 @@ class NesterovLookahead : public OptimizerOf<NesterovLookaheadOptions> {
 
  protected:
   void check_group(const std::vector<Tensor>& params) const override;
+  const char* no_master_weights() const override {
+    return "lookahead() moves the parameters themselves, and needs all states; use SGD with "
+           "nesterov";
+  }
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
 

@@ -17,8 +17,6 @@
 #include <hero/optim/adam.h>
 #include <hero/optim/clip.h>
 #include <hero/optim/grad_scaler.h>
-#include <hero/optim/master_weights.h>
-#include <hero/optim/paged.h>
 
 namespace hero::dist {
 
@@ -150,16 +148,9 @@ class Runner {
  private:
   void make_optimizer(bool wide) {
     const optim::AdamWOptions options{.lr = 1e-4};
-    const std::vector<Tensor> leaves = model_->parameters();
-    using Masters = optim::MasterWeights<optim::AdamW>;
-    if (strategy_.offload != PlanOffload::disk) {
-      if (wide) optimizer_ = std::make_unique<optim::AdamW>(leaves, options);
-      if (!wide) optimizer_ = std::make_unique<Masters>(leaves, options);
-    } else if (wide) {
-      optimizer_ = std::make_unique<optim::Paged<optim::AdamW>>(file_, leaves, options);
-    } else {
-      optimizer_ = std::make_unique<optim::Paged<Masters>>(file_, leaves, options);
-    }
+    optimizer_ = std::make_unique<optim::AdamW>(model_->parameters(), options);
+    if (!wide) optimizer_->use_master_weights();
+    if (strategy_.offload == PlanOffload::disk) optimizer_->page_states(file_);
   }
 
   // Where gradients are whole anyhow they are averaged once, with the last micro-batch.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <numbers>
 
 #include <hero/dist/one_bit.h>
@@ -9,8 +8,6 @@
 #include <hero/optim/adam.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/lion.h>
-#include <hero/optim/master_weights.h>
-#include <hero/optim/paged.h>
 #include <hero/optim/rmsprop.h>
 #include <hero/optim/sgd.h>
 
@@ -20,48 +17,22 @@ namespace {
 
 using Parameters = std::vector<Tensor>;
 
-template <class O>
-std::unique_ptr<optim::Optimizer> paged_optimizer(core::SwapFile& file, const Parameters& leaves,
-                                                  const auto&... options) {
-  if constexpr (std::derived_from<O, optim::LAMB>) {
-    fail(
-        "trainer: Lamb steps by norms of whole parameters, so its states cannot lie in a file; "
-        "write \"offload_optimizer\": {\"device\": \"cpu\"}");
-  } else {
-    return std::make_unique<optim::Paged<O>>(file, leaves, options...);
-  }
-}
-
-template <class O>
-std::unique_ptr<optim::Optimizer> made_optimizer(core::SwapFile* file, const Parameters& leaves,
-                                                 const auto&... options) {
-  const bool has_halves = std::any_of(leaves.begin(), leaves.end(),
-                                      [](const Tensor& leaf) { return is_half(leaf.dtype()); });
-  if (has_halves) {
-    using Masters = optim::MasterWeights<O>;
-    if (file != nullptr) return paged_optimizer<Masters>(*file, leaves, options...);
-    return std::make_unique<Masters>(leaves, options...);
-  }
-  if (file != nullptr) return paged_optimizer<O>(*file, leaves, options...);
-  return std::make_unique<O>(leaves, options...);
-}
-
 // With DeepSpeed's values where they are not those of the optimizer's options.
 std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves,
-                                               core::SwapFile* file, const DataParallel& strategy) {
+                                               const DataParallel& strategy) {
   if (type == "Adam" || type == "AdamW") {
-    return made_optimizer<optim::AdamW>(file, leaves, optim::AdamWOptions{.weight_decay = 0.0});
+    return std::make_unique<optim::AdamW>(leaves, optim::AdamWOptions{.weight_decay = 0.0});
   }
-  if (type == "AdamL2") return made_optimizer<optim::Adam>(file, leaves);
-  if (type == "SGD") return made_optimizer<optim::SGD>(file, leaves);
+  if (type == "AdamL2") return std::make_unique<optim::Adam>(leaves);
+  if (type == "SGD") return std::make_unique<optim::SGD>(leaves);
   if (type == "Lamb") {
-    return made_optimizer<optim::LAMB>(file, leaves, optim::LAMBOptions{.eps = 1e-8});
+    return std::make_unique<optim::LAMB>(leaves, optim::LAMBOptions{.eps = 1e-8});
   }
   if (type == "Lion") {
-    return made_optimizer<optim::Lion>(file, leaves, optim::LionOptions{.lr = 1e-3});
+    return std::make_unique<optim::Lion>(leaves, optim::LionOptions{.lr = 1e-3});
   }
-  if (type == "Adagrad") return made_optimizer<optim::Adagrad>(file, leaves);
-  if (type == "RMSprop") return made_optimizer<optim::RMSprop>(file, leaves);
+  if (type == "Adagrad") return std::make_unique<optim::Adagrad>(leaves);
+  if (type == "RMSprop") return std::make_unique<optim::RMSprop>(leaves);
   if (type == "OneBitAdam") return std::make_unique<OneBitAdam>(strategy, leaves);
   if (type == "OneBitLamb")
     return std::make_unique<OneBitLAMB>(strategy, leaves, OneBitLAMBOptions{.eps = 1e-8});
@@ -121,7 +92,16 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const Parameters& parameters,
                                                  const DataParallel& strategy,
                                                  core::SwapFile* file) {
-  auto optimizer = first_values(method.type, parameters, file, strategy);
+  check(file == nullptr || method.type != "Lamb",
+        "trainer: Lamb steps by norms of whole parameters, so its states cannot lie in a file; "
+        "write \"offload_optimizer\": {\"device\": \"cpu\"}");
+  auto optimizer = first_values(method.type, parameters, strategy);
+  if (!is_in_bits(method.type)) {
+    const bool has_halves = std::any_of(parameters.begin(), parameters.end(),
+                                        [](const Tensor& leaf) { return is_half(leaf.dtype()); });
+    if (has_halves) optimizer->use_master_weights();
+    if (file != nullptr) optimizer->page_states(*file);
+  }
   for (const auto& [name, value] : method.options) optimizer->set_option(name, value);
   return optimizer;
 }

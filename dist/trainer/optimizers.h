@@ -12,9 +12,9 @@
 
 namespace hero::dist {
 
-/// Of parameters of 16 bits it steps float32 copies: optim::MasterWeights. With a file the states
-/// lie there: optim::Paged. An Error for a type that is not known or not paged, and where an option
-/// is out of range. `strategy` holds the parameters.
+/// Of parameters of 16 bits it steps float32 copies: use_master_weights(). With a file the states
+/// lie there: page_states(). An Error for a type that is not known or not paged, and where an
+/// option is out of range. `strategy` holds the parameters.
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const std::vector<Tensor>& parameters,
                                                  const DataParallel& strategy,

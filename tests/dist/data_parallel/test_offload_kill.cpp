@@ -31,8 +31,8 @@ struct ReportingAdamW : optim::Paged<optim::AdamW> {
       : Paged(disk, parameters, {.lr = 0.01}, {.window_bytes = 1}) {}
 
  protected:
-  void entered(int param) override {
-    Paged::entered(param);
+  void update(int group, State& state, const Array& grad) override {
+    Paged::update(group, state, grad);
     if (reports) Child::report();
   }
 };
