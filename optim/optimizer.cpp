@@ -78,6 +78,21 @@ void detail::check_places(const char* optimizer, size_t at, const Array& values)
         "one would be lost; pass the tensor that was expanded, or clone() it");
 }
 
+void detail::add_field(OptionFields& fields, const OptionField& field) { fields.push_back(field); }
+
+bool detail::flag_of(const char* optimizer, const char* option, double value) {
+  check(value == 0.0 || value == 1.0, optimizer, ": ", option, " is a flag, 0 or 1: ", value);
+  return value != 0.0;
+}
+
+double detail::whole_number_of(const char* optimizer, const char* option, double value,
+                               double least, double end) {
+  // NaN passes no comparison
+  check(value >= least && value < end && value == std::floor(value), optimizer, ": ", option,
+        " is a whole number: ", value);
+  return value;
+}
+
 Optimizer::Optimizer(const char* name) : name_(name) {}
 Optimizer::~Optimizer() = default;
 
@@ -465,7 +480,32 @@ double Optimizer::option(const std::string& name, int group) const {
 }
 
 void Optimizer::set_option(const std::string& name, double value, int group) {
-  check(assign_option(group, name, value), name_, ": there is no option ", name);
+  change_options(group, [&](const detail::OptionFields& fields) {
+    const auto found = std::find_if(fields.begin(), fields.end(),
+                                    [&](const auto& field) { return name == field.name; });
+    check(found != fields.end(), name_, ": there is no option ", name);
+    found->write(found->at, name_, found->name, value);
+  });
+}
+
+void Optimizer::assign_options(int group, const std::vector<Option>& options) {
+  change_options(group, [&](const detail::OptionFields& fields) {
+    for (const Option& option : options) {
+      for (const detail::OptionField& field : fields) {
+        if (std::string_view(option.name) != field.name) continue;
+        field.write(field.at, name_, field.name, option.value);
+      }
+    }
+  });
+}
+
+std::vector<Optimizer::Option> Optimizer::values_of(const detail::OptionFields& fields) {
+  std::vector<Option> options;
+  options.reserve(fields.size());
+  for (const detail::OptionField& field : fields) {
+    options.push_back({field.name, field.read(field.at)});
+  }
+  return options;
 }
 
 void Optimizer::set_lr(double lr) {

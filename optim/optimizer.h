@@ -35,6 +35,43 @@ void check_parameter(const char* optimizer, size_t at, const Tensor& param,
                      const std::vector<Tensor>& before);
 /// Throws an Error if several elements of a parameter lie in one place.
 void check_places(const char* optimizer, size_t at, const Array& values);
+
+/// The value as a flag or as a whole number; throws an Error, with the optimizer's and the option's
+/// names, for what is none, or is not from `least` to below `end`.
+bool flag_of(const char* optimizer, const char* option, double value);
+double whole_number_of(const char* optimizer, const char* option, double value, double least,
+                       double end);
+
+/// One option of an Options struct as data: its name, and how it is read and written as a number.
+/// Flags are 0 and 1.
+struct OptionField {
+  const char* name;
+  void* at;
+  double (*read)(const void* at);
+  void (*write)(void* at, const char* optimizer, const char* option, double value);
+};
+using OptionFields = std::vector<OptionField>;
+void add_field(OptionFields& fields, const OptionField& field);
+template <class T>
+void add_option(OptionFields& fields, const char* name, T& field) {
+  constexpr auto read = [](const void* at) {
+    return static_cast<double>(*static_cast<const T*>(at));
+  };
+  constexpr auto write = [](void* at, const char* optimizer, const char* option, double value) {
+    T& to = *static_cast<T*>(at);
+    if constexpr (std::is_same_v<T, bool>) {
+      to = flag_of(optimizer, option, value);
+    } else if constexpr (std::is_integral_v<T>) {
+      // A cast of what T does not hold would be undefined.
+      constexpr auto kLeast = static_cast<double>(std::numeric_limits<T>::min());
+      constexpr auto kEnd = static_cast<double>(std::numeric_limits<T>::max()) + 1.0;
+      to = static_cast<T>(whole_number_of(optimizer, option, value, kLeast, kEnd));
+    } else {
+      to = static_cast<T>(value);
+    }
+  };
+  add_field(fields, {name, &field, read, write});
+}
 }  // namespace detail
 
 /// Options of Optimizer::page_states().
@@ -230,13 +267,12 @@ class Optimizer {
   /// The same options with their defaults, which they take where a loaded state lacks them. A class
   /// that does not know any keeps the present values.
   virtual std::vector<Option> default_options(int group) const { return list_options(group); }
-  /// Sets an option. Returns false if there is none of that name; throws if the value is out of
-  /// range.
-  virtual bool assign_option(int group, const std::string& name, double value) = 0;
-  /// Sets several options of a group, which may fit only together; all or none of them.
-  virtual void assign_options(int group, const std::vector<Option>& options) {
-    for (const Option& option : options) assign_option(group, option.name, option.value);
-  }
+  /// Calls `change` with the options of a group, which become what it makes of them unless it or
+  /// the check of their values throws.
+  virtual void change_options(int group,
+                              const std::function<void(const detail::OptionFields&)>& change) = 0;
+  /// The numbers of such fields.
+  static std::vector<Option> values_of(const detail::OptionFields& fields);
   /// The names of the arrays in the state of a parameter, given its group's options.
   virtual std::vector<const char*> array_names(int group) const = 0;
   /// The shape of such an array for a parameter of shape `param`: the shape of the whole parameter
@@ -296,6 +332,7 @@ class Optimizer {
   void run_batch();
   /// \name Parts of state_dict() and load_state_dict().
   /// \{
+  void assign_options(int group, const std::vector<Option>& options);
   void add_options(StateDict& dict) const;
   void load_options(StateLookup& lookup);
   /// Runs body, and restores all options if it throws.
@@ -387,51 +424,29 @@ class OptimizerOf : public Optimizer {
     check_any();
   }
 
-  std::vector<Option> list_options(int group) const override { return list(options(group)); }
-  std::vector<Option> default_options(int) const override { return list(Options{}); }
-  bool assign_option(int group, const std::string& option, double value) override {
-    Options changed = options(group);
-    if (!assign(changed, option, value)) return false;
-    changed.check_values();
-    options(group) = changed;
-    return true;
+  std::vector<Option> list_options(int group) const override {
+    Options copy = options(group);
+    return values_of(fields_of(copy));
   }
-  void assign_options(int group, const std::vector<Option>& list) override {
+  std::vector<Option> default_options(int) const override {
+    Options defaults;
+    return values_of(fields_of(defaults));
+  }
+  void change_options(int group,
+                      const std::function<void(const detail::OptionFields&)>& change) override {
     Options changed = options(group);
-    for (const Option& option : list) assign(changed, option.name, option.value);
+    change(fields_of(changed));
     changed.check_values();
     options(group) = changed;
   }
 
  private:
-  static std::vector<Option> list(const Options& options) {
-    std::vector<Option> result;
-    Options::each(options, [&](const char* option, const auto& value) {
-      result.push_back({option, static_cast<double>(value)});
+  [[gnu::noinline]] static detail::OptionFields fields_of(Options& options) {
+    detail::OptionFields fields;
+    Options::each(options, [&](const char* option, auto& field) {
+      detail::add_option(fields, option, field);
     });
-    return result;
-  }
-  // False if there is no option of that name.
-  bool assign(Options& options, const std::string& option, double value) const {
-    bool found = false;
-    Options::each(options, [&]<class T>(const char* each, T& field) {
-      if (option != each) return;
-      found = true;
-      if constexpr (std::is_same_v<T, bool>) {
-        check(value == 0.0 || value == 1.0, name(), ": ", option, " is a flag, 0 or 1: ", value);
-        field = value != 0.0;
-      } else if constexpr (std::is_integral_v<T>) {
-        // A cast of what T does not hold would be undefined; NaN passes no comparison.
-        constexpr auto kLeast = static_cast<double>(std::numeric_limits<T>::min());
-        constexpr auto kMost = static_cast<double>(std::numeric_limits<T>::max());
-        check(value >= kLeast && value < kMost + 1.0 && value == std::floor(value), name(), ": ",
-              option, " is a whole number: ", value);
-        field = static_cast<T>(value);
-      } else {
-        field = static_cast<T>(value);
-      }
-    });
-    return found;
+    return fields;
   }
 
   std::vector<Options> options_;
