@@ -6,13 +6,20 @@
 #include <hero/core/error_scope.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/io/printable.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
-const std::string*& PlaceScope::current() {
-  thread_local const std::string* place = nullptr;
-  return place;
-}
+namespace {
+
+thread_local const std::string* thread_place = nullptr;
+[[maybe_unused]] const core::ThreadSlot<const std::string*> kPlaceSlot(
+    [] { return thread_place; }, [](const std::string* place) { thread_place = place; },
+    core::ThreadValue::scoped);
+
+}  // namespace
+
+const std::string*& PlaceScope::current() { return thread_place; }
 
 std::string current_place() {
   const std::string* place = PlaceScope::current();
@@ -61,6 +68,10 @@ const ErrorScope*& ErrorScope::current() {
   thread_local const ErrorScope* scope = nullptr;
   return scope;
 }
+
+[[maybe_unused]] const core::ThreadSlot<const ErrorScope*> kErrorScopeSlot(
+    [] { return ErrorScope::current(); },
+    [](const ErrorScope* scope) { ErrorScope::current() = scope; }, core::ThreadValue::scoped);
 
 void ErrorScope::enter() noexcept { outer_ = std::exchange(current(), this); }
 

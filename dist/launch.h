@@ -29,8 +29,10 @@ struct RunOptions {
 };
 
 /// Runs `program` on `ranks` threads of this process (a single rank on the calling thread), and
-/// returns when all have ended. Each rank has its own Ledger and Traffic, and its default generator
-/// begins with the state of the caller's; together the ranks use at most num_threads() threads for
+/// returns when all have ended. Each rank has its own Ledger and Traffic. It begins with the modes
+/// of the calling thread (recording, Autocast, DetectAnomaly, EvalScope, scopes of errors and of
+/// memory, ..) and with the state of its default generator; a Profiler of the caller records no
+/// other thread. Together the ranks use at most num_threads() threads for
 /// kernels, or one each. If a rank fails, what the first one threw is thrown again here, and the
 /// others are stopped by an Error in their next call. With link_bytes_per_second, a call is not
 /// complete before the bytes that its ranks send could have left them at this rate: the bytes of

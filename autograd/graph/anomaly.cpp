@@ -3,12 +3,30 @@
 #include <hero/autograd/graph/watch.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
 namespace {
 
 thread_local bool infinities = false;
+
+void switch_anomaly(bool on) {
+  const unsigned others = detail::watching & ~detail::kWatchAnomaly;
+  detail::watching = others | (on ? detail::kWatchAnomaly : 0u);
+}
+
+struct AnomalyMode {
+  bool on, infinities;
+};
+[[maybe_unused]] const core::ThreadSlot<AnomalyMode> kAnomalySlot(
+    [] {
+      return AnomalyMode{anomaly_enabled(), infinities};
+    },
+    [](AnomalyMode mode) {
+      switch_anomaly(mode.on);
+      infinities = mode.infinities;
+    });
 
 // "nan", "infinity", or nothing when all numbers are as they should be.
 const char* oddity(const Tensor& x) {
@@ -31,8 +49,7 @@ DetectAnomaly::DetectAnomaly(const AnomalyOptions& options)
 }
 
 DetectAnomaly::~DetectAnomaly() {
-  const unsigned others = detail::watching & ~detail::kWatchAnomaly;
-  detail::watching = others | (watching_ & detail::kWatchAnomaly);
+  switch_anomaly((watching_ & detail::kWatchAnomaly) != 0);
   infinities = infinities_;
 }
 

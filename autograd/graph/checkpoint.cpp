@@ -6,6 +6,7 @@
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/offload/offload_blocks.h>
 #include <hero/core/profile/observer.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
@@ -13,6 +14,8 @@ namespace {
 
 thread_local CheckpointFrame* current_frame = nullptr;
 thread_local int again_depth = 0;
+[[maybe_unused]] const core::ThreadSlot<int> kAgainSlot([] { return again_depth; },
+                                                        [](int depth) { again_depth = depth; });
 
 /// Everything outside the function that its second run must find as the first did.
 class Restored {

@@ -9,6 +9,7 @@
 #include <hero/autograd/leaves/stand_in.h>
 #include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/core/threads/at_fork.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
@@ -149,6 +150,8 @@ struct StandInMark {
 };
 
 thread_local int in_checkpoint = 0;  // SavingCheckpoints that live on this thread
+[[maybe_unused]] const core::ThreadSlot<int> kInCheckpointSlot([] { return in_checkpoint; },
+                                                               [](int n) { in_checkpoint = n; });
 
 bool allows(const StandIn& values, ValueUse use) {
   if (use == ValueUse::step) return values.can_step;

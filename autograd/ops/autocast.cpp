@@ -5,6 +5,7 @@
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/threads/per_thread.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
@@ -49,6 +50,17 @@ void switch_to(const AutocastOptions& options) {
   const unsigned others = detail::watching & ~detail::kWatchAutocast;
   detail::watching = others | (options.enabled ? detail::kWatchAutocast : 0u);
 }
+
+// A thread that works for another one keeps casts for as long as it has its options.
+[[maybe_unused]] const core::ThreadSlot<AutocastOptions> kAutocastSlot([] { return current; },
+                                                                       [](AutocastOptions options) {
+                                                                         const bool may_keep =
+                                                                             current.enabled &&
+                                                                             depth == 0;
+                                                                         switch_to(options);
+                                                                         if (may_keep)
+                                                                           cache().clear();
+                                                                       });
 
 }  // namespace
 

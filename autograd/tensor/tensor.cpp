@@ -10,12 +10,15 @@
 #include <hero/autograd/tensor/memory.h>
 #include <hero/core/memory/allocator.h>
 #include <hero/core/print.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
 namespace {
 
 thread_local bool recording = true;
+[[maybe_unused]] const core::ThreadSlot<bool> kRecordingSlot([] { return recording; },
+                                                             [](bool on) { recording = on; });
 
 core::Ref<detail::TensorImpl> make_impl(Array&& array) {
   check(array.defined(), "tensor: the array is undefined");

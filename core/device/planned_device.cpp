@@ -1,11 +1,16 @@
 #include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero::core {
 
 namespace {
 
 thread_local DeviceType planned_type = DeviceType::cpu;
+[[maybe_unused]] const ThreadSlot<DeviceType> kPlannedTypeSlot([] { return planned_type; },
+                                                               [](DeviceType type) {
+                                                                 planned_type = type;
+                                                               });
 
 }  // namespace
 

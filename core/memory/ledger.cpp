@@ -3,6 +3,7 @@
 
 #include <hero/core/kernels/wrapping.h>
 #include <hero/core/ledger.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
@@ -10,6 +11,14 @@ namespace {
 
 thread_local Ledger* thread_ledger = nullptr;
 thread_local MemoryTag thread_tag = MemoryTag::activation;
+[[maybe_unused]] const core::ThreadSlot<Ledger*> kLedgerSlot([] { return thread_ledger; },
+                                                             [](Ledger* ledger) {
+                                                               thread_ledger = ledger;
+                                                             });
+[[maybe_unused]] const core::ThreadSlot<MemoryTag> kTagSlot([] { return thread_tag; },
+                                                            [](MemoryTag tag) {
+                                                              thread_tag = tag;
+                                                            });
 
 // Without a destructor: storages of static lifetime are discharged after main.
 static_assert(std::is_trivially_destructible_v<Ledger>);

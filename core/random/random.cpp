@@ -6,6 +6,7 @@
 #include <hero/core/error.h>
 #include <hero/core/kernels/draws.h>
 #include <hero/core/random.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 namespace {
@@ -79,6 +80,14 @@ BatchPart& batch_part() {
   thread_local BatchPart part;
   return part;
 }
+
+[[maybe_unused]] const core::ThreadSlot<Generator::State> kGeneratorSlot(
+    [] { return default_generator().state(); },
+    [](Generator::State state) { default_generator().set_state(state); });
+[[maybe_unused]] const core::ThreadSlot<BatchPart> kBatchPartSlot([] { return batch_part(); },
+                                                                  [](BatchPart part) {
+                                                                    batch_part() = part;
+                                                                  });
 
 Stream named_stream(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a

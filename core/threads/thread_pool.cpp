@@ -13,11 +13,11 @@
 #include <vector>
 
 #include <hero/core/error.h>
-#include <hero/core/error_scope.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/threads/at_fork.h>
 #include <hero/core/threads/cores.h>
 #include <hero/core/threads/pause.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 namespace {
@@ -88,7 +88,8 @@ class Pool {
     context_ = context;
     n_ = n;
     grain_ = grain;
-    error_scope_ = detail::ErrorScope::current();
+    const core::ThreadState state = core::ThreadState::of_waiting();
+    caller_ = &state;
     divide((n - 1) / grain + 1);
     error_ = nullptr;
     state_.fetch_add(kOneJob | kOpen);
@@ -146,8 +147,10 @@ class Pool {
       }
       if (!entered) continue;
       seen = job_of(state);
-      detail::ErrorScope::current() = error_scope_;
-      take_chunks(own);
+      {
+        const core::ThreadState::Scope use(*caller_);
+        take_chunks(own);
+      }
       const uint64_t left = state_.fetch_sub(1) - 1;
       if ((left & (kWorkers | kOpen)) == 0 && caller_sleeps_.load()) {
         { const std::lock_guard<std::mutex> wake(sleep_mutex_); }
@@ -241,7 +244,7 @@ class Pool {
   void* context_ = nullptr;
   int64_t n_ = 0;
   int64_t grain_ = 1;
-  const detail::ErrorScope* error_scope_ = nullptr;  // of the caller
+  const core::ThreadState* caller_ = nullptr;  // what the caller's thread has
   int64_t chunks_ = 0;
   size_t sharing_ = 0;         // how many shares the job has
   std::vector<Share> shares_;  // one for each thread

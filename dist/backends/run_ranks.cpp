@@ -15,6 +15,7 @@
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/threads/cores.h>
+#include <hero/core/threads/thread_state.h>
 #include <hero/dist/backends/local/backend.h>
 #include <hero/dist/backends/local/world.h>
 #include <hero/dist/backends/rank_frame.h>
@@ -62,6 +63,7 @@ struct Run {
   const RankProgram& program;
   RunOptions options;
   Generator::State generator;
+  core::ThreadState caller;
   std::mutex output;
   std::vector<std::exception_ptr> errors;
   std::vector<int> cores;                           // of the ranks; empty: not bound
@@ -128,6 +130,7 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
           program,
           options,
           default_generator().state(),
+          core::ThreadState::of_waiting(),
           {},
           std::vector<std::exception_ptr>(static_cast<size_t>(ranks)),
           cores_of(ranks, options),
@@ -141,7 +144,10 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       try {
-        threads.emplace_back([&run, rank] { run_one(run, rank); });
+        threads.emplace_back([&run, rank] {
+          const core::ThreadState::Scope use(run.caller);
+          run_one(run, rank);
+        });
       } catch (const std::system_error&) {
         const auto error = std::make_exception_ptr(
             Error("run_ranks: the system has no thread for rank " + std::to_string(rank)));

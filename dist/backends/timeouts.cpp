@@ -1,10 +1,15 @@
 #include <hero/core/error.h>
+#include <hero/core/threads/thread_state.h>
 #include <hero/dist/backends/timeouts.h>
 
 namespace hero::dist {
 namespace {
 
 thread_local Phase current_phase = Phase::step;
+[[maybe_unused]] const core::ThreadSlot<Phase> kPhaseSlot([] { return current_phase; },
+                                                          [](Phase phase) {
+                                                            current_phase = phase;
+                                                          });
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include <hero/core/threads/thread_state.h>
 #include <hero/dist/plan.h>
 
 namespace hero::dist {
@@ -80,8 +81,13 @@ void simulate_all(const PlanRequest& request, const std::vector<Option*>& batch)
   };
   const size_t threads =
       std::min<size_t>(batch.size(), std::max(1u, std::thread::hardware_concurrency()));
+  const core::ThreadState caller = core::ThreadState::of_waiting();
+  const auto work_for_caller = [&] {
+    const core::ThreadState::Scope use(caller);
+    work();
+  };
   std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(work_for_caller);
   work();
   for (std::thread& each : others) each.join();
   for (const std::exception_ptr& error : errors) {

@@ -152,6 +152,7 @@ void BatchWorkers::stop() {
 }
 
 void BatchWorkers::work() {
+  const core::ThreadState::Scope use(state_);
   const SerialRegion serial;  // the pool is left to the training step
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {

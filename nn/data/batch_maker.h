@@ -10,6 +10,7 @@
 
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
+#include <hero/core/threads/thread_state.h>
 #include <hero/nn/data/dataset.h>
 #include <hero/nn/data/sampler.h>
 
@@ -125,6 +126,7 @@ class BatchWorkers {
   void stop();
 
   const PassPlan& plan_;
+  const core::ThreadState state_ = core::ThreadState::of_going_on();
   std::mutex mutex_;
   std::condition_variable room_;   // a slot is free, or stop
   std::condition_variable ready_;  // a batch is ready

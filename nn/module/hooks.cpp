@@ -5,6 +5,7 @@
 
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/leaves/partition.h>
+#include <hero/core/threads/thread_state.h>
 #include <hero/nn/hooks.h>
 #include <hero/nn/module.h>
 
@@ -310,6 +311,8 @@ void Module::check_whole() const {
 
 namespace {
 thread_local int without_hooks = 0;  // WithoutHooks that live on this thread
+[[maybe_unused]] const core::ThreadSlot<int> kWithoutHooksSlot([] { return without_hooks; },
+                                                               [](int n) { without_hooks = n; });
 }  // namespace
 
 WithoutHooks::WithoutHooks() { ++without_hooks; }

@@ -7,6 +7,7 @@
 #include <hero/autograd/leaves/unreduced_gradients.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/io/file.h>
+#include <hero/core/threads/thread_state.h>
 #include <hero/nn/module.h>
 #include <hero/nn/module/load_names.h>
 
@@ -14,6 +15,8 @@ namespace hero::nn {
 
 namespace {
 thread_local int evaluating = 0;  // EvalScopes that live on this thread
+[[maybe_unused]] const core::ThreadSlot<int> kEvaluatingSlot([] { return evaluating; },
+                                                             [](int n) { evaluating = n; });
 }  // namespace
 
 EvalScope::EvalScope() { ++evaluating; }

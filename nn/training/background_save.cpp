@@ -16,6 +16,7 @@
 #include <hero/core/ledger.h>
 #include <hero/core/memory/allocator.h>
 #include <hero/core/threads/at_fork.h>
+#include <hero/core/threads/thread_state.h>
 #include <hero/nn/training/background_save.h>
 
 namespace hero::nn {
@@ -59,6 +60,7 @@ void take_copies(std::vector<core::NamedArray>& arrays) {
 
 struct BackgroundWork::State {
   const pid_t process = ::getpid();
+  const core::ThreadState caller = core::ThreadState::of_going_on();
   Work work;
   std::thread thread;
   std::atomic<bool> hurried = false;
@@ -70,6 +72,7 @@ struct BackgroundWork::State {
   void run() {
     std::string said;
     try {
+      const core::ThreadState::Scope use(caller);
       work([this] { return hurried.load(); });
     } catch (const std::exception& failure) {
       said = failure.what();

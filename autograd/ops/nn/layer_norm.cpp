@@ -13,12 +13,15 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
 namespace {
 
 thread_local bool half_norms = false;
+[[maybe_unused]] const core::ThreadSlot<bool> kHalfNormsSlot([] { return half_norms; },
+                                                             [](bool on) { half_norms = on; });
 
 // The dtype of a norm of x.
 DType norm_dtype(const Tensor& x) {

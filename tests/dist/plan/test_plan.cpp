@@ -1,10 +1,12 @@
 // dist::plan: what is tried, what bounds leave out, and which one wins.
 #include <algorithm>
 #include <iomanip>
+#include <mutex>
 #include <set>
 #include <sstream>
 
 #include "dist/plan/alike.h"
+#include "dist/thread_modes.h"
 #include "support/catch.h"
 
 #include <hero/dist/plan.h>
@@ -337,6 +339,28 @@ TEST_CASE("plan: an error of a simulation is the plan's") {
   PlanRequest request = small_request(2, 4);
   request.simulate = [](const PlanRequest&, const Strategy&) -> PlanCost { fail("no such luck"); };
   CHECK_THROWS_WITH(plan(request), "no such luck");
+}
+
+TEST_CASE("plan: every simulation has the modes of the thread that plans") {
+  PlanRequest request = small_request(2, 4);
+  std::mutex mutex;
+  std::vector<hero_test::SeenModes> seen;
+  request.simulate = [&](const PlanRequest& r, const Strategy& s) {
+    const hero_test::SeenModes modes = hero_test::seen_modes();
+    const std::lock_guard lock(mutex);
+    seen.push_back(modes);
+    return made_up(r, s);
+  };
+  hero_test::with_all_modes([&] {
+    hero_test::SeenModes mine = hero_test::seen_modes();
+    (void)plan(request);
+    mine.profiled = false;
+    REQUIRE(seen.size() > 1);
+    for (hero_test::SeenModes& each : seen) {
+      each.profiled = false;
+      CHECK(each == mine);
+    }
+  });
 }
 
 TEST_CASE("plan: the bound's states are those of the ZeRO paper's Table 1") {

@@ -1,0 +1,116 @@
+#pragma once
+// What the functions of the library ask of the thread that calls them, beside their arguments:
+// whether operations are recorded, autocast, the ledger that is charged, the generator. A thread
+// that works for another one has to find it as that one does.
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+namespace hero::core {
+
+/// How long a value of a thread is of use to another one.
+enum class ThreadValue {
+  lasting,  ///< as long as anybody likes
+  scoped,   ///< while the thread that has it waits, as it points to an object on its stack
+};
+
+/// One of these values, which its component registers at namespace scope beside the thread_local
+/// that holds it, so that whoever starts a thread need not know of it. Values that serve one thread
+/// alone (caches, counts, an open profiler) are not registered; tests/layers/thread_locals says of
+/// each thread_local which it is.
+class ThreadSlotBase {
+ public:
+  ThreadSlotBase(const ThreadSlotBase&) = delete;
+  ThreadSlotBase& operator=(const ThreadSlotBase&) = delete;
+
+ protected:
+  /// Copies the calling thread's value to or from memory.
+  using Save = void (*)(const ThreadSlotBase& slot, std::byte* to);
+  using Load = void (*)(const ThreadSlotBase& slot, const std::byte* from);
+
+  ThreadSlotBase(size_t bytes, ThreadValue value, Save save, Load load);
+  ~ThreadSlotBase() = default;
+
+ private:
+  friend class ThreadState;
+
+  const ThreadValue value_;
+  const Save save_;
+  const Load load_;
+  size_t begin_;                // of its bytes in a ThreadState
+  const ThreadSlotBase* next_;  // that was registered before
+};
+
+/// A slot of type T, which is read and set by two functions:
+///   [[maybe_unused]] const core::ThreadSlot<bool> kRecordingSlot(
+///       [] { return recording; }, [](bool on) { recording = on; });
+template <class T>
+class ThreadSlot : public ThreadSlotBase {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  /// Registers the slot, before main.
+  ThreadSlot(T (*get)(), void (*set)(T), ThreadValue value = ThreadValue::lasting)
+      : ThreadSlotBase(sizeof(T), value, save, load), get_(get), set_(set) {}
+
+ private:
+  static void save(const ThreadSlotBase& slot, std::byte* to) {
+    const T value = static_cast<const ThreadSlot&>(slot).get_();
+    std::memcpy(to, &value, sizeof(T));
+  }
+  static void load(const ThreadSlotBase& slot, const std::byte* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    static_cast<const ThreadSlot&>(slot).set_(value);
+  }
+
+  T (*get_)();
+  void (*set_)(T);
+};
+
+/// All registered values of one thread, for another one that works for it.
+///
+///   const core::ThreadState state = core::ThreadState::of_waiting();
+///   std::thread helper([&] {
+///     const core::ThreadState::Scope use(state);
+///     ...
+///   });
+class ThreadState {
+ public:
+  /// Those of the calling thread, for threads that it waits for before it leaves any scope.
+  static ThreadState of_waiting() { return ThreadState(true); }
+  /// Those of the calling thread that last, for threads that go on beside it.
+  static ThreadState of_going_on() { return ThreadState(false); }
+
+  class Scope;
+
+ private:
+  friend class ThreadSlotBase;
+  static constexpr size_t kBytes = 256;
+
+  explicit ThreadState(bool scoped);
+  void use(bool scoped) const;
+
+  const ThreadSlotBase* newest_;  // of the slots whose values these are
+  bool scoped_;                   // values that point to a stack are among them
+  std::array<std::byte, kBytes> values_ = {};
+};
+
+/// While it lives, the calling thread has the values of a state; then its own again.
+class ThreadState::Scope {
+ public:
+  /// Begins the scope.
+  explicit Scope(const ThreadState& state) : own_(true), scoped_(state.scoped_) {
+    state.use(scoped_);
+  }
+  ~Scope() { own_.use(scoped_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  const ThreadState own_;
+  const bool scoped_;
+};
+
+}  // namespace hero::core
