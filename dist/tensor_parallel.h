@@ -27,10 +27,9 @@ using TensorPlanEntry = nn::ModuleCut;
 using TensorPlan = std::vector<TensorPlanEntry>;
 
 /// The plan that the modules say themselves, in nn::ParallelForm: of those of Hero the heads of
-/// each CausalSelfAttention, LlamaAttention and MultiheadAttention, c_fc and c_proj of each
-/// FeedForward, gate_proj, up_proj and down_proj of each LlamaMLP, linear1 and linear2 of each
-/// TransformerEncoderLayer, the vocabulary of a GPT's wte and a Llama's embed_tokens, and of
-/// lm_head; and what a module of your own says.
+/// each CausalSelfAttention and MultiheadAttention, the linear layers of each FeedForward, linear1
+/// and linear2 of each TransformerEncoderLayer, and the vocabulary of a CausalLM's embedding of
+/// tokens and lm_head; and what a module of your own says.
 TensorPlan tensor_plan(nn::Module& module);
 
 /// Options of tensor_parallel().

@@ -10,6 +10,12 @@
 
 namespace hero::nn {
 
+/// A target that cross_entropy() leaves out of its mean unless told otherwise.
+inline constexpr int64_t kIgnoredTarget = -100;
+/// How many targets, int64, are not kIgnoredTarget; on meta, which has no values, all of them.
+/// Throws an Error if they are undefined.
+double valid_targets(const Tensor& targets);
+
 /// A network that can be cut into stages: layers 0 to layers() - 1, each of which maps one tensor
 /// to one tensor, and a loss after the last. Running all layers, range by range, gives the bits of
 /// the module's forward wherever the ranges are cut. Hooks of the root do not run; the caller can

@@ -5,6 +5,7 @@
 #include <hero/nn/adaptive_softmax.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/bilinear.h>
+#include <hero/nn/causal_lm.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/conv.h>

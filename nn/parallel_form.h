@@ -31,8 +31,8 @@ enum class Cut : uint8_t {
   /// its part of the inputs; the output is the sum of the slices' products, on all ranks. The bias
   /// stays whole and is added to the sum.
   columns,
-  /// An attention layer, such as CausalSelfAttention, LlamaAttention, MultiheadAttention or one
-  /// whose ParallelForm has `attention`, by its heads: those of queries together with those of keys
+  /// An attention layer, such as CausalSelfAttention, MultiheadAttention or one whose
+  /// ParallelForm has `attention`, by its heads: those of queries together with those of keys
   /// and values that belong to them, and the columns of the last projection. If slices are a
   /// multiple of the heads of keys and values, several slices attend to the same one, and their
   /// projections, or the weight that packs them with the queries, stay whole.

@@ -1,10 +1,18 @@
 #include <algorithm>
 
+#include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/error.h>
 #include <hero/nn/chain.h>
-#include <hero/nn/models/blocks.h>
 
 namespace hero::nn {
+
+double valid_targets(const Tensor& targets) {
+  check(targets.defined(), "target_count: the target is undefined");
+  if (targets.device().type == DeviceType::meta) return static_cast<double>(targets.numel());
+  const NoGrad unrecorded;
+  return sum(targets != kIgnoredTarget).item();
+}
 
 double Chain::target_count(const Tensor& target) const {
   check(target.defined(), "target_count: the target is undefined");

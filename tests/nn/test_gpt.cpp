@@ -119,13 +119,13 @@ TEST_CASE("a hook inside a block is called, and changes no bit") {
   const Tensor before = gpt(tokens_of(8));
   int calls = 0;
   auto& mlp = gpt.transformer.h[1].mlp;
-  mlp.c_fc.register_forward_hook([&](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
+  mlp.up.register_forward_hook([&](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
     ++calls;
     CHECK(out[0].shape() == Shape{1, 8, 32});
   });
   CHECK(equal(gpt(tokens_of(8)), before));
   CHECK(calls == 1);
-  gpt.transformer.h[0].mlp.c_proj.register_forward_hook(
+  gpt.transformer.h[0].mlp.down.register_forward_hook(
       [&](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
         ++calls;
         CHECK(in[0].shape() == Shape{1, 8, 32});

@@ -290,7 +290,7 @@ void train(dist::Communicator& world, int argc, char** argv) {
   if (world.rank() == 0) sample(model, options, tokenizer);
   std::optional<dist::DataParallel> sharded;
   if (ranks > 1) {
-    sharded = dist::fully_shard(model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
+    sharded = dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
   }
   const std::vector<Tensor> learning = rank > 0 ? nn::lora_parameters(model) : model.parameters();
   optim::AdamW adamw(learning, {.lr = rate, .weight_decay = rank > 0 ? 0.0 : 0.01});

@@ -152,7 +152,7 @@ TEST_CASE("a step of GPT under autocast adds its residuals in the launches of it
     gpt.to(kGpu);
     if (hooked) {
       for (nn::Block& block : gpt.transformer.h) {
-        block.ln_2.register_forward_hook([](auto&, const auto&, const auto&) {});
+        block.norm_2.register_forward_hook([](auto&, const auto&, const auto&) {});
       }
     }
     cuda::GraphedStep graphed([&](const std::vector<Array>&) {

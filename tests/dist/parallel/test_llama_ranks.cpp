@@ -33,7 +33,7 @@ TEST_CASE("a Llama ends with the same bits under DDP, ZeRO and FSDP", "[strategi
       Whole fsdp, zero;
       dist::run_ranks(2, [&](dist::Communicator& world) {
         const auto model = made_llama(tied, meta ? kMeta : kCpu);
-        dist::fully_shard(*model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
+        dist::fully_shard(*model, world, {.unit = dist::each<nn::Block>()});
         train_llama(*model, world.rank(), fsdp);
         const auto other = made_llama(tied);
         dist::ZeRO(*other, world, {.stage = 2});
@@ -117,7 +117,7 @@ TEST_CASE("a folder of transformers is read into shards and written from them", 
     std::optional<nn::DeviceScope> meta(kMeta);
     nn::Llama model(config);
     meta.reset();
-    dist::fully_shard(model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
+    dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
     dist::load_full(folder, world, model);
     dist::save_full(copy, world, model, {.max_shard_bytes = 30000});
     if (world.rank() == 0) model.config().save_pretrained(copy);
@@ -135,7 +135,7 @@ TEST_CASE("adapters train to the same bits under DDP, ZeRO and FSDP, and nothing
     if (strategy == 0) data = dist::DDP(*model, world);
     if (strategy == 1) data = dist::ZeRO(*model, world, {.stage = 1});
     if (strategy == 2) {
-      data = dist::fully_shard(*model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
+      data = dist::fully_shard(*model, world, {.unit = dist::each<nn::Block>()});
     }
     optim::AdamW adamw(nn::lora_parameters(*model), {.lr = 0.05});
     for (int step = 0; step < 3; ++step) {

@@ -72,7 +72,7 @@ TEST_CASE("ranks that share a Llama's sequences train to the same bits on any nu
           const auto model = made_llama(tied);
           dist::context_parallel(*model, world, {.slices = 4});
           if (shards) {
-            dist::fully_shard(*model, world, {.unit = dist::each<nn::LlamaDecoderLayer>()});
+            dist::fully_shard(*model, world, {.unit = dist::each<nn::Block>()});
           } else {
             dist::DDP(*model, world);
           }

@@ -153,7 +153,7 @@ TEST_CASE("a GPT with dropout of residuals: one seed along the tensor axis, whol
       nn::GPTConfig config = tensor_gpt();
       const auto gpt = made_gpt(config, false);
       if (row.sequence) {  // attention would refuse the rate, so it comes from outside
-        gpt->transformer.h[0].ln_2.register_forward_pre_hook(
+        gpt->transformer.h[0].norm_2.register_forward_pre_hook(
             [](nn::Module&, const nn::Tensors& in) { return nn::Tensors{dropout(in[0], 0.5)}; });
         dist::tensor_parallel(*gpt, mesh["tensor"], {.sequence = true});
         gpt->loss(gpt_labels(config, 0, 0), gpt_labels(config, 1, 0)).backward();

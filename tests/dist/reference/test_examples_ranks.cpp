@@ -295,7 +295,7 @@ TEST_CASE("example: tensor_parallel") {
     const Tensor tokens = randint(0, 50, {4, 16});  // the same on both ranks
     model.loss(tokens, tokens).backward();
     //! [tensor_parallel]
-    if (world.rank() == 0) rows = model.transformer.h[0].mlp.c_fc.weight.numel();
+    if (world.rank() == 0) rows = model.transformer.h[0].mlp.up.weight.numel();
   });
   CHECK(rows == 4 * 32 * 32 / 2);
 }

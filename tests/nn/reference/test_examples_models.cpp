@@ -56,6 +56,24 @@ TEST_CASE("example: Llama") {
   CHECK(text.shape() == Shape{2, 13});
 }
 
+TEST_CASE("example: CausalLM") {
+  //! [CausalLM]
+  manual_seed(1);
+  // RMS norms, grouped heads and rotary positions, as in a Llama; GELU and biases, as in a GPT.
+  nn::CausalLM model({.vocab_size = 100,
+                      .layers = 2,
+                      .heads = 4,
+                      .width = 64,
+                      .kv_heads = 2,
+                      .rotary = nn::RotaryOptions(),
+                      .rms_norm = true});
+  const Tensor tokens = randint(0, 100, {2, 9});
+  model.loss(tokens.slice(1, 0, 8), tokens.slice(1, 1)).backward();
+  const Tensor text = model.generate(tokens, {.max_new_tokens = 4, .seed = 1});
+  //! [CausalLM]
+  CHECK(text.shape() == Shape{2, 13});
+}
+
 TEST_CASE("example: from_pretrained") {
   const std::string folder = test::Pretrained("gpt2").folder;
   const hero_test::TempDir dir;
