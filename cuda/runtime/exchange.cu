@@ -1,7 +1,9 @@
 // What ranks that share a device ask of it: points of streams, copies, sums in rank order.
+#include <algorithm>
 #include <deque>
 #include <mutex>
 
+#include <hero/core/array.h>
 #include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/exchange.cuh>
 #include <hero/cuda/runtime/launch.cuh>
@@ -16,6 +18,10 @@ using core::Combine;
 // A kernel's parameters are at most 4 KiB.
 constexpr int kMaxInputs = 480;
 constexpr int kTreeLevels = 7;  // 4 * 2^7 inputs
+// Of more inputs these are added up first, each time as many. Their sums are those of aligned
+// subtrees, so that the tree over them is the tree over all.
+constexpr int kSubtree = 256;
+constexpr size_t kMostInputs = size_t{kMaxInputs} * kSubtree;
 
 template <class T>
 struct Inputs {
@@ -57,14 +63,15 @@ __device__ void store(const Sums<Acc, N>& sums, Out* out, int64_t pack, Finish f
 }
 
 // One thread adds up N neighbouring elements, in registers, all of which it has read before it
-// writes: the output may be one of the inputs. Four inputs are under way at a time.
-template <class T, int N, class Acc, class Out, class Op, class Finish>
-__global__ void combine_kernel(const __grid_constant__ Inputs<T> inputs, Out* out, int64_t packs,
-                               Op op, Finish finish) {
+// writes: the output may be one of the inputs. Four inputs are under way at a time. They are added
+// to what `begun` holds, if it is not null.
+template <class T, int N, class Acc, class Begun, class Out, class Op, class Finish>
+__global__ void combine_kernel(const __grid_constant__ Inputs<T> inputs, const Begun* begun,
+                               Out* out, int64_t packs, Op op, Finish finish) {
   constexpr int kAtOnce = 4;
   for (int64_t i = global_thread(); i < packs; i += grid_threads()) {
-    Sums<Acc, N> sum = load<Acc, N>(inputs.at[0], i);
-    for (int k = 1; k < inputs.count; k += kAtOnce) {
+    Sums<Acc, N> sum = begun != nullptr ? load<Acc, N>(begun, i) : load<Acc, N>(inputs.at[0], i);
+    for (int k = begun != nullptr ? 0 : 1; k < inputs.count; k += kAtOnce) {
       Pack<T, N> next[kAtOnce];
       for (int j = 0; j < kAtOnce; ++j) {
         if (k + j < inputs.count)
@@ -128,13 +135,30 @@ Inputs<T> inputs_of(std::span<const std::byte* const> places) {
   return inputs;
 }
 
+// Memory for sums that are not complete, in the order of this thread's stream.
+template <class T>
+class Partial {
+ public:
+  Partial(int64_t count, int device)
+      : bytes_(core::Array::empty({count * static_cast<int64_t>(sizeof(T))}, kUInt8,
+                                  {DeviceType::cuda, device})) {}
+  T* at() const { return reinterpret_cast<T*>(bytes_.bytes()); }
+
+ private:
+  core::Array bytes_;
+};
+
 // A reduction of inputs of T, whose combinations are computed in Acc.
 template <class T, class Acc>
 struct Combiner {
+  // What sums that are not complete are kept in. Of integers their own dtype loses nothing.
+  using Kept = std::conditional_t<std::is_floating_point_v<Acc>, Acc, T>;
+
   const core::Fold& fold;
-  Inputs<T> inputs;
+  std::span<const std::byte* const> places;
   std::byte* output;
   int64_t count;
+  int device;
 
   template <class Op, class Finish = Keep>
   void run(Op op, Finish finish = {}) const {
@@ -143,7 +167,7 @@ struct Combiner {
   }
   void mean() const {
     if constexpr (std::is_floating_point_v<Acc>) {
-      const double divisor = core::divisor_of(fold, static_cast<size_t>(inputs.count));
+      const double divisor = core::divisor_of(fold, places.size());
       run(Add{}, Divide<Acc>{static_cast<Acc>(divisor)});
     }
   }
@@ -151,36 +175,63 @@ struct Combiner {
  private:
   template <class Out, class Op, class Finish>
   void into(Out* out, Op op, Finish finish) const {
-    constexpr int N = 16 / static_cast<int>(std::max(sizeof(T), sizeof(Out)));
-    bool whole = aligned(out);
+    if (places.size() <= kMaxInputs) return pass(inputs_of<T>(places), nullptr, out, op, finish);
+    if (std::is_floating_point_v<Acc> && kRounds<Op> && !fold.tree) {
+      const Partial<Kept> sums(count, device);
+      const Kept* begun = nullptr;
+      size_t first = 0;
+      for (; places.size() - first > kMaxInputs; first += kMaxInputs) {
+        pass(inputs_of<T>(places.subspan(first, kMaxInputs)), begun, sums.at(), op, Keep{});
+        begun = sums.at();
+      }
+      return pass(inputs_of<T>(places.subspan(first)), begun, out, op, finish);
+    }
+    Inputs<Kept> subtrees = {};
+    const size_t parts = (places.size() + kSubtree - 1) / kSubtree;
+    const Partial<Kept> sums(static_cast<int64_t>(parts) * count, device);
+    for (size_t i = 0; i < parts; ++i) {
+      const size_t first = i * kSubtree, most = places.size() - first;
+      Kept* const to = sums.at() + static_cast<int64_t>(i) * count;
+      pass(inputs_of<T>(places.subspan(first, std::min<size_t>(kSubtree, most))), nullptr, to, op,
+           Keep{});
+      subtrees.at[subtrees.count++] = to;
+    }
+    pass(subtrees, nullptr, out, op, finish);
+  }
+  // One launch, or two where the elements at the end make no whole pack.
+  template <class In, class Out, class Op, class Finish>
+  void pass(const Inputs<In>& inputs, const Kept* begun, Out* out, Op op, Finish finish) const {
+    constexpr int N = 16 / static_cast<int>(std::max(sizeof(In), sizeof(Out)));
+    bool whole = aligned(out) && aligned(begun);
     for (int k = 0; k < inputs.count; ++k) whole = whole && aligned(inputs.at[k]);
     const int64_t packs = whole ? count / N : 0, rest = count - packs * N;
-    packed<N>(inputs, out, packs, op, finish);
-    Inputs<T> behind = inputs;
+    packed<N>(inputs, begun, out, packs, op, finish);
+    Inputs<In> behind = inputs;
     for (int k = 0; k < behind.count; ++k) behind.at[k] += packs * N;
-    packed<1>(behind, out + packs * N, rest, op, finish);
+    packed<1>(behind, begun == nullptr ? nullptr : begun + packs * N, out + packs * N, rest, op,
+              finish);
   }
   // What is exact, and up to three inputs, has the same bits in both orders.
-  template <int N, class Out, class Op, class Finish>
-  void packed(const Inputs<T>& from, Out* out, int64_t packs, Op op, Finish finish) const {
+  template <int N, class In, class Out, class Op, class Finish>
+  void packed(const Inputs<In>& from, const Kept* begun, Out* out, int64_t packs, Op op,
+              Finish finish) const {
     if (packs == 0) return;
-    const auto start = [&](auto* kernel) {
-      launch("ordered_reduce", kernel, blocks_for(packs), dim3(kThreads), 0, from, out, packs, op,
-             finish);
-    };
     if constexpr (std::is_floating_point_v<Acc> && kRounds<Op>) {
-      if (fold.tree && from.count > 3)
-        return start(combine_tree_kernel<T, N, Acc, Out, Op, Finish>);
+      if (fold.tree && from.count > 3) {
+        return launch("ordered_reduce", combine_tree_kernel<In, N, Acc, Out, Op, Finish>,
+                      blocks_for(packs), dim3(kThreads), 0, from, out, packs, op, finish);
+      }
     }
-    start(combine_kernel<T, N, Acc, Out, Op, Finish>);
+    launch("ordered_reduce", combine_kernel<In, N, Acc, Kept, Out, Op, Finish>, blocks_for(packs),
+           dim3(kThreads), 0, from, begun, out, packs, op, finish);
   }
 };
 
 template <class T>
 void combine_as(const core::Fold& fold, std::span<const std::byte* const> places, std::byte* output,
-                int64_t count) {
-  const Combiner<T, SumType<T>> added{fold, inputs_of<T>(places), output, count};
-  const Combiner<T, ComputeOf<T>> compared{fold, inputs_of<T>(places), output, count};
+                int64_t count, int device) {
+  const Combiner<T, SumType<T>> added{fold, places, output, count, device};
+  const Combiner<T, ComputeOf<T>> compared{fold, places, output, count, device};
   switch (fold.op) {
     case Combine::sum:
       return added.run(Add{});
@@ -245,17 +296,17 @@ class CudaExchange final : public core::Exchange {
   void combine(const core::Fold& fold, std::span<const std::byte* const> inputs, std::byte* output,
                int64_t count) override {
     if (count == 0) return;
-    check(inputs.size() <= kMaxInputs, "ordered_reduce: at most ", kMaxInputs,
+    check(inputs.size() <= kMostInputs, "ordered_reduce: at most ", kMostInputs,
           " contributions on cuda, not ", inputs.size(), "; use fewer ranks");
     const DeviceGuard guard(index_);
     if (fold.dtype == kBool) {  // bytes of 0 and 1
       const bool any = fold.op == Combine::sum || fold.op == Combine::max;
       return combine_as<uint8_t>(
           {.op = any ? Combine::max : Combine::min, .dtype = kUInt8, .result = kUInt8}, inputs,
-          output, count);
+          output, count, index_);
     }
     dispatch(fold.dtype, [&]<class T>(TypeTag<T>) {
-      if constexpr (!std::is_same_v<T, bool>) combine_as<T>(fold, inputs, output, count);
+      if constexpr (!std::is_same_v<T, bool>) combine_as<T>(fold, inputs, output, count, index_);
     });
   }
 

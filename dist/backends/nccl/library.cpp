@@ -33,11 +33,6 @@ constexpr const char* kName = "libnccl.so.2";
 constexpr int kOldest = 21400;
 constexpr int kSplits = 21800;
 
-std::string text_of_version(int version) {
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 #if defined(HERO_CUSIM)
 // Tests without a GPU: the library of this name is tests/cusim/nccl.cpp.
 Library linked_library() {
@@ -70,6 +65,11 @@ Library opened_library(const std::string& name) {
 
 }  // namespace
 
+std::string text_of_version(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 Library load_library(const std::string& name) {
 #if defined(HERO_CUSIM)
   Library table = name == kName ? linked_library() : opened_library(name);
@@ -80,6 +80,7 @@ Library load_library(const std::string& name) {
   const ncclResult_t status = table.GetVersion(&version);
   check(status == ncclSuccess && version >= kOldest, "nccl: the library '", name,
         "' is of version ", text_of_version(version), "; install NCCL 2.14 or newer");
+  table.version = version;
   if (version < kSplits) table.CommSplit = nullptr;
   if (table.CommSplit == nullptr) {
     table.no_split = "NCCL " + text_of_version(version) + " has no ncclCommSplit";

@@ -32,7 +32,11 @@ struct Library {
   ncclResult_t (*CommSplit)(ncclComm_t parent, int color, int key, ncclComm_t* made,
                             ncclConfig_t* config) = nullptr;
   std::string no_split = {};
+  int version = 0;  ///< 22809 is 2.28.9
 };
+
+/// "2.28.9"
+std::string text_of_version(int version);
 
 /// Loads a library of this file name; an Error where it is not found, lacks a function, or is older
 /// than 2.14, the first whose communicators are finalized.

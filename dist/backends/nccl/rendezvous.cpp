@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -19,6 +20,9 @@ namespace hero::dist::nccl {
 namespace {
 
 constexpr int64_t kUuid = 32;  // characters
+// NCCL lets ranks share a GPU from this version on, where the environment of each says so.
+constexpr int kSharedGPUs = 23000;
+constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 
 // Asks every rank for its bytes, which come to `all` in the order of ranks.
 std::shared_ptr<Pending> gather(Backend& rendezvous, const char* what, const core::Array& mine,
@@ -145,22 +149,34 @@ Device choose_gpu(Backend& rendezvous, int local_rank, int local_size) {
   const int count = cuda::device_count();
   check(count > 0, "backend: nccl needs GPUs: ", cuda::reason());
   const Device device{DeviceType::cuda, static_cast<int8_t>(local_rank % count)};
-  const std::string uuid = cuda::device_properties(device).uuid;
+  const char* const said = std::getenv(kShareVariable);
+  const bool shares = said != nullptr && std::string_view(said) == "1";
+  // the GPU, and whether this rank may share it
+  const std::string uuid = cuda::device_properties(device).uuid + (shares ? '1' : '0');
   const core::Array mine =
       core::Array::from(std::span(reinterpret_cast<const uint8_t*>(uuid.data()), uuid.size()),
                         {static_cast<int64_t>(uuid.size())});
-  const core::Array all = core::Array::zeros({kUuid * rendezvous.size()}, kUInt8);
+  constexpr int64_t kWord = kUuid + 1;
+  const core::Array all = core::Array::zeros({kWord * rendezvous.size()}, kUInt8);
   gather(rendezvous, "the ranks' GPUs", mine, all)->wait();
   const std::string_view uuids(reinterpret_cast<const char*>(all.data<uint8_t>()),
                                static_cast<size_t>(all.numel()));
   const auto of = [&](int rank) {
-    return uuids.substr(static_cast<size_t>(kUuid * rank), static_cast<size_t>(kUuid));
+    return uuids.substr(static_cast<size_t>(kWord * rank), static_cast<size_t>(kUuid));
   };
+  const auto may_share = [&](int rank) {
+    return uuids[static_cast<size_t>(kWord * rank + kUuid)] == '1';
+  };
+  const int version = library().version;
   for (int rank = 0; rank < rendezvous.size(); ++rank) {
     for (int before = 0; before < rank; ++before) {
-      check(of(before) != of(rank), "backend: nccl gives every rank a GPU, and ranks ", before,
-            " and ", rank, " would have the same one: ", local_size, " ranks of this machine see ",
-            count, "; start fewer there, or let threads share a GPU with --backend local");
+      if (of(before) != of(rank)) continue;
+      const bool allowed = version >= kSharedGPUs && may_share(before) && may_share(rank);
+      check(allowed, "backend: nccl gives every rank a GPU, and ranks ", before, " and ", rank,
+            " would have the same one: ", local_size, " ranks of this machine see ", count,
+            "; start fewer there, let threads share a GPU with --backend local, or set ",
+            kShareVariable, "=1 for every rank, which needs NCCL 2.30 or newer (here it is ",
+            text_of_version(version), ")");
     }
   }
   return device;

@@ -16,8 +16,8 @@ std::shared_ptr<Backend> rendezvous_of(Backend& host, const std::string& axis);
 
 /// The GPU of this rank, which is number `local_rank` of the `local_size` ranks on its machine: the
 /// one with that number among those that its process sees; where a launcher shows every process
-/// only its own, the number is counted round. An Error on all ranks, which all call this, where two
-/// have the same GPU or one sees none.
+/// only its own, the number is counted round. An Error on all ranks, which all call this, where one
+/// sees no GPU, or two have the same one and NCCL does not let them share it.
 Device choose_gpu(Backend& rendezvous, int local_rank, int local_size);
 
 /// A group's communicators. Calls of one run one after the other, so reductions have one of their

@@ -2,6 +2,8 @@
 #include "cuda/nccl/nccl_checks.h"
 #include "cuda/nccl/nccl_ranks.h"
 
+#include <hero/dist/backends/nccl/library.h>
+
 using namespace hero;
 using namespace hero::test;
 using namespace hero_test;
@@ -155,5 +157,25 @@ TEST_CASE("nccl: more ranks than GPUs is an error that says so") {
   const int ranks = cuda::device_count() + 1;
   const auto nothing = [](Communicator&) {};
   CHECK_THROWS_WITH(run_ranks(ranks, nothing, kNccl),
+                    ContainsSubstring("nccl gives every rank a GPU") &&
+                        ContainsSubstring("set NCCL_MULTI_RANK_GPU_ENABLE=1 for every rank"));
+}
+
+TEST_CASE("nccl: ranks share GPUs where NCCL is new enough and the environment says so") {
+  HERO_NEEDS_NCCL();
+  ::setenv("HERO_CUSIM_NCCL_VERSION", "23002",
+           1);  // for the simulator, if nothing loaded it before
+  ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  if (dist::nccl::library().version >= 23000) {
+    const int ranks = cuda::device_count() + 1;
+    const auto program = [](Communicator& world) {
+      check_all(world, {kFloat32, kBFloat16}, {0, 5}, world.device());
+    };
+    run_ranks(ranks, program, kNccl);
+    run_ranks(ranks, check_ring, kNccl);
+    ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
+  }
+  CHECK_THROWS_WITH(run_ranks(
+                        cuda::device_count() + 1, [](Communicator&) {}, kNccl),
                     ContainsSubstring("nccl gives every rank a GPU"));
 }

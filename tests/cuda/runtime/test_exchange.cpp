@@ -68,6 +68,35 @@ TEST_CASE("sums on the GPU are the trees and the loops of their definitions, at 
   }
 }
 
+TEST_CASE(
+    "sums of more contributions than a launch takes have the bits of one tree, or of one loop") {
+  HERO_NEEDS_GPU();
+  core::Exchange& exchange = core::accelerator("test", kGpu).exchange(kGpu.index);
+  for (const DType dtype : {kFloat32, kBFloat16, kInt64, kUInt8}) {
+    for (const int ranks : {480, 481, 512, 513, 1000, 1024}) {
+      const int64_t n = 21;  // two packs and a rest, or more of both
+      const std::vector<Array> inputs = all_contributions(ranks, n, dtype);
+      std::vector<Array> there;
+      for (const Array& input : inputs) there.push_back(input.to(kGpu));
+      for (const core::Combine op : {core::Combine::sum, core::Combine::mean, core::Combine::max}) {
+        if (op == core::Combine::mean && !is_floating(dtype)) continue;
+        for (const bool tree : {true, false}) {
+          CAPTURE(dtype, ranks, static_cast<int>(op), tree);
+          const Array output = there.back().clone();  // which may be one of the inputs
+          std::vector<const std::byte*> places;
+          for (const Array& one : there) places.push_back(one.bytes());
+          places.back() = output.bytes();
+          exchange.combine({op, tree, dtype, dtype}, places, output.bytes(), n);
+          const ReduceOp how = op == core::Combine::sum    ? ReduceOp::sum
+                               : op == core::Combine::mean ? ReduceOp::mean
+                                                           : ReduceOp::max;
+          CHECK(same_values(output, reduced(how, inputs, tree ? Order::tree : Order::ranks)));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("messages between ranks on one GPU arrive in the order they were sent") {
   HERO_NEEDS_GPU();
   run_ranks(3, [](Communicator& world) {
