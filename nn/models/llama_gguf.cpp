@@ -140,13 +140,22 @@ RotaryScaling scaling_of(ArchitectureKeys& keys, const GGUFReader& file, const L
   return {.kind = RotaryScaling::Kind::yarn, .factor = factor, .original_positions = original};
 }
 
-TokenIds token_ids_of(const GGUFReader& file) {
+// What is no row of the embedding can neither be drawn nor read.
+void check_token(const GGUFReader& file, const char* name, std::optional<int64_t> id,
+                 int64_t vocabulary) {
+  check(!id || (*id >= 0 && *id < vocabulary), "Llama: ", file.path(), ": tokenizer.ggml.", name,
+        "_token_id is ", id.value_or(0), ", and token_embd.weight has ", vocabulary, " rows");
+}
+
+TokenIds token_ids_of(const GGUFReader& file, int64_t vocabulary) {
   TokenIds ids{.bos = file.integer("tokenizer.ggml.bos_token_id"),
                .pad = file.integer("tokenizer.ggml.padding_token_id")};
   // the end of a text, of a turn, and of a message that calls a tool
+  check_token(file, "bos", ids.bos, vocabulary);
   for (const char* name : {"eos", "eot", "eom"}) {
     const auto id = file.integer(std::string("tokenizer.ggml.") + name + "_token_id");
     if (id && std::find(ids.eos.begin(), ids.eos.end(), *id) == ids.eos.end()) {
+    check_token(file, name, id, vocabulary);
       ids.eos.push_back(*id);
     }
   }
@@ -184,14 +193,20 @@ LlamaConfig config_of(const GGUFReader& file, const PretrainedOptions& options) 
     }
   }
   c.max_position_embeddings = keys.integer("context_length");
-  c.rms_norm_eps = keys.number("attention.layer_norm_rms_epsilon", 1e-6);
+  constexpr const char* kEpsilon = "attention.layer_norm_rms_epsilon";
+  check(keys.has(kEpsilon), "Llama: ", file.path(), " has no key ", keys.key(kEpsilon));
+  c.rms_norm_eps = keys.number(kEpsilon, 0.0);
   c.rope_theta = keys.number("rope.freq_base", 10000.0);
   c.rope_scaling = scaling_of(keys, file, c);
   c.tie_word_embeddings = file.find("output.weight") == nullptr;
   c.qkv_bias = file.find("blk.0.attn_q.bias") != nullptr;
   c.o_bias = file.find("blk.0.attn_output.bias") != nullptr;
   c.mlp_bias = file.find("blk.0.ffn_down.bias") != nullptr;
-  c.token_ids = token_ids_of(file);
+  c.token_ids = token_ids_of(file, c.vocab_size);
+  if (const auto tokens = file.texts("tokenizer.ggml.tokens")) {
+    check(static_cast<int64_t>(tokens->size()) <= c.vocab_size, "Llama: ", file.path(), " has ",
+          tokens->size(), " tokens, and token_embd.weight has ", c.vocab_size, " rows");
+  }
   if (const int64_t experts = keys.integer("expert_count", 0); experts != 0) {
     keys.fail_key("expert_count", experts, "nn::Llama has no experts");
   }

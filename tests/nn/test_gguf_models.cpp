@@ -271,6 +271,24 @@ TEST_CASE("what a GGUF file asks for that a Llama does not do is refused by name
           "is one of 3 files of a model; merge them");
   refuses([](B& b) { b.tensor("blk.0.ffn_gate_inp.weight", {1}, 0, little_endian(1.0F)); },
           "unexpected: blk.0.ffn_gate_inp.weight");
+  refuses([](B& b) { b.u32("tokenizer.ggml.eos_token_id", 61); },
+          "tokenizer.ggml.eos_token_id is 61, and token_embd.weight has 61 rows");
+  refuses([](B& b) { b.u32("tokenizer.ggml.eot_token_id", UINT32_MAX); },
+          "tokenizer.ggml.eot_token_id is 4294967295");
+  refuses([](B& b) { b.u32("tokenizer.ggml.bos_token_id", 70); },
+          "tokenizer.ggml.bos_token_id is 70");
+  CHECK(error_with(file_of([](B& b) { b.u32("tokenizer.ggml.eos_token_id", 60); })).empty());
+  refuses([](B& b) { b.texts("tokenizer.ggml.tokens", std::vector<std::string>(62, "a")); },
+          "has 62 tokens, and token_embd.weight has 61 rows");
+  CHECK(error_with(B().text("general.architecture", "llama")
+                       .u32("llama.block_count", 1)
+                       .u32("llama.context_length", 8)
+                       .u32("llama.embedding_length", 4)
+                       .u32("llama.feed_forward_length", 4)
+                       .u32("llama.attention.head_count", 1)
+                       .tensor("token_embd.weight", {4, 8}, 0, std::string(128, '\0'))
+                       .bytes())
+            .ends_with("has no key llama.attention.layer_norm_rms_epsilon"));
   CHECK(error_with(file_of([](B& b) { b.f32("llama.logit_scale", 1); }),
                    {.ignore_keys = {"llama.logit_scale"}})
             .empty());
