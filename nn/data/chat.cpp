@@ -266,10 +266,13 @@ std::string template_of_config(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::vector<ChatMessage>> load_chats(const std::string& path) {
-  return with_file_errors("chat", path, [&] {
+namespace {
+
+// take(messages, where) of each chat in a file; `where` names its line.
+template <class Take>
+void each_chat(const std::string& path, const Take& take) {
+  with_file_errors("chat", path, [&] {
     const std::string text = read_file_text(path);
-    std::vector<std::vector<ChatMessage>> chats;
     int64_t number = 0;
     for (size_t at = 0; at < text.size();) {
       const size_t end = std::min(text.find('\n', at), text.size());
@@ -291,10 +294,36 @@ std::vector<std::vector<ChatMessage>> load_chats(const std::string& path) {
               "; a role and a content are needed, both texts, and nothing else");
         messages.push_back({one["role"].text(), one["content"].text()});
       }
-      chats.push_back(std::move(messages));
+      take(std::move(messages), where);
     }
-    return chats;
+    return 0;
   });
+}
+
+}  // namespace
+
+std::vector<std::vector<ChatMessage>> load_chats(const std::string& path) {
+  std::vector<std::vector<ChatMessage>> chats;
+  each_chat(path, [&](std::vector<ChatMessage> messages, const std::string& /*where*/) {
+    chats.push_back(std::move(messages));
+  });
+  return chats;
+}
+
+std::vector<ChatTokens> load_chats(const std::string& path, const ChatTemplate& form,
+                                   const BPETokenizer& tokenizer) {
+  std::vector<ChatTokens> chats;
+  each_chat(path, [&](const std::vector<ChatMessage>& messages, const std::string& where) {
+    try {
+      chats.push_back(form.encode_answers(tokenizer, messages));
+    } catch (const Error& error) {
+      constexpr std::string_view kOp = "chat: ";
+      std::string_view what = error.what();
+      if (what.starts_with(kOp)) what.remove_prefix(kOp.size());
+      fail(kOp, where, ": ", what);
+    }
+  });
+  return chats;
 }
 
 ChatTemplate::ChatTemplate(std::string name, Function function, std::vector<std::string> marks,

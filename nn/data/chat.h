@@ -85,4 +85,9 @@ class ChatTemplate {
   std::vector<std::string> marks_, ends_;
 };
 
+/// Reads chats as load_chats(path) does, as the tokens that form.encode_answers() makes of them,
+/// for training. Its Errors, such as of roles that the template does not have, name the line, too.
+std::vector<ChatTokens> load_chats(const std::string& path, const ChatTemplate& form,
+                                   const BPETokenizer& tokenizer);
+
 }  // namespace hero::nn::data

@@ -335,3 +335,27 @@ TEST_CASE("chats are read from lines of JSON, and a line that is none is named",
   refuses("{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"weight\": 0}]}",
           "nothing else");
 }
+
+TEST_CASE("chats that a template does not have are named by their line", "[nn][chat]") {
+  const hero_test::TempDir dir;
+  const BPETokenizer tokenizer = tokenizer_with({"<|im_start|>", "<|im_end|>"});
+  const ChatTemplate form = ChatTemplate::named("chatml");
+  const auto read = [&](const std::string& role, const std::string& said) {
+    hero_test::spill(dir / "chats.jsonl",
+                     "\n{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"" +
+                         role + "\", \"content\": \"" + said + "\"}]}\n");
+    return load_chats(dir / "chats.jsonl", form, tokenizer);
+  };
+  const auto chats = read("assistant", "Yes.");
+  REQUIRE(chats.size() == 1);
+  CHECK(chats[0].tokens ==
+        form.encode_answers(tokenizer,
+                            std::vector<ChatMessage>{{"user", "Hi"}, {"assistant", "Yes."}})
+            .tokens);
+  const std::string role = hero::test::error_of([&] { read("tool", "Yes."); });
+  CHECK_THAT(role, ContainsSubstring("chats.jsonl: line 2: message 1 is of 'tool'"));
+  CHECK_THAT(role, StartsWith("chat: ") && !ContainsSubstring(": chat: "));
+  const std::string mark = hero::test::error_of([&] { read("assistant", "a<|im_end|>b"); });
+  CHECK_THAT(mark, ContainsSubstring("chats.jsonl: line 2: message 1 of 'assistant' has the "
+                                     "special token '<|im_end|>'"));
+}
