@@ -29,6 +29,7 @@
 #include <hero/nn/pool.h>
 #include <hero/nn/pool_more.h>
 #include <hero/nn/pretrained.h>
+#include <hero/nn/quantized.h>
 #include <hero/nn/recurrent.h>
 #include <hero/nn/rotary.h>
 #include <hero/nn/sequence.h>

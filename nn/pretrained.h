@@ -18,6 +18,11 @@ struct PretrainedOptions {
   /// Keys of config.json, or of a GGUF file's metadata, that are unknown here and do not change
   /// what the model computes. Any other unknown key is an Error.
   std::vector<std::string> ignore_keys = {};
+  /// True: the quantised matrices of a GGUF file stay in its blocks, in QuantizedLinear and
+  /// QuantizedEmbedding layers, and `dtype` is that of the rest and of what the model computes. The
+  /// model is for inference: its parameters do not require gradients. A folder has no such
+  /// matrices, and gives an Error; quantize_linear() makes them.
+  bool quantized = false;
 };
 
 /// The tokens that a tokenizer puts around a text: bos_token_id, eos_token_id and pad_token_id of

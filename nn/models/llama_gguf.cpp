@@ -8,6 +8,7 @@
 #include <hero/nn/models/llama_gguf.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
+#include <hero/nn/quantized.h>
 
 namespace hero::nn {
 
@@ -150,12 +151,12 @@ void check_token(const GGUFReader& file, const char* name, std::optional<int64_t
 TokenIds token_ids_of(const GGUFReader& file, int64_t vocabulary) {
   TokenIds ids{.bos = file.integer("tokenizer.ggml.bos_token_id"),
                .pad = file.integer("tokenizer.ggml.padding_token_id")};
-  // the end of a text, of a turn, and of a message that calls a tool
   check_token(file, "bos", ids.bos, vocabulary);
+  // the end of a text, of a turn, and of a message that calls a tool
   for (const char* name : {"eos", "eot", "eom"}) {
     const auto id = file.integer(std::string("tokenizer.ggml.") + name + "_token_id");
-    if (id && std::find(ids.eos.begin(), ids.eos.end(), *id) == ids.eos.end()) {
     check_token(file, name, id, vocabulary);
+    if (id && std::find(ids.eos.begin(), ids.eos.end(), *id) == ids.eos.end()) {
       ids.eos.push_back(*id);
     }
   }
@@ -284,24 +285,65 @@ class GGUFWeights : public PretrainedWeights {
     return found == entries_.end() ? nullptr : &found->second;
   }
   Array load(const std::string& name, DType dtype) const override {
-    const Array values = file_.load(name, dtype);
-    const bool q = name.find(".attn_q.") != name.npos, k = name.find(".attn_k.") != name.npos;
-    if (!neighbours_ || (!q && !k)) return values;
-    const int64_t heads = q ? config_.num_attention_heads : *config_.num_key_value_heads;
-    const int64_t half = *config_.head_dim / 2;
-    return values.reshape({heads, half, 2, -1})
-        .transpose(1, 2)
-        .contiguous()
-        .reshape(values.shape());
+    return in_halves(name, file_.load(name, dtype));
+  }
+  // The matrix as it lies in the file; a row's blocks go where the row goes.
+  core::QuantizedMatrix blocks(const std::string& name) const {
+    return {file_.find(name)->type, in_halves(name, file_.load_blocks(name))};
   }
 
  private:
+  Array in_halves(const std::string& name, const Array& rows) const {
+    const bool q = name.find(".attn_q.") != name.npos, k = name.find(".attn_k.") != name.npos;
+    if (!neighbours_ || (!q && !k)) return rows;
+    const int64_t heads = q ? config_.num_attention_heads : *config_.num_key_value_heads;
+    const int64_t half = *config_.head_dim / 2;
+    return rows.reshape({heads, half, 2, -1}).transpose(1, 2).contiguous().reshape(rows.shape());
+  }
+
   const GGUFReader& file_;
   const LlamaConfig& config_;
   bool neighbours_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> unreadable_;
 };
+
+// Puts quantised layers in the place of those whose matrices the file has in blocks, and returns
+// the names of these matrices. What does not fit is left to load_pretrained(), which says so.
+std::set<std::string> keep_blocks(Llama& llama, const GGUFReader& file, const GGUFWeights& weights,
+                                  const PretrainedOptions& options) {
+  struct Change {
+    std::string path, name;
+    bool table, biased;
+  };
+  std::vector<Change> changes;
+  for (const auto& [path, module] : llama.named_modules()) {
+    const auto* linear = dynamic_cast<const Linear*>(module);
+    const auto* table = dynamic_cast<const Embedding*>(module);
+    if (linear == nullptr && table == nullptr) continue;
+    const bool tied = path == "lm_head" && llama.config().tie_word_embeddings;
+    const std::string name = gguf_name((tied ? "model.embed_tokens" : path) + ".weight");
+    const GGUFReader::Entry* entry = file.find(name);
+    const Shape& shape = linear != nullptr ? linear->weight.shape() : table->weight.shape();
+    if (entry == nullptr || !entry->in_blocks || entry->shape != shape) continue;
+    changes.push_back({path, name, table != nullptr, linear != nullptr && linear->bias.defined()});
+  }
+  std::set<std::string> kept;
+  std::optional<core::QuantizedMatrix> table;  // which a tied head shares
+  const std::string table_name = gguf_name("model.embed_tokens.weight");
+  for (const auto& [path, name, is_table, biased] : changes) {
+    const core::QuantizedMatrix matrix =
+        name == table_name && table ? *table : weights.blocks(name);
+    if (name == table_name) table = matrix;
+    if (is_table) {
+      llama.replace(path, QuantizedEmbedding(matrix, options.dtype));
+    } else {
+      llama.replace(path, QuantizedLinear(matrix, {.bias = biased}));
+    }
+    kept.insert(name);
+  }
+  return kept;
+}
 
 }  // namespace
 
@@ -319,8 +361,19 @@ Llama llama_of_gguf(const std::string& path, const PretrainedOptions& options) {
   const auto names = [](const std::string& parameter) {
     return PretrainedName{gguf_name(parameter), false};
   };
-  const auto spare = [](const std::string& name) { return name == kRotationFactors; };
-  load_pretrained(llama, weights, names, spare, options);
+  std::set<std::string> kept;
+  PretrainedOptions rest = options;
+  if (options.quantized) {
+    check(options.device == kCpu, "Llama: quantised weights are read on the cpu, not on ",
+          options.device);
+    kept = keep_blocks(llama, file, weights, options);
+    rest.quantized = false;
+  }
+  const auto spare = [&](const std::string& name) {
+    return name == kRotationFactors || kept.contains(name);
+  };
+  load_pretrained(llama, weights, names, spare, rest);
+  if (options.quantized) llama.requires_grad_(false);
   return llama;
 }
 

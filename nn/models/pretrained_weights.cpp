@@ -10,6 +10,7 @@
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
 #include <hero/nn/module/load_names.h>
+#include <hero/nn/quantized.h>
 
 namespace hero::nn {
 
@@ -115,6 +116,8 @@ Array FolderWeights::load(const std::string& name, DType /*dtype*/) const {
 void load_pretrained(Module& module, const PretrainedWeights& weights, const PretrainedNames& names,
                      const std::function<bool(const std::string& name)>& spare,
                      const PretrainedOptions& options) {
+  check(!options.quantized, "from_pretrained: ", weights.path(),
+        " has no quantised weights; GGUF files have, and nn::quantize_linear() makes them");
   const std::vector<PretrainedSlot> slots = pretrained_slots(module, names);
   core::NameList missing, superfluous, wrong;
   std::set<std::string> used;
@@ -228,6 +231,13 @@ void save_pretrained_folder(const Module& module, const std::string& folder,
   constexpr auto kName = "save_pretrained";
   check(options.max_shard_bytes > 0, kName,
         ": max_shard_bytes must be positive: ", options.max_shard_bytes);
+  for (const auto& [path, part] : const_cast<Module&>(module).named_modules()) {
+    check(dynamic_cast<QuantizedLinear*>(part) == nullptr &&
+              dynamic_cast<QuantizedEmbedding*>(part) == nullptr,
+          kName, ": ", path,
+          " is quantised, which such folders do not hold; save the model that "
+          "was read without .quantized, or not given to quantize_linear()");
+  }
   const std::vector<PretrainedSlot> slots = pretrained_slots(const_cast<Module&>(module), names);
   for (const auto& [slot, in_files, tied] : slots) {
     check(!slot->name.starts_with("lora_"), kName, ": ", in_files.name,

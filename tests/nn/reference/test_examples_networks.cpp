@@ -64,6 +64,16 @@ TEST_CASE("example: Linear") {
   CHECK(weight.shape() == Shape{2, 3});
 }
 
+TEST_CASE("example: QuantizedLinear") {
+  //! [QuantizedLinear]
+  nn::Sequential net{nn::Linear(64, 32), nn::ReLU(), nn::Linear(32, 10)};
+  nn::quantize_linear(net, "Q8_0");  // each Linear becomes a QuantizedLinear
+  const NoGrad no_grad;
+  const Tensor y = net(ones({5, 64}));  // [5, 10]
+  //! [QuantizedLinear]
+  CHECK(y.shape() == Shape{5, 10});
+}
+
 TEST_CASE("example: Conv2d") {
   //! [Conv2d]
   nn::Sequential net{nn::Conv2d(1, 8, 3, {.padding = 1}),
