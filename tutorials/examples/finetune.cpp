@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -84,9 +85,13 @@ void write_text(const std::string& path, const std::string& text) {
   file.commit();
 }
 
-// A run goes on with the options that it began with: others would be another run.
-void check_same_run(dist::Communicator& world, const Options& options, size_t sequences) {
+// A run goes on with the options that it began with: others would be another run. The folder is
+// this program's, of which rank 0 has the lock, until it ends.
+std::shared_ptr<nn::FolderLock> begin_run(dist::Communicator& world, const Options& options,
+                                          size_t sequences) {
   const std::string& out = options.at("--out");
+  std::shared_ptr<nn::FolderLock> lock;
+  if (world.rank() == 0) lock = nn::FolderLock::take("finetune", out, 2.0);
   std::string text;
   for (const char* name : {"--model", "--text", "--chats", "--template", "--lora", "--steps",
                            "--batch", "--length", "--lr", "--precision", "--seed"}) {
@@ -98,9 +103,10 @@ void check_same_run(dist::Communicator& world, const Options& options, size_t se
   check(begun == text, "finetune: the run in ", out, " began with ", begun, ", and this one has ",
         text, "; give the same options, or another --out");
   world.barrier();
-  if (world.rank() > 0) return;
+  if (world.rank() > 0) return nullptr;
   make_folders("finetune", out + "/run");
   write_text(path, text);
+  return lock;
 }
 
 // Tokens and what follows each of them, -100 where the model is not asked.
@@ -122,8 +128,7 @@ std::vector<Sequence> read_sequences(const Options& options, const BPETokenizer&
   } else {
     const ChatTemplate form = template_of(options);
     size_t dropped = 0, cut = 0;
-    for (const auto& chat : nn::data::load_chats(options.at("--chats"))) {
-      const ChatTokens all = form.encode_answers(tokenizer, chat);
+    for (const ChatTokens& all : nn::data::load_chats(options.at("--chats"), form, tokenizer)) {
       const size_t count = std::min(all.tokens.size(), length + 1);
       Sequence one;
       bool any = false;
@@ -274,14 +279,16 @@ void train(dist::Communicator& world, int argc, char** argv) {
   manual_seed(static_cast<uint64_t>(whole(options, "--seed")));  // the same order on every rank
 
   const BPETokenizer tokenizer = BPETokenizer::from_pretrained(path);
+  nn::Llama model = nn::Llama::from_pretrained(path);
+  check(whole(options, "--length", 2) <= model.context_length(), "finetune: --length ",
+        options.at("--length"), ", and the model reads ", model.context_length(), " tokens");
   std::vector<Sequence> sequences = read_sequences(options, tokenizer, world.rank() == 0);
-  check_same_run(world, options, sequences.size());
+  const auto lock = begin_run(world, options, sequences.size());
   const size_t kept = std::min<size_t>(std::max<size_t>(sequences.size() / 10, 1), 64);
   const std::vector<Sequence> held_out(sequences.end() - static_cast<int64_t>(kept),
                                        sequences.end());
   sequences.resize(sequences.size() - kept);
 
-  nn::Llama model = nn::Llama::from_pretrained(path);
   const nn::LoRAOptions lora{
       .rank = rank,
       .alpha = 2.0 * static_cast<double>(rank),
