@@ -4,7 +4,7 @@
 //
 //   ./generate --model SmolLM2-135M-Instruct.Q4_1.gguf --chat
 // [snippet: program]
-#include <cctype>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -18,6 +18,8 @@
 #include <sys/resource.h>
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
 #include <hero/nn/data/data.h>
 #include <hero/nn/nn.h>
 
@@ -27,7 +29,8 @@ using nn::data::BPETokenizer, nn::data::ChatMessage, nn::data::ChatTemplate,
 
 constexpr const char* kUsage =
     "generate: options are --model PATH and one of --prompt TEXT, --ask TEXT and --chat; --system "
-    "TEXT, --template chatml|llama3|llama3.1|mistral, --dtype float32|bfloat16, --tokens N, "
+    "TEXT, --template chatml|llama3|llama3.1|mistral, --weights "
+    "file|float32|bfloat16|Q8_0|Q4_0|Q4_1, --tokens N, "
     "--context N, --temperature T, --top-k K, --top-p P, --repetition-penalty R, --seed S";
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -37,7 +40,7 @@ using Options = std::map<std::string, std::string>;
 
 Options read_options(int argc, char** argv) {
   Options options = {{"--model", ""},     {"--prompt", ""},   {"--ask", ""},
-                     {"--system", ""},    {"--template", ""}, {"--dtype", "float32"},
+                     {"--system", ""},    {"--template", ""}, {"--weights", "file"},
                      {"--tokens", "500"}, {"--context", ""},  {"--temperature", "0.7"},
                      {"--top-k", ""},     {"--top-p", "0.9"}, {"--repetition-penalty", "1"},
                      {"--seed", ""},      {"--chat", ""}};
@@ -70,21 +73,20 @@ int64_t whole(const Options& options, const std::string& name) {
 }
 
 // Prints text as it comes. The bytes of a character may come in several tokens; it is printed when
-// it is whole. What a terminal would obey is left out.
+// it is whole. What a terminal would obey, but for new lines and tabs, is shown as an escape.
 class Printer {
  public:
   void add(const std::string& bytes) {
     for (const char byte : bytes) {
-      const auto code = static_cast<unsigned char>(byte);
-      if ((code & 0xC0) != 0x80) flush();  // a character begins
-      if (code < 0x20 && byte != '\n' && byte != '\t') continue;
+      if ((static_cast<unsigned char>(byte) & 0xC0) != 0x80) flush();  // a character begins
       waiting_ += byte;
       if (waiting_.size() == length()) flush();
     }
     std::fflush(stdout);
   }
   void flush() {
-    std::fputs(waiting_.c_str(), stdout);
+    const bool moves_on = waiting_ == "\n" || waiting_ == "\t";
+    std::fputs((moves_on ? waiting_ : printable(waiting_)).c_str(), stdout);
     waiting_.clear();
   }
 
@@ -111,8 +113,8 @@ class Speaker {
         cache_(context),
         options_(std::move(options)) {}
 
-  // Reads these tokens and prints what follows them; returns it as text.
-  std::string speak(const std::vector<int64_t>& tokens) {
+  // Reads these tokens and prints what follows them, behind `begin`; returns it as text.
+  std::string speak(const std::vector<int64_t>& tokens, const std::string& begin = "") {
     check(static_cast<int64_t>(tokens.size()) < context_, "generate: ", tokens.size(),
           " tokens leave no room in a context of ", context_, "; give a larger --context");
     interrupted = 0;
@@ -121,7 +123,8 @@ class Speaker {
     read_seconds_ += seconds() - start;
     std::string text;
     Printer printer;
-    const double begin = seconds();
+    printer.add(begin);
+    const double begun = seconds();
     for (int64_t i = 0; i < options_.max_new_tokens && interrupted == 0; ++i) {
       const int64_t token =
           nn::next_tokens(logits, {row_}, options_, default_generator()).item<int64_t>();
@@ -133,7 +136,7 @@ class Speaker {
       row_.push_back(token);
       logits = step({token});
     }
-    made_seconds_ += seconds() - begin;
+    made_seconds_ += seconds() - begun;
     printer.flush();
     std::printf("\n");
     return text;
@@ -203,10 +206,20 @@ void chat(Speaker& speaker, const BPETokenizer& tokenizer, const ChatTemplate& f
   std::printf("\n");
 }
 
+// The model with its weights as --weights says: quantised ones of a GGUF file as they lie there, or
+// all of a dtype, or quantised here.
+nn::Llama read_model(const std::string& path, const std::string& weights) {
+  if (weights == "file") return nn::Llama::from_pretrained(path, {.quantized = !is_folder(path)});
+  if (weights == "bfloat16") return nn::Llama::from_pretrained(path, {.dtype = kBFloat16});
+  nn::Llama model = nn::Llama::from_pretrained(path);
+  if (weights != "float32") nn::quantize_linear(model, weights);
+  return model;
+}
+
 void run(const Options& options) {
   const std::string& path = options.at("--model");
-  check(options.at("--dtype") == "float32" || options.at("--dtype") == "bfloat16", kUsage);
-  const DType dtype = options.at("--dtype") == "float32" ? kFloat32 : kBFloat16;
+  const std::vector<std::string> known = {"file", "float32", "bfloat16", "Q8_0", "Q4_0", "Q4_1"};
+  check(std::ranges::find(known, options.at("--weights")) != known.end(), kUsage);
   nn::GenerateOptions how;
   how.max_new_tokens = whole(options, "--tokens");
   how.temperature = number(options, "--temperature");
@@ -217,7 +230,7 @@ void run(const Options& options) {
         "generate: --temperature is 0 or more, --top-p above 0 and at most 1, "
         "--repetition-penalty above 0");
   const BPETokenizer tokenizer = BPETokenizer::from_pretrained(path);
-  nn::Llama model = nn::Llama::from_pretrained(path, {.dtype = dtype});
+  nn::Llama model = read_model(path, options.at("--weights"));
   model.eval();
   const NoGrad no_grad;
 
@@ -235,8 +248,7 @@ void run(const Options& options) {
 
   if (!options.at("--prompt").empty()) {
     Speaker speaker(model, tokenizer, context, how);
-    std::printf("%s", options.at("--prompt").c_str());
-    speaker.speak(tokenizer.encode(options.at("--prompt")));
+    speaker.speak(tokenizer.encode(options.at("--prompt")), options.at("--prompt"));
     return speaker.report();
   }
   const ChatTemplate form = options.at("--template").empty()
