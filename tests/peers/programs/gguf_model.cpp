@@ -2,8 +2,10 @@
 //   gguf_model tensors FILE DTYPE OUT        every tensor, as safetensors
 //   gguf_model metadata FILE                 every key with its value, a line each
 //   gguf_model tokens MODEL TEXT OUT         the tokens of a text, and of a chat of three messages
-//   gguf_model logits MODEL TOKENS OUT [FOLDER]  logits of tokens (safetensors, "tokens"); copies
-//   the model
+//   gguf_model logits MODEL TOKENS OUT [FOLDER]  logits of tokens (safetensors, "tokens"), also
+//   with the weights in their blocks ("quantized"); copies the model
+//   gguf_model decode MODEL TOKENS COUNT     the likeliest tokens that follow, by generate(), then
+//   by the logits of all tokens so far, then by generate() with the weights in their blocks
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -102,8 +104,37 @@ void logits(const std::string& path, const std::string& tokens, const std::strin
   model.eval();
   const NoGrad no_grad;
   const Tensor y = model(Tensor(core::load_safetensors(tokens).at("tokens")));
-  const std::vector<core::NamedArray> results{{"logits", y.array().contiguous()}};
+  nn::Llama in_blocks = nn::Llama::from_pretrained(path, {.quantized = true});
+  in_blocks.eval();
+  const Tensor z = in_blocks(Tensor(core::load_safetensors(tokens).at("tokens")));
+  const std::vector<core::NamedArray> results{{"logits", y.array().contiguous()},
+                                              {"quantized", z.array().contiguous()}};
   core::save_safetensors(out, results);
+}
+
+void print_tokens(const std::vector<int64_t>& row, int64_t count) {
+  for (auto token = row.end() - count; token != row.end(); ++token) {
+    std::printf("%" PRId64 " ", *token);
+  }
+  std::printf("\n");
+}
+
+void decode(const std::string& path, const std::string& tokens, int64_t count) {
+  const Tensor prompt = Tensor(core::load_safetensors(tokens).at("tokens"))[0];
+  const nn::GenerateOptions likeliest{.max_new_tokens = count, .temperature = 0.0};
+  nn::Llama model = nn::Llama::from_pretrained(path);
+  model.eval();
+  print_tokens(model.generate(prompt, likeliest).to_vector<int64_t>(), count);
+  const NoGrad no_grad;
+  Tensor row = prompt;
+  for (int64_t i = 0; i < count; ++i) {
+    const Tensor logits = model(row);
+    row = cat({row, argmax(logits[logits.size(0) - 1]).reshape({1})}, 0);
+  }
+  print_tokens(row.to_vector<int64_t>(), count);
+  nn::Llama in_blocks = nn::Llama::from_pretrained(path, {.quantized = true});
+  in_blocks.eval();
+  print_tokens(in_blocks.generate(prompt, likeliest).to_vector<int64_t>(), count);
 }
 
 int run(const std::vector<std::string>& words) {
@@ -115,6 +146,8 @@ int run(const std::vector<std::string>& words) {
     tokens(words[1], words[2], words[3]);
   } else if (words.size() >= 4 && words[0] == "logits") {
     logits(words[1], words[2], words[3], words.size() > 4 ? words[4] : "");
+  } else if (words.size() == 4 && words[0] == "decode") {
+    decode(words[1], words[2], std::stoll(words[3]));
   } else {
     return 2;
   }
