@@ -74,9 +74,10 @@ class ContextParallel {
 ///
 /// For n bytes of keys and values [B, T, 2 C_kv], each attention layer sends n (c - 1) / c bytes in
 /// forward and as many in backward; a loss sends one number. Throws an Error, the same on all
-/// ranks, if the module has no attention or the ranks differ in it. Dropout in training and other
-/// random numbers that its forward draws, masks, attention weights and generate() throw an Error
-/// when they are used.
+/// ranks, if the module has no attention, the ranks differ in it, or a parameter is of a layer that
+/// may look at other positions, such as a convolution, and no nn::ParallelForm says otherwise.
+/// Dropout in training and other random numbers that its forward draws, masks, attention weights
+/// and generate() throw an Error when they are used.
 ContextParallel context_parallel(nn::Module& module, const Communicator& group,
                                  const ContextParallelOptions& options = {});
 

@@ -1,6 +1,7 @@
 #pragma once
 // The front header of dist: ranks and how they communicate.
 #include <hero/dist/average.h>
+#include <hero/dist/check_parallel_form.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/comm_hook.h>
 #include <hero/dist/communicator.h>

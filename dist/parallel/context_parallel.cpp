@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include <hero/autograd/ops/collectives.h>
@@ -11,6 +13,9 @@
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/parallel/random_draws.h>
 #include <hero/dist/parallel/shared_sequence.h>
+#include <hero/nn/embedding.h>
+#include <hero/nn/linear.h>
+#include <hero/nn/norm.h>
 #include <hero/nn/parallel_form.h>
 
 namespace hero::dist {
@@ -84,6 +89,45 @@ void check_shares(const Sharers& sharers) {
   }
 }
 
+// A parameter of a module that looks at other positions, such as a convolution, would see this
+// rank's alone. Layers that compute each position by themselves are known; others have to say it.
+bool computes_by_position(const nn::Module& module) {
+  if (const auto* norm = dynamic_cast<const nn::LayerNorm*>(&module)) {
+    return norm->normalized_shape.size() == 1;
+  }
+  if (const auto* norm = dynamic_cast<const nn::RMSNorm*>(&module)) {
+    return norm->normalized_shape.size() == 1;
+  }
+  return typeid(module) == typeid(nn::Linear) || typeid(module) == typeid(nn::Embedding);
+}
+
+void check_shared_covered(nn::Module& module, const Sharers& sharers) {
+  std::set<const nn::Slot*> safe;
+  for (const Said& said : sharers.all) {
+    for (const std::string& path : said.form.by_position) {
+      for (const auto& [name, slot] : said.module->get_submodule(path).slots()) safe.insert(slot);
+    }
+    const auto& known = said.form.position_parameters;
+    for (const auto& [name, slot] : said.module->slots()) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) safe.insert(slot);
+    }
+  }
+  for (const auto& [path, found] : module.named_modules()) {
+    if (computes_by_position(*found)) continue;
+    for (const auto& [name, slot] : found->slots()) {
+      if (name.find('.') != std::string::npos) continue;  // a child's
+      check(
+          slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined() || safe.contains(slot),
+          "context_parallel: '", path.empty() ? name : path + "." + name, "' is of a ",
+          found->type_name(),
+          ", which may look at other positions than this rank's, and no nn::ParallelForm says "
+          "otherwise: name the module in by_position if each position is computed by itself, or "
+          "the parameter in position_parameters if the module sees to it; or share a part of "
+          "the model alone");
+    }
+  }
+}
+
 // Slices of a rank are known where positions are dimension 1, and within what computes each of them
 // by itself.
 void check_sliceable(nn::Module& module, const Sharers& sharers) {
@@ -126,6 +170,7 @@ ContextParallel context_parallel(nn::Module& module, const Communicator& group,
   const auto sequence = std::make_shared<const SharedSequence>(group, slice_count);
   if (slice_count == 1) return ContextParallel(sequence);
   if (sequence->slices() > 1) check_sliceable(module, sharers);
+  check_shared_covered(module, sharers);
   for (const Said& said : sharers.all) {  // a model may refuse, and comes before its layers
     if (said.form.shares_sequence) said.parallelizable().set_sequence(sequence);
   }

@@ -14,6 +14,13 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
+// [snippet: check]
+std::vector<dist::ParallelFormCheck> check_tagger() {
+  const auto make = [] { return std::make_unique<Tagger>(2); };
+  return dist::check_parallel_form(make, tagger_batch(0, 0).first);  // words [8, 8]
+}
+// [end]
+
 // [snippet: train]
 double train_tagger(dist::Communicator& world, int pipes, int data, int tensor) {
   const dist::Mesh mesh(world, {{"pipe", pipes}, {"data", data}, {"tensor", tensor}});
@@ -51,6 +58,14 @@ dist::Plan plan_tagger(const dist::Cluster& cluster) {
 // [end]
 
 }  // namespace
+
+TEST_CASE("the check of the page of one's own model runs what the form says", "[axes]") {
+  const auto tried = check_tagger();
+  REQUIRE(tried.size() == 3);
+  CHECK(tried[0].refused == "");
+  CHECK(tried[1].refused == "");
+  CHECK_THAT(tried[2].refused, ContainsSubstring("'stem.conv.weight' is of a Conv1d"));
+}
 
 TEST_CASE("the program of the page of one's own model gives one loss on any mesh", "[axes]") {
   const auto loss_on = [](int pipes, int data, int tensor) {

@@ -300,6 +300,23 @@ TEST_CASE("example: tensor_parallel") {
   CHECK(rows == 4 * 32 * 32 / 2);
 }
 
+TEST_CASE("example: check_parallel_form") {
+  std::vector<std::string> ways;
+  //! [check_parallel_form]
+  const auto make = [] {
+    return std::make_unique<nn::GPT>(
+        nn::GPTConfig{.vocab_size = 50, .block_size = 16, .n_layer = 2, .n_head = 2, .n_embd = 32});
+  };
+  const Tensor tokens = randint(0, 50, {2, 16});
+  for (const auto& [way, refused] : dist::check_parallel_form(make, tokens)) {
+    ways.push_back(way);  // it has run, unless `refused` says why not
+    CHECK(refused == "");
+  }
+  //! [check_parallel_form]
+  CHECK(ways == std::vector<std::string>{"tensor_parallel", "tensor_parallel with .sequence",
+                                         "context_parallel"});
+}
+
 TEST_CASE("example: simulate_ranks") {
   int64_t sent = 0;
   //! [simulate_ranks]
