@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <hero/core/json/json.h>
 #include <hero/dist/simulation/cluster.h>
 
 namespace hero::dist {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <hero/core/json/json.h>
+
 namespace hero::dist {
 
 /// The document's name, the line of every key by its path ("fp16.enabled"), and what is wrong.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <hero/core/json/json.h>
 #include <hero/nn/pretrained.h>
 #include <hero/nn/rotary.h>
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include <hero/core/json/json.h>
 #include <hero/nn/data/bpe_model.h>
 
 namespace hero::nn::data {
