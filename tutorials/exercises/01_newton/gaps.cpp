@@ -10,8 +10,8 @@
 //
 // What you need of the library:
 //   hero::grad(y, x)                          the derivative of y with respect to x
-//   hero::grad(y, x, {.create_graph = true})  the same, recorded, so that it has a derivative
-//   itself hero::hessian(f, x)                       all second derivatives, a matrix [n, n]
+//   hero::grad(y, x, {.create_graph = true})  the same, recorded: it has a derivative, too
+//   hero::hessian(f, x)                       all second derivatives, a matrix [n, n]
 //   hero::solve(H, g)                         the vector d for which H d = g
 //   const hero::NoGrad no_grad;               from here to the closing brace nothing is recorded
 #include "exercises/01_newton/exercise.h"

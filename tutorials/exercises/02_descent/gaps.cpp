@@ -6,9 +6,8 @@
 //
 //   lr         the learning rate
 //   mu         the share of the velocity that is kept, 0.9 for example
-//   velocity   what the ball carries from step to step: zeros before the first step. It is passed
-//   by
-//              reference, so what you write to it is there in the next step.
+//   velocity   what the ball carries from step to step: zeros before the first step. It is
+//              passed by reference, so what you write to it is there in the next step.
 #include "exercises/02_descent/exercise.h"
 
 using hero::Tensor;

@@ -4,9 +4,10 @@
 // shape of y. Return the gradient with respect to each input; it has the shape of this input.
 //
 // What you need of the library, for tensors:
-//   a * b, a + b, a - b            element by element; a [M, 1] is used for all columns, b [N] for
-//   all rows matmul(a, b), a.t()            a product of matrices, and a matrix with rows and
-//   columns exchanged sum(x, {0})                    the sum over dimension 0: the sum of all rows
+//   a * b, a + b, a - b            element by element; a [M, 1] is used for all columns, and
+//                                  b [N] for all rows
+//   matmul(a, b), a.t()            a product of matrices; rows and columns exchanged
+//   sum(x, {0})                    the sum over dimension 0: the sum of all rows
 //   sum(x, {1}, true)              the sum of each row, as a column of shape [M, 1]
 //   where(x > 0, a, b)             a where x is positive, b elsewhere; either may be a number
 #include "exercises/04_backward/exercise.h"

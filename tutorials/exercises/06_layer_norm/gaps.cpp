@@ -11,8 +11,7 @@
 //   mean(x, {1}, true)    the mean of each row of x [B, D], as a column of shape [B, 1]
 //   sum(x, {0})           the sum of all rows, of shape [D]
 //   square(x), sqrt(x)    element by element, as are + - * /; a column [B, 1] is used for all
-//   columns of
-//                         a matrix, and a row [D] for all its rows
+//                         columns of a matrix, and a row [D] for all its rows
 #include "exercises/06_layer_norm/exercise.h"
 
 using hero::Tensor;

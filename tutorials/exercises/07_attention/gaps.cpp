@@ -7,8 +7,9 @@
 //
 // What you need of the library, for tensors:
 //   matmul(a, b), a.t()                    a product of matrices; rows and columns exchanged
-//   comes_after(queries, keys, first_key)  a table [queries, keys], true where a key comes after
-//   the query scores.masked_fill(table, -kInfinity)  -infinity where the table is true
+//   comes_after(queries, keys, first_key)  a table [queries, keys], true where the key comes
+//                                          after the query; first_key: the first key's position
+//   scores.masked_fill(table, -kInfinity)  -infinity where the table is true
 //   softmax(scores, 1)                     each row becomes positive numbers with the sum 1
 //   k.slice(0, first, last)                the rows first ... last - 1
 //   amax(x, {1}, true), sum(x, {1}, true)  the largest number, and the sum, of each row: [T, 1]

@@ -3,10 +3,9 @@
 // After an all_reduce every rank has the sum of all ranks' arrays. You write it three times, with
 // nothing but messages from one rank to another:
 //
-//   naive   all send to rank 0, which adds and sends the sum to everyone. Rank 0 sends N - 1
-//   arrays. ring    the array is cut in N parts, and every rank sends one part after the other to
-//   its right
-//           neighbour, all ranks at the same time. Every rank sends 2 (N - 1) parts, whatever N is.
+//   naive   all send to rank 0, which adds and sends the sum to everyone: N - 1 whole arrays.
+//   ring    the array is cut in N parts, and every rank sends one part after the other to its
+//           right neighbour, all ranks at the same time. Every rank sends 2 (N - 1) parts.
 //   tree    pairs of ranks add, then pairs of pairs, and the sum goes the same way back. It takes
 //           2 log2 N messages one after the other, the fewest of the three.
 //
@@ -14,11 +13,12 @@
 //   world.rank(), world.size()     this rank's number, from 0, and how many there are
 //   world.send(x, to)              sends x to rank `to`, and returns when that rank has received it
 //   Work work = world.send(x, to, {.async = true});
-//   work.wait();                   the same in two parts: begins to send, and waits until it was
-//   received world.recv(x, from)            waits for the array from rank `from`, and writes it to
-//   x add_to(x, y)                   x += y part(x, i, n)                  part i of n equal ones:
-//   a window on x. i is taken modulo n. x.empty_like()                 a new array of the same
-//   shape
+//   work.wait();                   the same in two parts: begins to send, and returns when it
+//                                  was received
+//   world.recv(x, from)            waits for the array from rank `from`, and writes it to x
+//   add_to(x, y)                   x += y
+//   part(x, i, n)                  part i of n equal ones: a window on x. i is taken modulo n.
+//   x.empty_like()                 a new array of the same shape
 #include "exercises/11_all_reduce/exercise.h"
 
 using hero::Array;

@@ -5,8 +5,9 @@
 // of its own part only, takes the step for that part, and sends the result to the others.
 //
 // What is given, on a rank:
-//   parameters_    an Array with all parameters, Psi numbers. The network computes with this
-//   memory. gradients_     an Array with all gradients, in the same order. Backward adds to it.
+//   parameters_    an Array with all parameters, Psi numbers: the network computes with its
+//                  memory
+//   gradients_     an Array with all gradients, in the same order; backward adds to it
 //   cut_.counts    how many numbers each rank owns
 //   cut_.begin, cut_.end
 //                  this rank owns the numbers begin, begin + 1, ... end - 1

@@ -5,15 +5,13 @@
 // step, and the grade plays it on a model of both. The processor goes through your list:
 //
 //   gather(i)     begins the message that makes layer i whole, and goes on at once. From now on
-//   layer
-//                 i takes its memory.
+//                 layer i takes its memory.
 //   forward(i)    waits until layer i has come, then computes it: layers 0, 1, 2 ... in this order.
 //   backward(i)   waits until layer i has come, then computes its gradients, which takes twice as
 //                 long: the last layer first, layer 0 last. The gradients take as much memory as
 //                 the layer.
 //   reduce(i)     begins the message that adds up the gradients of layer i, and goes on at once.
-//   Their
-//                 memory is free when the message has left.
+//                 Their memory is free when the message has left.
 //   free(i)       gives the memory of the whole layer i back.
 //
 // A layer can be gathered again after it was freed, and at the end of the step none is whole.

@@ -3,8 +3,8 @@
 // A linear layer makes y = x w^T + b, where w is stored as [out, in]. It is cut over the ranks in
 // two ways, and one behind the other they need a single message in forward, and one in backward.
 //
-//   by columns   Each rank makes some columns of y, whole numbers of its own. It has those rows of
-//                w and those numbers of b. All ranks have the same x.
+//   by columns   Each rank makes some columns of y. It has those rows of w and those numbers of
+//                b. All ranks have the same x.
 //   by rows      Each rank has some columns of x, and those columns of w. It makes a matrix as
 //                large as y, and y is the sum of these over the ranks. All ranks have the same b.
 //
