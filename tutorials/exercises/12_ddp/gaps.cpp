@@ -5,7 +5,8 @@
 // by the mean over the ranks. Gradients travel in buckets, and a bucket leaves as soon as its last
 // gradient is complete, while backward computes the others.
 //
-// What you need of the library, where p is a parameter (a Tensor) and world is the Communicator:
+// What you need of the library, where p is a parameter (a Tensor) and world is the Communicator,
+// which is called world_ outside of the constructor:
 //   world.broadcast(p.array(), 0)      the values of p become those of rank 0
 //   world.all_reduce(array, {.op = ReduceOp::mean, .async = true})
 //                                      begins to replace the array by its mean over the ranks, and

@@ -8,8 +8,10 @@ Array pack(const std::vector<Tensor>& parameters) {
   const hero::NoGrad no_grad;
   std::vector<Tensor> pieces;
   for (const Tensor& p : parameters) {
-    hero::check(p.grad().defined(), "pack: a parameter of shape ", p.shape(),
-                " has no gradient yet");
+    hero::check(
+        p.grad().defined(), "pack: a parameter of shape ", p.shape(),
+        " has no gradient yet: the count of complete gradients has to reach the number of the "
+        "bucket's parameters, and begins anew in every step");
     pieces.push_back(p.grad().flatten());
   }
   const hero::MemoryScope scope(hero::MemoryTag::communication);
