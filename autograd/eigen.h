@@ -4,7 +4,6 @@
 // of two dimensions, and what is a vector at compile time has one. The elements are those of Hero's
 // dtypes: float, double, int32_t, int64_t, uint8_t and bool.
 #include <type_traits>
-#include <utility>
 
 #include <Eigen/Core>
 
@@ -91,7 +90,8 @@ StridedEigenMap<Plain> strided_map(const char* op, const Tensor& x) {
 /// \name From Eigen
 /// \{
 /// A tensor with a copy of the values of a matrix, array, vector, map, block or expression. Its
-/// dtype is that of the elements, float64 for double, unless another is given.
+/// dtype is that of the elements, float64 for double, unless another is given; an Error if that is
+/// one of integers or bool and does not hold a value.
 template <class Derived>
 Tensor from_eigen(const Eigen::DenseBase<Derived>& values, const TensorOptions& options = {}) {
   static_assert(detail::kIsEigenElement<Derived>,

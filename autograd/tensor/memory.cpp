@@ -4,6 +4,7 @@
 #include <hero/autograd/ops/detail/in_place.h>
 #include <hero/autograd/tensor/memory.h>
 #include <hero/core/array/checked.h>
+#include <hero/core/array/promotion.h>
 #include <hero/core/functions/overlap.h>
 
 namespace hero {
@@ -37,6 +38,16 @@ Tensor with_options(const char* op, const Array& array, const TensorOptions& opt
   const DType dtype = options.dtype.value_or(array.dtype());
   check(!options.requires_grad || is_floating(dtype), op,
         ": requires_grad needs a floating dtype, not ", dtype);
+  if (dtype != array.dtype() && !is_floating(dtype)) {
+    // as tensor() of a list refuses numbers that would be others
+    dispatch(array.dtype(), [&](auto tag) {
+      using Value = typename decltype(tag)::type;
+      using Number = std::conditional_t<core::kIsHalf<Value>, float, Value>;
+      for (const Number value : array.to_vector<Number>()) {
+        check(fits(Scalar(value), dtype), op, ": ", value, " does not fit ", dtype);
+      }
+    });
+  }
   return Tensor(array.to(dtype).to(options.device), options.requires_grad);
 }
 

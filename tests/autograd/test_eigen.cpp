@@ -13,6 +13,18 @@ using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
 using Eigen::Dynamic;
 
+// A map of a temporary would show memory that is gone.
+template <class T>
+concept Mapped = requires(T x) {
+  eigen_map<Eigen::VectorXf>(static_cast<T>(x));
+};
+template <class T>
+concept MappedWithStrides = requires(T x) {
+  strided_eigen_map<const Eigen::VectorXf>(static_cast<T>(x));
+};
+static_assert(Mapped<Tensor&> && Mapped<const Tensor&> && !Mapped<Tensor&&>);
+static_assert(MappedWithStrides<const Tensor&> && !MappedWithStrides<Tensor&&>);
+
 template <class Matrix>
 Matrix counted(int64_t rows, int64_t cols) {
   Matrix m(rows, cols);
@@ -119,6 +131,9 @@ TEST_CASE("blocks, maps, transposes and expressions of Eigen become tensors") {
 
   const Tensor leaf = from_eigen(m, {.dtype = kFloat32, .requires_grad = true});
   CHECK((leaf.requires_grad() && leaf.dtype() == kFloat32));
+  m(3, 3) = 300;
+  CHECK_THROWS_WITH(from_eigen(m, {.dtype = kUInt8}), Equals("from_eigen: 300 does not fit uint8"));
+  CHECK(from_eigen(m, {.dtype = kInt32}).dtype() == kInt32);
   CHECK_THROWS_WITH(borrow_eigen(m, {.dtype = kFloat32}),
                     StartsWith("borrow_eigen: the memory has elements of float64 on cpu, asked "
                                "for float32"));
