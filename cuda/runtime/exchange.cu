@@ -141,7 +141,7 @@ class Partial {
  public:
   Partial(int64_t count, int device)
       : bytes_(core::Array::empty({count * static_cast<int64_t>(sizeof(T))}, kUInt8,
-                                  {DeviceType::cuda, device})) {}
+                                  {DeviceType::cuda, static_cast<int8_t>(device)})) {}
   T* at() const { return reinterpret_cast<T*>(bytes_.bytes()); }
 
  private:
