@@ -1,4 +1,4 @@
-// says: It throws an error:
+// says: they are gathered before forward and again before backward
 #include "exercises/15_zero3/exercise.h"
 
 using hero::Array, hero::Tensor;

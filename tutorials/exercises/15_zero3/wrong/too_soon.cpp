@@ -1,4 +1,4 @@
-// says: It throws an error:
+// says: the count of complete gradients has to reach
 #include "exercises/15_zero3/exercise.h"
 
 using hero::Array, hero::Tensor;
