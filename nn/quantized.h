@@ -37,7 +37,8 @@ class QuantizedLinear : public Module {
 };
 
 /// Looks up rows of a quantised table: maps int64 x [..] to [.., embedding_dim] of a floating
-/// dtype. The table is a buffer as QuantizedLinear's weight is, and does not train.
+/// dtype, which to() changes. The table is a buffer as QuantizedLinear's weight is, and does not
+/// train.
 class QuantizedEmbedding : public Module {
  public:
   /// Makes the layer, whose output has this dtype.
@@ -49,8 +50,8 @@ class QuantizedEmbedding : public Module {
 
  private:
   std::string type_;
-  DType dtype_;
   Tensor& blocks_;
+  Tensor& like_;  // without elements, of the output's dtype, which to(dtype) so changes
 };
 
 /// Replaces every Linear below the model by a QuantizedLinear with its bias and its weight

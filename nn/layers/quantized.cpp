@@ -53,8 +53,8 @@ std::string QuantizedLinear::extra_repr() const {
 
 QuantizedEmbedding::QuantizedEmbedding(const QuantizedMatrix& table, DType dtype)
     : type_(table.type()),
-      dtype_(dtype),
-      blocks_(buffer(buffer_of(table), Tensor(table.blocks()))) {
+      blocks_(buffer(buffer_of(table), Tensor(table.blocks()))),
+      like_(buffer("like", Tensor(Array::empty({0}, dtype)), Slot::Kind::buffer_not_saved)) {
   check(is_floating(dtype), "QuantizedEmbedding: its output is floating, not ", dtype);
 }
 
@@ -72,7 +72,7 @@ Tensor QuantizedEmbedding::forward(const Tensor& x) {
   }
   Shape shape = x.shape();
   shape.push_back(table.columns());
-  return Tensor(table.values_of(numbers, dtype_).reshape(shape));
+  return Tensor(table.values_of(numbers, like_.dtype()).reshape(shape));
 }
 
 std::string QuantizedEmbedding::extra_repr() const {

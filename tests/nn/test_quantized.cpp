@@ -187,6 +187,8 @@ TEST_CASE("models of GGUF files with quantised weights are the dequantised model
     const Tensor rough = half(tokens);
     CHECK(rough.dtype() == kBFloat16);
     CHECK(off(rough.to(kFloat32), logits) < 0.1);
+    half.to(kFloat32);
+    CHECK(half(tokens).dtype() == kFloat32);
 
     const std::string folder = dir / "folder";
     CHECK_THROWS_WITH(model.save_pretrained(folder), ContainsSubstring("is quantised"));
