@@ -91,7 +91,7 @@ StridedEigenMap<Plain> strided_map(const char* op, const Tensor& x) {
 /// \{
 /// A tensor with a copy of the values of a matrix, array, vector, map, block or expression. Its
 /// dtype is that of the elements, float64 for double, unless another is given; an Error if that is
-/// one of integers or bool and does not hold a value.
+/// one of integers and does not hold a value.
 template <class Derived>
 Tensor from_eigen(const Eigen::DenseBase<Derived>& values, const TensorOptions& options = {}) {
   static_assert(detail::kIsEigenElement<Derived>,
