@@ -81,7 +81,7 @@ Array largest_of(const std::vector<Array>& gradients, Device device) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     const Array found = core::reduce(core::ReduceKind::max, core::map<k::Abs>(gradients[i]));
     const Array slot = each.select(0, static_cast<int64_t>(i));
-    core::backend(each.device()).copy(found.to(each.device()), slot);
+    core::backend(each.device()).run(core::call::Copy{found.to(each.device()), slot});
   }
   return core::reduce(core::ReduceKind::max, each).to(device);
 }
@@ -156,7 +156,7 @@ void clip_grads_with_norm(const std::vector<Tensor>& parameters, double max_norm
     if (param.grad().defined()) gradients.push_back(param.grad().array());
   }
   const auto limit = [&](Device device, std::span<const Array> there) {
-    core::backend(device).limit_norm(there, norm.to(device), max_norm);
+    core::backend(device).run(core::call::LimitNorm{there, norm.to(device), max_norm});
     if (device.type == DeviceType::cpu) return;
     for (const Array& g : there) g.storage().bump_version();  // nobody knows whether they changed
   };

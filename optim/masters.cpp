@@ -72,7 +72,7 @@ Tensor followed(const Tensor& master, const Tensor& param, bool begun) {
 void round_to_param(const Tensor& master, const Tensor& param) {
   if (is_same(master, param)) return;
   core::fetch_next(param.array());
-  core::backend(param.device()).copy(master.array(), param.array());
+  core::backend(param.device()).run(core::call::Copy{master.array(), param.array()});
   param.array().storage().bump_version();
 }
 

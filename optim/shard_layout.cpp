@@ -109,8 +109,8 @@ Array recut(const Array& array, const ShardLayout& then, const ShardLayout& now)
   const Array to = Array::empty({now.shape.numel()}, array.dtype(), array.device());
   for (const layout::Run& run : common) {
     core::backend(array.device())
-        .copy(from.slice(0, run.whole, run.whole + run.count),
-              to.slice(0, run.part, run.part + run.count));
+        .run(core::call::Copy{from.slice(0, run.whole, run.whole + run.count),
+                              to.slice(0, run.part, run.part + run.count)});
   }
   return to.reshape(now.shape);
 }

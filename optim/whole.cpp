@@ -28,8 +28,9 @@ Array gathered(const char* optimizer, const Tensor& leaf, const Array& part) {
   const int64_t bytes = cut->whole.numel() * item_size(part.dtype());
   const Array words = Array::zeros({(bytes + kWord - 1) / kWord}, kInt64, part.device());
   const Array whole(words.storage_ref(), {cut->whole.numel()}, {1}, 0, part.dtype());
-  each_run(*cut, part.contiguous(), whole,
-           [](const Array& from, const Array& to) { core::backend(to.device()).copy(from, to); });
+  each_run(*cut, part.contiguous(), whole, [](const Array& from, const Array& to) {
+    core::backend(to.device()).run(core::call::Copy{from, to});
+  });
   cut->owners->add_up(words);
   return whole.reshape(cut->whole);
 }
@@ -38,8 +39,9 @@ Array own_part(const Tensor& leaf, const Array& whole) {
   const Partition* cut = partition(leaf);
   if (!cut) return whole;
   const Array part = Array::empty(leaf.shape(), whole.dtype(), whole.device());
-  each_run(*cut, part, whole.contiguous(),
-           [](const Array& to, const Array& from) { core::backend(to.device()).copy(from, to); });
+  each_run(*cut, part, whole.contiguous(), [](const Array& to, const Array& from) {
+    core::backend(to.device()).run(core::call::Copy{from, to});
+  });
   return part;
 }
 

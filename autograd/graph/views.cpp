@@ -57,8 +57,8 @@ struct PutPart : Op {
   Array forward(const Array& whole, const Array& part) {
     if (written.defined()) return std::exchange(written, Array());
     const Window::Copy copy(window, whole.dtype(), whole.device());
-    core::backend(whole.device()).copy(whole, copy.whole);
-    core::backend(whole.device()).copy(part, copy.part);
+    core::backend(whole.device()).run(core::call::Copy{whole, copy.whole});
+    core::backend(whole.device()).run(core::call::Copy{part, copy.part});
     return copy.whole;
   }
   Grads backward(const Tensor& g) override;
@@ -79,7 +79,7 @@ struct TakePart : Op {
       return whole.as_strided(window.part, window.part_strides, whole.offset() + window.offset);
     }
     const Window::Copy copy(window, whole.dtype(), whole.device());
-    core::backend(whole.device()).copy(whole, copy.whole);
+    core::backend(whole.device()).run(core::call::Copy{whole, copy.whole});
     return copy.part;
   }
   Grads backward(const Tensor& g) override {
@@ -93,7 +93,7 @@ struct TakePart : Op {
   Tensor add_up(const Tensor& g) const {
     const Array all = detail::positions(window.whole.numel(), g.device());
     const Window::Copy copy(window, kInt64, g.device());
-    core::backend(g.device()).copy(all.reshape(window.whole), copy.whole);
+    core::backend(g.device()).run(core::call::Copy{all.reshape(window.whole), copy.whole});
     return detail::place_zeros(g, window.whole, copy.part);
   }
 };

@@ -26,7 +26,7 @@ void copy_bytes(const core::Ref<core::Storage>& from, const core::Ref<core::Stor
     return;
   }
   const Device device = is_of_host(*from) ? to->device() : from->device();
-  core::backend(device).copy(bytes_of(from), bytes_of(to));
+  core::backend(device).run(core::call::Copy{bytes_of(from), bytes_of(to)});
 }
 
 // Copies go their own ways, in streams beside the thread's, which joins what comes back.
@@ -60,7 +60,7 @@ class PinnedCopy final : public HostCopy {
   void end_back(const core::Ref<core::Storage>& storage) override {
     point_->join();
     storage->refill();
-    core::backend(device_).copy(coming_, bytes_of(storage));
+    core::backend(device_).run(core::call::Copy{coming_, bytes_of(storage)});
     coming_ = {};
   }
   void drop() override { coming_ = {}; }

@@ -49,7 +49,8 @@ Array as_parts(const Array& x, int dim, int ranks) {
   const Array parts = Array::empty({ranks, shape.numel()}, x.dtype(), x.device());
   for (int r = 0; r < ranks; ++r) {
     core::backend(x.device())
-        .copy(x.slice(dim, r * size, (r + 1) * size), parts.select(0, r).reshape(shape));
+        .run(core::call::Copy{x.slice(dim, r * size, (r + 1) * size),
+                              parts.select(0, r).reshape(shape)});
   }
   return parts;
 }
@@ -66,7 +67,8 @@ Array gathered(const char* op, const Array& x, int dim, Owners& group) {
   const Array whole = Array::empty(shape, x.dtype(), x.device());
   for (int r = 0; r < ranks; ++r) {
     core::backend(x.device())
-        .copy(parts.select(0, r).reshape(x.shape()), whole.slice(dim, r * size, (r + 1) * size));
+        .run(core::call::Copy{parts.select(0, r).reshape(x.shape()),
+                              whole.slice(dim, r * size, (r + 1) * size)});
   }
   return whole;
 }

@@ -55,7 +55,7 @@ void overwrite(const char* op, const Array& array, const Array& result) {
   check(can_store(result.dtype(), array.dtype()), op, ": result of ", result.dtype(),
         " cannot be stored in ", array.dtype(), "; convert with to()");
   core::check_no_overlap(op, array);
-  core::backend(array.device()).copy(result, array);
+  core::backend(array.device()).run(core::call::Copy{result, array});
   array.storage().bump_version();
 }
 
@@ -135,7 +135,8 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
         core::check_no_overlap("copy_", a);
         // Overlapping memory would be overwritten before it is read.
         const bool shared = source.array().storage_ref() == a.storage_ref();
-        core::backend(a.device()).copy(shared ? source.array().clone() : source.array(), a);
+        core::backend(a.device())
+            .run(core::call::Copy{shared ? source.array().clone() : source.array(), a});
         a.storage().bump_version();
       });
 }
@@ -149,7 +150,7 @@ const Tensor& Tensor::fill_(Scalar value) const {
         return hero::masked_fill(*this, all, value);
       },
       [&](const Array& a) {
-        core::backend(a.device()).fill(a, value);
+        core::backend(a.device()).run(core::call::Fill{a, value});
         a.storage().bump_version();
       });
 }

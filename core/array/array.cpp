@@ -61,7 +61,7 @@ Array Array::empty(const Shape& shape, DType dtype, Device device) {
 Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) {
   check(fits(value, dtype), "full: ", value, " does not fit ", dtype);
   Array array = empty(shape, dtype, device);
-  backend(device).fill(array, value);
+  backend(device).run(call::Fill{array, value});
   return array;
 }
 
@@ -128,7 +128,7 @@ Array Array::contiguous() const { return contiguous_ ? *this : clone(); }
 Array Array::clone() const {
   check(defined(), "clone: the array is undefined");
   Array result = empty_like();
-  backend(device()).copy(*this, result);
+  backend(device()).run(call::Copy{*this, result});
   return result;
 }
 
@@ -136,7 +136,7 @@ Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
   check(defined(), "to: the array is undefined");
   Array result = empty(shape_, dtype, device());
-  backend(device()).copy(*this, result);
+  backend(device()).run(call::Copy{*this, result});
   return result;
 }
 
@@ -148,7 +148,7 @@ Array Array::to(Device target) const {
   Array result = empty(shape_, dtype_, target);
   // Only a device's own backend knows how to reach its memory.
   const Device worker = target.type == DeviceType::cpu ? device() : target;
-  if (planned || target.type != DeviceType::meta) backend(worker).copy(*this, result);
+  if (planned || target.type != DeviceType::meta) backend(worker).run(call::Copy{*this, result});
   return result;
 }
 

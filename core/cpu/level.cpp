@@ -13,6 +13,8 @@
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/level.h>
 #include <hero/core/error.h>
+#include <hero/core/functions/half_products.h>
+#include <hero/core/random/philox_words.h>
 
 namespace hero::core::cpu {
 
@@ -139,3 +141,26 @@ const char* name_of(Level level) {
 }
 
 }  // namespace hero::core::cpu
+
+// What the rest of core declares and the chosen level has.
+namespace hero {
+
+bool native_half_products() {
+  using core::cpu::Level;
+  return half_products() == HalfProducts::native && core::cpu::level() >= Level::v4_bf16;
+}
+
+namespace core {
+
+Backend& cpu_backend() {
+  static Backend& chosen = cpu::kernels().backend;
+  return chosen;
+}
+
+void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words) {
+  cpu::kernels().philox_words(stream, first_block, blocks, words);
+}
+
+}  // namespace core
+
+}  // namespace hero

@@ -2,9 +2,8 @@
 #include <vector>
 
 #include <hero/core/accelerator.h>
-#include <hero/core/cpu/kernels.h>
-#include <hero/core/device/asking_backend.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/fetching_backend.h>
 #include <hero/core/device/planned_device.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/meta/planned_host.h>
@@ -21,22 +20,24 @@ bool is_taken_after(std::span<const ChainStep> steps, size_t i, int result) {
                      });
 }
 
-void Backend::chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
-                    DType compute, std::span<const Array> outs) {
+void Backend::run(const call::Chain& call) {
+  const std::span<const ChainStep> steps = call.steps;
   std::vector<Array> results(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     std::vector<Operand> operands;
     const auto taken = std::span(steps[i].from).first(static_cast<size_t>(steps[i].arity));
     for (const int64_t from : taken) {
-      operands.push_back(from < 0 ? inputs[static_cast<size_t>(~from)]
+      operands.push_back(from < 0 ? call.inputs[static_cast<size_t>(~from)]
                                   : Operand(results[static_cast<size_t>(from)]));
     }
-    const Array* const out = steps[i].out < 0 ? nullptr : &outs[static_cast<size_t>(steps[i].out)];
+    const Array* const out =
+        steps[i].out < 0 ? nullptr : &call.outs[static_cast<size_t>(steps[i].out)];
     // A later step takes what is not rounded yet.
     const bool is_taken = is_taken_after(steps, i, static_cast<int>(i));
-    results[i] = is_taken ? Array::empty(outs[0].shape(), compute, outs[0].device()) : *out;
-    map(steps[i].op, operands, compute, results[i]);
-    if (is_taken && out != nullptr) copy(results[i], *out);
+    const Array& first = call.outs[0];
+    results[i] = is_taken ? Array::empty(first.shape(), call.compute, first.device()) : *out;
+    run(call::Map{steps[i].op, operands, call.compute, results[i]});
+    if (is_taken && out != nullptr) run(call::Copy{results[i], *out});
     for (const int64_t from : taken) {
       if (from >= 0 && !is_taken_after(steps, i, static_cast<int>(from)))
         results[static_cast<size_t>(from)] = Array();
@@ -44,24 +45,18 @@ void Backend::chain(std::span<const ChainStep> steps, std::span<const Operand> i
   }
 }
 
-void Backend::chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs,
-                        DType compute, const Shape& shape, const Array& out) {
-  const int64_t rows = out.numel();
+void Backend::run(const call::ChainSum& call) {
+  const int64_t rows = call.out.numel();
   if (rows == 0) return;
-  const Array all = Array::empty(shape, compute, out.device());
-  if (all.numel() > 0) chain(steps, inputs, compute, {&all, 1});
-  reduce(ReduceKind::sum, all.reshape({rows, all.numel() / rows}), nullptr, out.reshape({rows, 1}));
+  const Array all = Array::empty(call.shape, call.compute, call.out.device());
+  if (all.numel() > 0) run(call::Chain{call.steps, call.inputs, call.compute, {&all, 1}});
+  run(call::Reduce{ReduceKind::sum, all.reshape({rows, all.numel() / rows}), nullptr,
+                   call.out.reshape({rows, 1})});
 }
 
-void Backend::log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
-                                      const Array& out, const Array& log_sum) {
-  log_likelihood(x, classes, out, log_sum);
-  log_likelihood_backward(g, x, classes, log_sum, x);
-}
-
-Backend& cpu_backend() {
-  static Backend& chosen = cpu::kernels().backend;
-  return chosen;
+void Backend::run(const call::LogLikelihoodInPlace& call) {
+  run(call::LogLikelihood{call.x, call.classes, call.out, call.log_sum});
+  run(call::LogLikelihoodBack{call.g, call.x, call.classes, call.log_sum, call.x});
 }
 
 namespace {
@@ -85,7 +80,7 @@ Backend& plain_backend(Device device) {
 
 Backend& backend(Device device) {
   Backend* found = &plain_backend(device);
-  if (has_fetchers() && device.type != DeviceType::meta) found = &asking(*found);
+  if (has_fetchers() && device.type != DeviceType::meta) found = &fetching(*found);
   if (!work_meter) return *found;
   return metered(*found, device == kPlannedHost ? WorkPlace::host : WorkPlace::device);
 }

@@ -1,7 +1,6 @@
 #pragma once
-// What the kernels of a Backend (core/device/backend.h) are told beside plain arrays: which
-// function of a family is asked for, the geometry of windows, and the arrays of kernels that take
-// many.
+// What the calls of kernels (core/device/calls.h) hold beside plain arrays: which function of a
+// family is asked for, the geometry of windows, and the options of norms and attention.
 //
 // An array that a struct holds by pointer is optional: where the pointer is null, or where an Array
 // is undefined, it is absent, and the kernel leaves out what it would be used for. "Halves" are
@@ -28,7 +27,7 @@ struct MapOp {
   uint16_t index;
 };
 
-/// One step of Backend::chain: a functor of what came before. Each `from` is the result of an
+/// One step of call::Chain: a functor of what came before. Each `from` is the result of an
 /// earlier step, or, where it is negative, the input ~from. Entries beyond the functor's arity mean
 /// nothing. Where `out` is not negative, the result is that of the chain which has this number.
 struct ChainStep {
@@ -63,9 +62,9 @@ enum class ReduceKind : uint8_t {
 /// What a scan accumulates, and from which end of the dimension.
 enum class ScanOp : uint8_t { sum, prod };
 enum class Direction : uint8_t { forward, backward };
-/// Which element Backend::arg_reduce looks for.
+/// Which element call::ArgReduce looks for.
 enum class ArgOp : uint8_t { max, min };
-/// How Backend::scatter joins a source's element with the element that it is sent to.
+/// How call::Scatter joins a source's element with the element that it is sent to.
 enum class ScatterMode : uint8_t { assign, add, multiply, maximum, minimum };
 enum class PoolOp : uint8_t { max, average };
 enum class SoftmaxKind : uint8_t { softmax, log_softmax };
@@ -107,24 +106,17 @@ struct Window {
   }
 };
 
+/// How a value between pixels is made of theirs, and what lies outside of the image.
+struct GridSampling {
+  /// What the pixels outside of the image are: zeros, the border's or the image's, reflected.
+  enum class Outside : uint8_t { zeros, border, reflection };
+  int taps = 2;  ///< pixels along each dimension: 1 the nearest, 2 linear, 4 cubic
+  Outside outside = Outside::zeros;
+  bool align_corners = false;  ///< -1 and 1 are the centres of corner pixels, else their edges
+};
+
 /// The function that a kernel applies to each sum of a product before it stores it.
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
-
-/// The operands of Backend::linear_backward. It computes the gradients of z = x w^T + bias. `g`,
-/// `x` and `w` may have any strides and share one floating dtype. A result that is defined is
-/// contiguous and of g's dtype, and is overwritten; one that is undefined is not computed.
-struct LinearBack {
-  Array g;       ///< [M, N]: the gradient of z
-  Array x;       ///< [M, K]
-  Array w;       ///< [N, K]
-  Array g_x;     ///< result [M, K]: g w
-  Array g_w;     ///< result [N, K]: g^T x
-  Array g_bias;  ///< result [N]: the sums of g's columns
-  /// Where x = activation(u), for gelu or gelu_tanh and a contiguous u [M, K], g_x becomes the
-  /// gradient of u. With `none`, u is undefined.
-  Activation activation = Activation::none;
-  Array u;
-};
 
 /// A sparse matrix by its rows. For starts[i] <= e < starts[i + 1], row i has the number weights[e]
 /// in the column places[e].
@@ -145,7 +137,7 @@ struct AttentionScores {
   int64_t first_query = 0;      ///< the position of query 0 among the keys, for is_causal; >= 0
 };
 
-/// Options of Backend::normalize_rows and its backward. Each row of x [M, N] is brought to mean 0,
+/// Options of call::NormalizeRows and its backward. Each row of x [M, N] is brought to mean 0,
 /// if `centered`, and to mean square 1, then multiplied by weight and shifted by bias.
 struct RowNorm {
   const Array* weight = nullptr;  ///< [N]
@@ -164,9 +156,12 @@ struct RowNorm {
   /// norm or gradient may be of halves. 0: none.
   int64_t groups = 0;
   int64_t plane = 0;  ///< divides N
+
+  /// visit() with all arrays.
+  void arrays(auto&& visit) const { visit(weight, bias, residual, sum, g_sum, g_residual); }
 };
 
-/// Options of Backend::normalize_channels and its backward. Each channel of x [N, C, L] is brought
+/// Options of call::NormalizeChannels and its backward. Each channel of x [N, C, L] is brought
 /// to mean 0 and variance 1 over N and L, then multiplied by weight and shifted by bias.
 struct ChannelNorm {
   const Array* weight = nullptr;  ///< [C]
@@ -178,7 +173,7 @@ struct ChannelNorm {
 };
 
 /// A matrix [rows, columns] in the order in which a device's products read it; made by
-/// Backend::pack_matrix, and of use to the device that made it only.
+/// call::PackMatrix, and of use to the device that made it only.
 struct PackedMatrix {
   int64_t rows = 0, columns = 0;
   Array panels;  ///< of one dimension and the matrix's dtype
@@ -186,42 +181,12 @@ struct PackedMatrix {
 
 enum class CellKind : uint8_t { lstm, gru };
 
-/// One step of a recurrent cell for N sequences with H hidden units, in which all matrix products
-/// have been computed. All arrays are contiguous. A row of gates consists of blocks of H columns in
-/// the order i, f, g, o (lstm) or r, z, n (gru), which is PyTorch's. All have one dtype, but for
-/// halves on the CPU, which are h, h_before, g_output, g_of_x and g_of_h alone: the others are
-/// float32 there.
-struct CellStep {
-  Array of_x;      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
-  Array of_h;      ///< [N, gates * H]: products with h_before; for gru, plus their bias
-  Array h_before;  ///< [N, H], for gru only
-  Array c_before;  ///< [N, H], for lstm only
-  Array h;         ///< result [N, H]
-  Array c;         ///< result [N, H], for lstm only
-};
-
-/// The way back through a CellStep, whose arrays are given as the step left them.
-struct CellStepBack {
-  Array gates;        ///< [N, gates * H]: what the step made of of_x
-  Array of_h;         ///< for gru only, which needs its block n
-  Array h_before;     ///< [N, H], for gru only
-  Array c_before, c;  ///< [N, H], for lstm only
-  /// [N, H]: the gradient of h from the step after it. For gru, g_c is to be added to it.
-  Array g_h;
-  Array g_output;  ///< [N, H], or undefined: what else is to be added, h being an output as well
-  /// lstm: holds the gradient of c [N, H] and becomes that of c_before. gru: holds the part of h's
-  /// gradient that did not go through a product, and becomes that of h_before's.
-  Array g_c;
-  Array g_of_x;  ///< result [N, gates * H]
-  Array g_of_h;  ///< result [N, gates * H], for gru only: lstm's would equal g_of_x
-};
-
 /// How many states a functor of kernels::UpdateList keeps at most.
 inline constexpr int kMaxUpdateStates = 3;
 
 /// One parameter of an optimizer step, with its gradient and as many states as the functor keeps.
 /// Each pointer is to the first of n elements that lie one behind the other on the backend's
-/// device. Backend::update says which dtypes they have.
+/// device. call::Update says which dtypes they have.
 struct UpdateItem {
   int64_t n = 0;
   std::byte* param = nullptr;
@@ -236,7 +201,7 @@ struct UpdateItem {
   DType low_dtype = DType::float32;
 };
 
-/// Which numbers Backend::random draws. Those of an element depend only on seed, stream and the
+/// Which numbers call::Random draws. Those of an element depend only on seed, stream and the
 /// element's position.
 struct RandomFill {
   enum class Kind : uint8_t {

@@ -59,7 +59,7 @@ void encode(Codec codec, const Array& x, int64_t row, const Array& bytes, const 
     error->storage().bump_version();
   }
   bytes.storage().bump_version();
-  if (bytes.numel() > 0) backend(x.device()).encode(codec, x, row, bytes, error);
+  if (bytes.numel() > 0) backend(x.device()).run(call::Encode{codec, x, row, bytes, error});
 }
 
 void decode(Codec codec, const Array& bytes, int64_t row, const Array& out, DecodeMode mode) {
@@ -72,7 +72,7 @@ void decode(Codec codec, const Array& bytes, int64_t row, const Array& out, Deco
           " elements are no ", out.numel());
   }
   out.storage().bump_version();
-  if (out.numel() > 0) backend(out.device()).decode(codec, bytes, row, mode, out);
+  if (out.numel() > 0) backend(out.device()).run(call::Decode{codec, bytes, row, mode, out});
 }
 
 }  // namespace hero::core

@@ -143,7 +143,7 @@ void convolve_on_host(const Array& x, const Array& w, const Window3& window, int
     const Array rows = part.reshape({(last - n) * y.size(1), -1});
     const Array bias = end.bias.defined() ? end.bias.reshape({y.size(1), 1}) : Array();
     backend(x.device())
-        .bias_activation(end.activation, bias.defined() ? &bias : nullptr, rows, rows);
+        .run(call::BiasActivation{end.activation, bias.defined() ? &bias : nullptr, rows, rows});
   }
 }
 

@@ -54,7 +54,7 @@ SVD svd(const Array& a) {
             "svd: the singular values of a matrix did not converge: shape ", a.shape());
       return true;
     });
-    backend(kCpu).copy(turned.t(), out.u);
+    backend(kCpu).run(call::Copy{turned.t(), out.u});
   });
   return out;
 }

@@ -149,7 +149,7 @@ void ExactSum::add_arrays(std::span<const Array> xs) {
   }
   add_by_kernels(Term::kOp, here);
   each_group(std::move(others), &Array::device, [&](Device device, std::span<const Array> there) {
-    backend(device).exact_sum(Term::kOp, there, words_there(device));
+    backend(device).run(call::ExactSum{Term::kOp, there, words_there(device)});
   });
 }
 
@@ -284,7 +284,7 @@ void ExactSum::add_words_of(std::span<const int64_t> words) {
 Array ExactSum::result_on(Device device, SumResult result) const {
   if (none_here() && elsewhere_.size() == 1 && elsewhere_[0].device() == device) {
     const Array out = Array::empty({}, kFloat64, device);
-    backend(device).exact_result(result, elsewhere_[0], out);
+    backend(device).run(call::ExactResult{result, elsewhere_[0], out});
     return out;
   }
   return Array::full({}, result == SumResult::root ? root() : value(), kFloat64, device);
@@ -298,7 +298,7 @@ Array words_of_squares(std::span<const Array> xs) {
     check(is_floating(x.dtype()), "exact_sum: array is ", x.dtype(), "; it must be floating");
     check_same_device("exact_sum", x, words);
   }
-  if (n > 0) backend(device).exact_sum(ReduceKind::sum_square, xs, words);
+  if (n > 0) backend(device).run(call::ExactSum{ReduceKind::sum_square, xs, words});
   return words;
 }
 
@@ -308,7 +308,8 @@ Array roots_of_words(const Array& words) {
         "exact_sum: words are contiguous int64 [n, ", exact::kWords, "], not ", words.dtype(), " ",
         words.shape());
   const Array roots = Array::empty({words.size(0)}, kFloat64, words.device());
-  if (words.size(0) > 0) backend(words.device()).exact_result(SumResult::root, words, roots);
+  if (words.size(0) > 0)
+    backend(words.device()).run(call::ExactResult{SumResult::root, words, roots});
   return roots;
 }
 

@@ -83,7 +83,7 @@ Array Formula::sum(Term result, int dims) const {
   for (int i = 0; i < dims; ++i) kept.pop_back();
   const DType compute = dtype() == kFloat64 ? kFloat64 : kFloat32;
   const Array out = Array::empty(kept, compute, made.device);
-  backend(made.device).chain_sum(made.steps, made.operands, compute, made.shape, out);
+  backend(made.device).run(call::ChainSum{made.steps, made.operands, compute, made.shape, out});
   return out.to(dtype());
 }
 Array Formula::sum(Term result) const { return sum(result, plan({&result, 1}).shape.size()); }
@@ -142,9 +142,9 @@ void Formula::run(std::span<const Term> results, std::span<Array> outs, bool is_
       const int64_t from = steps[0].from[static_cast<size_t>(k)];
       in_order.push_back(operands[static_cast<size_t>(~from)]);
     }
-    backend(outs[0].device()).map(steps[0].op, in_order, compute, outs[0]);
+    backend(outs[0].device()).run(call::Map{steps[0].op, in_order, compute, outs[0]});
   } else {
-    backend(outs[0].device()).chain(steps, operands, compute, outs);
+    backend(outs[0].device()).run(call::Chain{steps, operands, compute, outs});
   }
 }
 

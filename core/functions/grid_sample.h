@@ -1,19 +1,9 @@
 #pragma once
 // Sampling of images at points on the host, in one pass.
-#include <cstdint>
-
 #include <hero/core/array.h>
+#include <hero/core/device/backend_arguments.h>
 
 namespace hero::core {
-
-/// How a value between pixels is made of theirs, and what lies outside of the image.
-struct GridSampling {
-  /// What the pixels outside of the image are: zeros, the border's or the image's, reflected.
-  enum class Outside : uint8_t { zeros, border, reflection };
-  int taps = 2;  ///< pixels along each dimension: 1 the nearest, 2 linear, 4 cubic
-  Outside outside = Outside::zeros;
-  bool align_corners = false;  ///< -1 and 1 are the centres of corner pixels, else their edges
-};
 
 /// Whether the functions below take an image x: one of float32 or float64 on the cpu, or on meta
 /// that is planned for it, where work is charged and nothing computed. Other devices compose what

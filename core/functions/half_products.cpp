@@ -1,6 +1,5 @@
 #include <atomic>
 
-#include <hero/core/cpu/level.h>
 #include <hero/core/functions/half_products.h>
 
 namespace hero {
@@ -13,9 +12,5 @@ void set_half_products(HalfProducts order) {
   order_of_halves.store(order, std::memory_order_relaxed);
 }
 HalfProducts half_products() { return order_of_halves.load(std::memory_order_relaxed); }
-bool native_half_products() {
-  using core::cpu::Level;
-  return half_products() == HalfProducts::native && core::cpu::level() >= Level::v4_bf16;
-}
 
 }  // namespace hero

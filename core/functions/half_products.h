@@ -17,8 +17,8 @@ void set_half_products(HalfProducts order);
 HalfProducts half_products();
 
 /// True if the CPU multiplies bfloat16 by an instruction for it: half_products() is native, and the
-/// machine has the instruction and HERO_CPU, if set, allows it. Then Backend::matmul and linear of
-/// the CPU also store the float32 sums of such products as they are.
+/// machine has the instruction and HERO_CPU, if set, allows it. Then call::Matmul and call::Linear
+/// of the CPU also store the float32 sums of such products as they are.
 bool native_half_products();
 
 }  // namespace hero

@@ -57,7 +57,7 @@ Array checked_index(const char* op, const Array& index, int64_t size) {
   // No value needs to be read to know that there is nothing to point at.
   check(size > 0 || index.numel() == 0, op, ": index of shape ", index.shape(),
         " points into a dimension of size 0");
-  return backend(index.device()).checked_index(op, index, size);
+  return backend(index.device()).run(call::CheckedIndex{op, index, size});
 }
 
 Array gather(const Array& x, int64_t dim, const Array& index) {
@@ -66,7 +66,7 @@ Array gather(const Array& x, int64_t dim, const Array& index) {
   check_fits("gather", index, x, place.axis, "array");
   const Array positions = checked_index("gather", index, place.size);
   Array out = Array::empty(index.shape(), x.dtype(), x.device());
-  backend(x.device()).gather(x, place.axis, positions, out);
+  backend(x.device()).run(call::Gather{x, place.axis, positions, out});
   return out;
 }
 
@@ -81,7 +81,7 @@ void scatter_into(ScatterMode mode, const Array& out, int64_t dim, const Array& 
         "; convert with to()");
   const Array positions = checked_index("scatter", index, place.size);
   backend(out.device())
-      .scatter(mode, apart_from(src, out), place.axis, apart_from(positions, out), out);
+      .run(call::Scatter{mode, apart_from(src, out), place.axis, apart_from(positions, out), out});
   out.storage().bump_version();
 }
 
@@ -103,7 +103,7 @@ Array index_select(const Array& x, int64_t dim, const Array& index) {
   check(x.ndim() > 0 || index.numel() == 1,
         "index_select: a 0-dimensional array has one element: index has ", index.numel());
   Array out = Array::empty(shape, x.dtype(), x.device());
-  backend(x.device()).index_select(x, place.axis, positions, out);
+  backend(x.device()).run(call::IndexSelect{x, place.axis, positions, out});
   return out;
 }
 
@@ -123,7 +123,8 @@ void index_add_into(const Array& out, int64_t dim, const Array& index, const Arr
         out.dtype(), "; convert with to()");
   const Array positions = checked_index("index_add", index, place.size);
   backend(out.device())
-      .index_add(apart_from(src, out), place.axis, apart_from(positions, out), alpha, out);
+      .run(
+          call::IndexAdd{apart_from(src, out), place.axis, apart_from(positions, out), alpha, out});
   out.storage().bump_version();
 }
 
@@ -136,7 +137,7 @@ Array index_add(const Array& x, int64_t dim, const Array& index, const Array& sr
 
 Array nonzero(const Array& x) {
   check(x.defined(), "nonzero: the array is undefined");
-  return backend(x.device()).nonzero(x);
+  return backend(x.device()).run(call::Nonzero{x});
 }
 
 }  // namespace hero::core

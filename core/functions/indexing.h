@@ -32,7 +32,7 @@ void index_add_into(const Array& out, int64_t dim, const Array& index, const Arr
 Array nonzero(const Array& x);
 
 /// The indices as int64 on the same device; throws unless they are integers in [0, size), as
-/// Backend::checked_index says: on a GPU perhaps later.
+/// call::CheckedIndex says: on a GPU perhaps later.
 Array checked_index(const char* op, const Array& index, int64_t size);
 
 /// The error of checked_index: `value` stands at row-major position `at` of an index.

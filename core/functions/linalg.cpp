@@ -105,7 +105,7 @@ Array solve(const Array& a, const Array& b, LU* factors) {
 Array inverse(const Array& a) {
   check_square("inv", a);
   const Array identity = Array::zeros({a.size(-1), a.size(-1)}, a.dtype(), a.device());
-  backend(a.device()).fill(identity.diagonal(), 1);
+  backend(a.device()).run(call::Fill{identity.diagonal(), 1});
   return solve_factored(factor_lu("inv", a, false), identity, false);
 }
 

@@ -71,7 +71,7 @@ Array compare_halves(const MapInfo& info, std::span<const Operand> inputs, const
     }
   }
   Array out = Array::empty(p.shape, kBool, p.device);
-  backend(p.device).map(info.op, rounded, kFloat32, out);
+  backend(p.device).run(call::Map{info.op, rounded, kFloat32, out});
   return out;
 }
 
@@ -84,7 +84,7 @@ Array map(const MapInfo& info, std::span<const Operand> inputs) {
     return compare_halves(info, inputs, p);
   }
   Array out = Array::empty(p.shape, info.predicate ? kBool : p.dtype, p.device);
-  backend(p.device).map(info.op, inputs, compute, out);
+  backend(p.device).run(call::Map{info.op, inputs, compute, out});
   return out;
 }
 
@@ -108,7 +108,7 @@ void map_into(const MapInfo& info, std::span<const Operand> inputs, const Array&
     copies[i] = array->clone();
     safe[i].array = &copies[i];
   }
-  backend(p.device).map(info.op, safe, compute_type(p.dtype), out);
+  backend(p.device).run(call::Map{info.op, safe, compute_type(p.dtype), out});
   out.storage().bump_version();
 }
 

@@ -48,9 +48,9 @@ void products(const Array& a, const Array& b, const ProductBatch& batch, const A
       a_offset += at * batch.a_strides[d];
       b_offset += at * batch.b_strides[d];
     }
-    device.matmul(matrices(a, count, one ? 0 : batch.a_strides.back(), a_offset),
-                  matrices(b, count, one ? 0 : batch.b_strides.back(), b_offset),
-                  matrices(out, count, m * n, run * count * m * n));
+    device.run(call::Matmul{matrices(a, count, one ? 0 : batch.a_strides.back(), a_offset),
+                            matrices(b, count, one ? 0 : batch.b_strides.back(), b_offset),
+                            matrices(out, count, m * n, run * count * m * n)});
   }
 }
 
@@ -68,12 +68,12 @@ void check_operands(const Array& a, const Array& b) {
 
 // out = a b, of matrices.
 void product(const Array& a, const Array& b, const Array& out) {
-  backend(out.device()).matmul(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0));
+  backend(out.device()).run(call::Matmul{a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0)});
 }
 
 }  // namespace
 
-void plain_input_backward(const LinearBack& back) {
+void plain_input_backward(const call::LinearBack& back) {
   if (!back.g_x.defined()) return;
   product(back.g, back.w, back.g_x);
   if (back.activation == Activation::gelu) {
@@ -83,10 +83,11 @@ void plain_input_backward(const LinearBack& back) {
   }
 }
 
-void plain_weight_backward(const LinearBack& back) {
+void plain_weight_backward(const call::LinearBack& back) {
   if (back.g_w.defined()) product(back.g.t(), back.x, back.g_w);
   if (!back.g_bias.defined()) return;
-  backend(back.g.device()).reduce(ReduceKind::sum, back.g, nullptr, back.g_bias.unsqueeze(0));
+  backend(back.g.device())
+      .run(call::Reduce{ReduceKind::sum, back.g, nullptr, back.g_bias.unsqueeze(0)});
 }
 
 Array matmul(const Array& a, const Array& b) {

@@ -9,10 +9,10 @@ namespace hero::core {
 /// 16-bit floats are added up as float32 and rounded once.
 Array matmul(const Array& a, const Array& b);
 
-/// \name Backend::linear_backward by a device's other families: what concerns x, and the rest.
+/// \name call::LinearBack by a device's other families: what concerns x, and the rest.
 /// \{
-void plain_input_backward(const LinearBack& back);
-void plain_weight_backward(const LinearBack& back);
+void plain_input_backward(const call::LinearBack& back);
+void plain_weight_backward(const call::LinearBack& back);
 /// \}
 
 }  // namespace hero::core

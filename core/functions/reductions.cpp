@@ -1,7 +1,5 @@
-#include <hero/core/cpu/reduce/positions.h>
 #include <hero/core/device/planned_device.h>
 #include <hero/core/functions/reductions.h>
-#include <hero/core/profile/work_of.h>
 
 namespace hero::core {
 
@@ -36,15 +34,6 @@ int axis_of(const char* op, const Array& x, int64_t dim) {
   return normalize_dim(op, dim, x.ndim());
 }
 
-// Room for positions in x, which are charged as what is found in one pass.
-Array positions_of(const Array& x, const Shape& shape) {
-  const Array positions = Array::empty(shape, kInt64, x.device());
-  if (WorkMeter* const meter = current_work_meter(); meter != nullptr) {
-    meter->charge(pass_work(WorkKind::reduce, 1, x, positions));
-  }
-  return positions;
-}
-
 }  // namespace
 
 Array reduce(ReduceKind op, const Array& x, const Dims& dims, KeepDims keep, const Array* center) {
@@ -65,7 +54,7 @@ Array reduce(ReduceKind op, const Array& x, const Dims& dims, KeepDims keep, con
           " does not match the result ", shape);
   }
   Array out = Array::empty(shape, result_dtype(op, x.dtype()), x.device());
-  backend(x.device()).reduce(op, x, center, out);
+  backend(x.device()).run(call::Reduce{op, x, center, out});
   return keep == KeepDims::yes ? out : out.reshape(without(x.shape(), axes));
 }
 
@@ -79,7 +68,7 @@ ArgResult arg_reduce(ArgOp op, const Array& x, int64_t dim, KeepDims keep) {
   }
   const Array values = Array::empty(shape, x.dtype(), x.device());
   const Array indices = Array::empty(shape, kInt64, x.device());
-  backend(x.device()).arg_reduce(op, x, axis, values, indices);
+  backend(x.device()).run(call::ArgReduce{op, x, axis, values, indices});
   if (keep == KeepDims::yes || x.ndim() == 0) return {values, indices};
   return {values.squeeze(axis), indices.squeeze(axis)};
 }
@@ -87,14 +76,15 @@ ArgResult arg_reduce(ArgOp op, const Array& x, int64_t dim, KeepDims keep) {
 Array cumulative(ScanOp op, Direction direction, const Array& x, int64_t dim) {
   const int axis = axis_of(op == ScanOp::sum ? "cumsum" : "cumprod", x, dim);
   Array out = Array::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : kInt64, x.device());
-  backend(x.device()).scan(op, direction, x, axis, out);
+  backend(x.device()).run(call::Scan{op, direction, x, axis, out});
   return out;
 }
 
 SortResult sort(const Array& x, int64_t dim, Order order) {
   const int axis = axis_of("sort", x, dim);
   SortResult result{x.empty_like(), Array::empty(x.shape(), kInt64, x.device())};
-  backend(x.device()).sort(x, axis, order == Order::descending, result.values, result.indices);
+  backend(x.device())
+      .run(call::Sort{x, axis, order == Order::descending, result.values, result.indices});
   return result;
 }
 
@@ -107,17 +97,15 @@ Array kth_positions(const Array& x, int64_t k, int64_t dim) {
   }
   Shape shape = x.shape();
   shape[axis] = 1;
-  const Array positions = positions_of(x, shape);
-  if (x.device() == kCpu && x.numel() > 0) {
-    cpu::find_kth(x, axis, k, positions.data<int64_t>());
-  }
+  const Array positions = Array::empty(shape, kInt64, x.device());
+  backend(x.device()).run(call::KthPositions{x, axis, k, positions});
   return positions;
 }
 
 ArgResult running_extremes(ArgOp op, const Array& x, int64_t dim) {
   const int axis = axis_of(op == ArgOp::max ? "cummax" : "cummin", x, dim);
-  const ArgResult found{x.empty_like(), positions_of(x, x.shape())};
-  if (x.device() == kCpu) cpu::running_extremes(op, x, axis, found.values, found.indices);
+  const ArgResult found{x.empty_like(), Array::empty(x.shape(), kInt64, x.device())};
+  backend(x.device()).run(call::RunningExtremes{op, x, axis, found.values, found.indices});
   return found;
 }
 
@@ -132,7 +120,8 @@ SortResult topk(const Array& x, int64_t k, int64_t dim, Order order) {
     shape[axis] = k;
     SortResult first{Array::empty(shape, x.dtype(), x.device()),
                      Array::empty(shape, kInt64, x.device())};
-    backend(x.device()).sort(x, axis, order == Order::descending, first.values, first.indices);
+    backend(x.device())
+        .run(call::Sort{x, axis, order == Order::descending, first.values, first.indices});
     return first;
   }
   const SortResult all = sort(x, dim, order);
@@ -146,7 +135,7 @@ SortResult topk(const Array& x, int64_t k, int64_t dim, Order order) {
 Array softmax(SoftmaxKind kind, const Array& x, int64_t dim) {
   const int axis = axis_of(kind == SoftmaxKind::softmax ? "softmax" : "log_softmax", x, dim);
   Array out = Array::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : kFloat32, x.device());
-  backend(x.device()).softmax(kind, x, axis, out);
+  backend(x.device()).run(call::Softmax{kind, x, axis, out});
   return out;
 }
 
@@ -156,7 +145,7 @@ Array softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int64_t
   check(g.shape() == y.shape(), "softmax_backward: gradient of shape ", g.shape(),
         " for an output of shape ", y.shape());
   Array out = y.empty_like();
-  backend(y.device()).softmax_backward(kind, g, y, axis, out);
+  backend(y.device()).run(call::SoftmaxBack{kind, g, y, axis, out});
   return out;
 }
 

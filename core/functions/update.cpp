@@ -92,10 +92,10 @@ UpdateBatch::Kind& UpdateBatch::kind_of(UpdateOp op, std::span<const double> coe
 
 void UpdateBatch::run_all() {
   for (const Kind& kind : std::span(kinds_).first(used_)) {
-    backend(kind.device).update(kind.op, kind.dtype, kind.items, kind.coefficients);
+    backend(kind.device).run(call::Update{kind.op, kind.dtype, kind.items, kind.coefficients});
   }
   for (const Copied& copy : copied_) {
-    if (copy.back) backend(copy.from.device()).copy(copy.dense, copy.from);
+    if (copy.back) backend(copy.from.device()).run(call::Copy{copy.dense, copy.from});
   }
 }
 

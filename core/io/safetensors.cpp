@@ -287,7 +287,7 @@ void SafetensorsReader::read(const Entry& entry, int64_t first, const Array& tar
   const bool here = target.device().type == DeviceType::cpu;
   const Array read = here ? target : Array::empty(target.shape(), target.dtype());
   read_elements(Source(from.input), from.opened, entry, first, read);
-  if (!here) backend(target.device()).copy(read, target);
+  if (!here) backend(target.device()).run(call::Copy{read, target});
 }
 
 }  // namespace hero::core

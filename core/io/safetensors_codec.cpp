@@ -139,7 +139,7 @@ void read_encoded(Codec codec, int64_t first, const Array& out,
   if (first == begin) return decode(codec, bytes, row, flat);
   const Array values = Array::empty({last - begin}, out.dtype());
   decode(codec, bytes, row, values);
-  cpu_backend().copy(values.slice(0, first - begin, values.numel()), flat);
+  cpu_backend().run(call::Copy{values.slice(0, first - begin, values.numel()), flat});
 }
 
 }  // namespace safetensors

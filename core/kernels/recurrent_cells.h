@@ -1,6 +1,6 @@
 #pragma once
 // One element of a step of recurrent cells, as every device computes it; see CellStep in
-// core/device/backend_arguments.h for the blocks of the gates.
+// core/device/calls.h for the blocks of the gates.
 #include <hero/core/kernels/config.h>
 #include <hero/core/kernels/math.h>
 

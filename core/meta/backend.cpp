@@ -1,9 +1,9 @@
 // The meta device: shapes without bytes. Every family has nothing to compute, but its arrays are
-// asked for as those of other devices are, so that memory and transfers are theirs; what needs
+// fetched as those of other devices are, so that memory and transfers are theirs; what needs
 // values fails.
 #include <hero/core/cpu/products/halves.h>
-#include <hero/core/device/asking_backend.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/fetching_backend.h>
 #include <hero/core/device/planned_device.h>
 #include <hero/core/meta/planned_host.h>
 #include <hero/core/threads/at_fork.h>
@@ -44,69 +44,63 @@ void hold_widened(const Array& a, const Array& b, const Array& out) {
   const Array left = part(a), right = part(b);
 }
 
-void hold_widened_linear(const Array& x, const Array& w, const Array* bias, const Array& out,
-                         const Array* z) {
+void hold_widened_linear(const call::Linear& call) {
+  const Array &x = call.x, &w = call.w, &out = call.out;
   if (!is_widened(out)) return;
-  const Array shift = bias != nullptr ? wide_room(bias->numel(), out) : Array();
-  hold_blocks(x, w.t(), z != nullptr, out);
+  const Array shift = call.bias != nullptr ? wide_room(call.bias->numel(), out) : Array();
+  hold_blocks(x, w.t(), call.z != nullptr, out);
 }
 
-class MetaBackend final : public AskingBackend {
+class MetaBackend final : public RunsAround<MetaBackend> {
  public:
-  MetaBackend() : AskingBackend(nullptr) {}
-
-  void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
-             std::span<const Array> outs) override {
-    if (kernels_of(outs[0].device()) == DeviceType::cuda) {
-      // What lies between the steps takes memory there.
-      Backend::chain(steps, inputs, compute, outs);  // NOLINT(bugprone-parent-virtual-call)
-    } else {
-      AskingBackend::chain(steps, inputs, compute, outs);
-    }
+  template <class Call>
+  void around(const Call& call) {
+    fetch_arrays(call);
   }
-  void chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
-                 const Shape& shape, const Array& out) override {
-    if (kernels_of(out.device()) == DeviceType::cuda) {
-      // NOLINTNEXTLINE(bugprone-parent-virtual-call)
-      Backend::chain_sum(steps, inputs, compute, shape, out);
-    } else {
-      AskingBackend::chain_sum(steps, inputs, compute, shape, out);
-    }
+  // On a GPU, what lies between the steps takes memory.
+  void around(const call::Chain& call) {
+    if (kernels_of(call.outs[0].device()) == DeviceType::cuda) return Backend::run(call);
+    fetch_arrays(call);
   }
-  void copy(const Array& src, const Array& dst) override {
-    AskingBackend::copy(src, dst);
+  void around(const call::ChainSum& call) {
+    if (kernels_of(call.out.device()) == DeviceType::cuda) return Backend::run(call);
+    fetch_arrays(call);
+  }
+  void around(const call::Copy& call) {
+    fetch_arrays(call);
+    const Array &src = call.src, &dst = call.dst;
     const bool is_staged = src.device() == kPlannedHost && dst.device() != kPlannedHost &&
                            dst.numel() > 0 && dst.nbytes() <= kStagedBytes;
     if (is_staged) Array::empty(dst.shape(), dst.dtype(), kPlannedHost);
   }
-  void matmul(const Array& a, const Array& b, const Array& out) override {
-    AskingBackend::matmul(a, b, out);
-    hold_widened(a, b, out);
+  void around(const call::Matmul& call) {
+    fetch_arrays(call);
+    hold_widened(call.a, call.b, call.out);
   }
-  PackedMatrix pack_matrix(const Array& b) override {
-    ask_for(b);
+  PackedMatrix around(const call::PackMatrix& call) {
+    fetch_arrays(call);
+    const Array& b = call.b;
     const DType dtype = is_widened(b) ? kFloat32 : b.dtype();
     return {b.size(0), b.size(1), Array::empty({b.numel()}, dtype, b.device())};
   }
-  void linear(Activation activation, const Array& x, const Array& w, const Array* bias,
-              const Array& out, const Array* z) override {
-    AskingBackend::linear(activation, x, w, bias, out, z);
-    hold_widened_linear(x, w, bias, out, z);
+  void around(const call::Linear& call) {
+    fetch_arrays(call);
+    hold_widened_linear(call);
   }
-  void linear_backward(const LinearBack& back) override {
-    AskingBackend::linear_backward(back);
+  void around(const call::LinearBack& back) {
+    fetch_arrays(back);
     const auto product = [](const Array& a, const Array& b, const Array& out) {
       if (out.defined()) hold_widened(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0));
     };
     product(back.g, back.w, back.g_x);
     product(back.g.t(), back.x, back.g_w);
   }
-  Array checked_index(const char*, const Array& index, int64_t) override {
-    ask_for(index);
-    return index.to(kInt64);
+  Array around(const call::CheckedIndex& call) {
+    fetch_arrays(call);
+    return call.index.to(kInt64);
   }
-  Array nonzero(const Array& x) override {
-    fail("nonzero: the result's shape depends on values, and meta array ", x.shape(),
+  Array around(const call::Nonzero& call) {
+    fail("nonzero: the result's shape depends on values, and meta array ", call.x.shape(),
          " has none; use a cpu array");
   }
 };

@@ -2,23 +2,22 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/core/cpu/kernels.h>
 #include <hero/core/error.h>
 #include <hero/core/kernels/draws.h>
 #include <hero/core/random.h>
+#include <hero/core/random/philox_words.h>
 #include <hero/core/threads/thread_state.h>
 
 namespace hero {
 namespace {
 
 constexpr int kBlocks = 64;  // a batch: 1 KiB of words
-static_assert(kBlocks % core::cpu::kPhiloxGroup == 0);
+static_assert(kBlocks % core::kPhiloxGroup == 0);
 
 // Fills `out` with elements of which kPerBlock share a block: `convert` turns the words of some
 // blocks into their values, and the part that the caller asked for is kept.
 template <int kPerBlock, class T, class Convert>
 void fill(std::span<T> out, Stream stream, int64_t first_index, const Convert& convert) {
-  const auto draw = core::cpu::kernels().philox_words;
   uint32_t words[4 * kBlocks];
   T values[kBlocks * kPerBlock];
   const auto first = static_cast<uint64_t>(first_index);
@@ -27,7 +26,7 @@ void fill(std::span<T> out, Stream stream, int64_t first_index, const Convert& c
     const uint64_t block = at / kPerBlock;
     const uint64_t needed = (end - block * kPerBlock + kPerBlock - 1) / kPerBlock;
     const int blocks = static_cast<int>(std::min<uint64_t>(needed, kBlocks));
-    draw(stream, block, blocks, words);
+    core::philox_words(stream, block, blocks, words);
     const uint64_t skip = at - block * kPerBlock;
     const uint64_t count =
         std::min<uint64_t>(static_cast<uint64_t>(blocks) * kPerBlock - skip, end - at);

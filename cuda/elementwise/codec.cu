@@ -246,50 +246,49 @@ Array roots_of_rows(CudaBackend& backend, const Array& x, int64_t row) {
   const Array words = Array::zeros({count, core::exact::kWords}, kInt64, x.device());
   const Array roots = Array::empty({count}, kFloat64, x.device());
   if (count == 0) return roots;
-  backend.exact_sum(ReduceKind::sum_square, parts, words);
-  backend.exact_result(SumResult::root, words, roots);
+  backend.run(core::call::ExactSum{ReduceKind::sum_square, parts, words});
+  backend.run(core::call::ExactResult{SumResult::root, words, roots});
   return roots;
 }
 
 }  // namespace
 
-void CudaBackend::encode(Codec codec, const Array& x, int64_t row, const Array& bytes,
-                         const Array* error) {
+void CudaBackend::run(const call::Encode& call) {
   const DeviceGuard guard(index_);
-  float* const errors = error ? reinterpret_cast<float*>(error->bytes()) : nullptr;
-  const Array& sums = codec == Codec::sign1 && error ? *error : x;
-  const RowsOfBlocks rows = rows_of(bytes, row, sums, error);
-  of_format(codec, [&]<class Format>(TypeTag<Format>) {
+  float* const errors = call.error ? reinterpret_cast<float*>(call.error->bytes()) : nullptr;
+  const Array& sums = call.codec == Codec::sign1 && call.error ? *call.error : call.x;
+  const RowsOfBlocks rows = rows_of(call.bytes, call.row, sums, call.error);
+  of_format(call.codec, [&]<class Format>(TypeTag<Format>) {
     if constexpr (std::is_same_v<Format, Signs>) {
-      if (error && x.numel() > 0) {
-        const Operand operands[] = {*error, x};
-        map({kernels::MapList::index_of<kernels::Add>()}, operands, kFloat32, *error);
+      if (call.error && call.x.numel() > 0) {
+        const Operand operands[] = {*call.error, call.x};
+        run(call::Map{
+            {kernels::MapList::index_of<kernels::Add>()}, operands, kFloat32, *call.error});
       }
-      const Array roots = roots_of_rows(*this, sums, row);
+      const Array roots = roots_of_rows(*this, sums, call.row);
       of_floats(sums.dtype(), [&]<class S>(TypeTag<S>) {
         launch("encode", encode_signs_kernel<S>, grid_of(rows), dim3(kThreads), 0,
                reinterpret_cast<const S*>(sums.bytes()), rows,
                reinterpret_cast<const double*>(roots.bytes()), errors);
       });
     } else {
-      of_floats(x.dtype(), [&]<class S>(TypeTag<S>) {
+      of_floats(call.x.dtype(), [&]<class S>(TypeTag<S>) {
         launch("encode", encode_blocks_kernel<S, Format>, grid_of(rows), dim3(kThreads), 0,
-               reinterpret_cast<const S*>(x.bytes()), rows, errors);
+               reinterpret_cast<const S*>(call.x.bytes()), rows, errors);
       });
     }
   });
 }
 
-void CudaBackend::decode(Codec codec, const Array& bytes, int64_t row, DecodeMode mode,
-                         const Array& out) {
+void CudaBackend::run(const call::Decode& call) {
   const DeviceGuard guard(index_);
-  RowsOfBlocks rows = rows_of(bytes, row, out, nullptr);
-  const auto summands = static_cast<int>(mode == DecodeMode::sum ? rows.rows : 1);
-  if (mode == DecodeMode::sum) rows.rows = 1;
-  of_format(codec, [&]<class Format>(TypeTag<Format>) {
-    of_floats(out.dtype(), [&]<class S>(TypeTag<S>) {
+  RowsOfBlocks rows = rows_of(call.bytes, call.row, call.out, nullptr);
+  const auto summands = static_cast<int>(call.mode == DecodeMode::sum ? rows.rows : 1);
+  if (call.mode == DecodeMode::sum) rows.rows = 1;
+  of_format(call.codec, [&]<class Format>(TypeTag<Format>) {
+    of_floats(call.out.dtype(), [&]<class S>(TypeTag<S>) {
       launch("decode", decode_kernel<S, Format>, grid_of(rows), dim3(kThreads), 0,
-             reinterpret_cast<S*>(out.bytes()), rows, summands, mode);
+             reinterpret_cast<S*>(call.out.bytes()), rows, summands, call.mode);
     });
   });
 }

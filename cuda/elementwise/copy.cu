@@ -82,7 +82,7 @@ void copy_here(const Array& src, const Array& dst) {
 Array dense_like(const Array& src, const Array& dst) {
   if (src.is_contiguous() && src.dtype() == dst.dtype() && src.shape() == dst.shape()) return src;
   Array dense = Array::empty(dst.shape(), dst.dtype(), src.device());
-  core::backend(src.device()).copy(src, dense);
+  core::backend(src.device()).run(core::call::Copy{src, dense});
   return dense;
 }
 
@@ -114,7 +114,7 @@ void copy_to_host(const Array& src, const Array& dst) {
   before_wait(src.device().index);  // the driver waits in the copy of what is not page-locked
   transfer(from.bytes(), to.bytes(), to.nbytes(), cudaMemcpyDeviceToHost);
   wait_for_stream("copy");
-  if (!dst.is_contiguous()) core::cpu_backend().copy(to, dst);
+  if (!dst.is_contiguous()) core::cpu_backend().run(core::call::Copy{to, dst});
 }
 
 // Makes `waiting` wait for what `working`, the current device's stream, was given so far.
@@ -152,13 +152,13 @@ void copy_between(const Array& src, const Array& dst) {
 
 }  // namespace
 
-void CudaBackend::copy(const Array& src, const Array& dst) {
-  if (dst.numel() == 0) return;
-  if (src.device().type != DeviceType::cuda) return copy_from_host(src, dst);
-  if (dst.device().type != DeviceType::cuda) return copy_to_host(src, dst);
-  if (!(src.device() == dst.device())) return copy_between(src, dst);
+void CudaBackend::run(const call::Copy& call) {
+  if (call.dst.numel() == 0) return;
+  if (call.src.device().type != DeviceType::cuda) return copy_from_host(call.src, call.dst);
+  if (call.dst.device().type != DeviceType::cuda) return copy_to_host(call.src, call.dst);
+  if (!(call.src.device() == call.dst.device())) return copy_between(call.src, call.dst);
   const DeviceGuard guard(index_);
-  copy_here(src, dst);
+  copy_here(call.src, call.dst);
 }
 
 }  // namespace hero::cuda

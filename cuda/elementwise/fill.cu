@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) fill_kernel(T* out, const Walk walk,
 }
 
 template <class T>
-void run(const Array& out, T value) {
+void fill_as(const Array& out, T value) {
   Joint joint(out);
   joint.join();
   T* first = reinterpret_cast<T*>(out.bytes());
@@ -57,11 +57,11 @@ void run(const Array& out, T value) {
 
 }  // namespace
 
-void CudaBackend::fill(const Array& out, Scalar value) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Fill& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  note_value("fill", value.to<double>());
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) { run(out, value.to<T>()); });
+  note_value("fill", call.value.to<double>());
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) { fill_as(call.out, call.value.to<T>()); });
 }
 
 }  // namespace hero::cuda

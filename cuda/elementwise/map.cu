@@ -55,7 +55,7 @@ MapKernel<T> vector_kernel_for(DType, uint16_t, TypeTag<T>) {
 }
 
 template <class T>
-void run(uint16_t index, std::span<const Operand> inputs, const Array& out) {
+void map_as(uint16_t index, std::span<const Operand> inputs, const Array& out) {
   const bool predicate = is_predicate(index, core::kernels::MapList{});
   Joint joint(out);
   MapArgs<T> args;
@@ -103,20 +103,20 @@ void run(uint16_t index, std::span<const Operand> inputs, const Array& out) {
 
 }  // namespace
 
-void CudaBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Map& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  switch (compute) {
+  switch (call.compute) {
     case DType::float64:
-      return run<double>(op.index, inputs, out);
+      return map_as<double>(call.op.index, call.inputs, call.out);
     case DType::int64:
-      return run<int64_t>(op.index, inputs, out);
+      return map_as<int64_t>(call.op.index, call.inputs, call.out);
     case DType::int32:
-      return run<int32_t>(op.index, inputs, out);
+      return map_as<int32_t>(call.op.index, call.inputs, call.out);
     case DType::uint8:
-      return run<uint8_t>(op.index, inputs, out);
+      return map_as<uint8_t>(call.op.index, call.inputs, call.out);
     default:
-      return run<float>(op.index, inputs, out);
+      return map_as<float>(call.op.index, call.inputs, call.out);
   }
 }
 

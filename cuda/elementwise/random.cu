@@ -153,45 +153,45 @@ void mask(const Source& source, const draws::Bernoulli& keeps, double scale, con
 
 }  // namespace
 
-void CudaBackend::random(const RandomFill& fill, int64_t first, const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Random& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const double parameters[] = {fill.a, fill.b, static_cast<double>(fill.low),
-                               static_cast<double>(fill.high), static_cast<double>(first)};
+  const double parameters[] = {call.fill.a, call.fill.b, static_cast<double>(call.fill.low),
+                               static_cast<double>(call.fill.high),
+                               static_cast<double>(call.first)};
   note_values("random", parameters);
-  const hero::Stream stream{fill.seed, fill.stream};
-  if (fill.kind == RandomFill::Kind::integer) {
-    fill_randint(std::span<int64_t>(), stream, first, fill.low, fill.high);
-    const auto low = static_cast<uint64_t>(fill.low);
-    const draws::Integer draw{low, static_cast<uint64_t>(fill.high) - low};
-    return draw_into(draw, fill, first, out);
+  const hero::Stream stream{call.fill.seed, call.fill.stream};
+  if (call.fill.kind == RandomFill::Kind::integer) {
+    fill_randint(std::span<int64_t>(), stream, call.first, call.fill.low, call.fill.high);
+    const auto low = static_cast<uint64_t>(call.fill.low);
+    const draws::Integer draw{low, static_cast<uint64_t>(call.fill.high) - low};
+    return draw_into(draw, call.fill, call.first, call.out);
   }
-  if (fill.kind == RandomFill::Kind::bernoulli) {
-    fill_bernoulli(std::span<bool>(), stream, first, fill.a);
-    return draw_into(draws::Bernoulli(fill.a), fill, first, out);
+  if (call.fill.kind == RandomFill::Kind::bernoulli) {
+    fill_bernoulli(std::span<bool>(), stream, call.first, call.fill.a);
+    return draw_into(draws::Bernoulli(call.fill.a), call.fill, call.first, call.out);
   }
-  if (out.dtype() == kFloat64) return draw_floats<double>(fill, first, out);
-  draw_floats<float>(fill, first, out);
+  if (call.out.dtype() == kFloat64) return draw_floats<double>(call.fill, call.first, call.out);
+  draw_floats<float>(call.fill, call.first, call.out);
 }
 
-void CudaBackend::random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
-                              const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::RandomMask& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  fill_bernoulli(std::span<bool>(), {fill.seed, fill.stream}, first, fill.a);
-  const Source source(fill, first);
-  const double parameters[] = {fill.a, scale, static_cast<double>(first)};
+  fill_bernoulli(std::span<bool>(), {call.fill.seed, call.fill.stream}, call.first, call.fill.a);
+  const Source source(call.fill, call.first);
+  const double parameters[] = {call.fill.a, call.scale, static_cast<double>(call.first)};
   note_values("random_mask", parameters);
-  const draws::Bernoulli keeps(fill.a);
-  switch (out.dtype()) {
+  const draws::Bernoulli keeps(call.fill.a);
+  switch (call.out.dtype()) {
     case DType::float64:
-      return mask<double>(source, keeps, scale, x, out);
+      return mask<double>(source, keeps, call.scale, call.x, call.out);
     case DType::bfloat16:
-      return mask<BFloat16>(source, keeps, scale, x, out);
+      return mask<BFloat16>(source, keeps, call.scale, call.x, call.out);
     case DType::float16:
-      return mask<Float16>(source, keeps, scale, x, out);
+      return mask<Float16>(source, keeps, call.scale, call.x, call.out);
     default:
-      return mask<float>(source, keeps, scale, x, out);
+      return mask<float>(source, keeps, call.scale, call.x, call.out);
   }
 }
 

@@ -192,27 +192,26 @@ void append(UpdateTable& table, DType dtype, const UpdateItem& item) {
 
 }  // namespace
 
-void CudaBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
-                         std::span<const double> coefficients) {
+void CudaBackend::run(const call::Update& call) {
   const DeviceGuard guard(index_);
-  const Update run = find_update(op.index, dtype);
+  const Update run = find_update(call.op.index, call.dtype);
   LiveCoefficients::Slot slot;
   if (LiveCoefficients* const live = LiveCoefficients::current()) {
-    slot = live->next(op, dtype, items);
-    if (slot.host) run.write(coefficients, slot.host);
+    slot = live->next(call.op, call.dtype, call.items);
+    if (slot.host) run.write(call.coefficients, slot.host);
     if (!slot.launches) return;
   } else {
-    note_values("update", coefficients);
+    note_values("update", call.coefficients);
   }
   UpdateTable table;
   const auto flush = [&] {
-    if (table.blocks.tensors > 0) run.launch(table, coefficients, slot.device);
+    if (table.blocks.tensors > 0) run.launch(table, call.coefficients, slot.device);
     table.blocks = {};
   };
-  for (const UpdateItem& item : items) {
+  for (const UpdateItem& item : call.items) {
     if (item.n == 0) continue;
     if (table.blocks.full() || item.low_dtype != table.low_dtype) flush();
-    append(table, dtype, item);
+    append(table, call.dtype, item);
   }
   flush();
 }

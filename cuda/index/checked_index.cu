@@ -91,20 +91,20 @@ void throw_reported_index(int device) {
   core::fail_index(error.op, error.value, error.at, shape, error.size);
 }
 
-Array CudaBackend::checked_index(const char* op, const Array& index, int64_t size) {
+Array CudaBackend::run(const call::CheckedIndex& call) {
   const DeviceGuard guard(index_);
   throw_reported_index(index_);
-  const Array out = Array::empty(index.shape(), kInt64, index.device());
-  if (index.numel() == 0) return out;
-  IndexError error{op, size, index.ndim(), {}, 0, 0};
-  for (int d = 0; d < index.ndim(); ++d) error.shape[d] = index.shape()[d];
+  const Array out = Array::empty(call.index.shape(), kInt64, call.index.device());
+  if (call.index.numel() == 0) return out;
+  IndexError error{call.op, call.size, call.index.ndim(), {}, 0, 0};
+  for (int d = 0; d < call.index.ndim(); ++d) error.shape[d] = call.index.shape()[d];
   Report* const report = make_report(index_);
   const auto start = [&]<class T>(TypeTag<T>) {
-    launch(op, checked_index_kernel<T>, blocks_for(index.numel()), dim3(kThreads), 0,
-           reinterpret_cast<const T*>(index.bytes()), Layout(index), index.numel(), error, report,
-           reinterpret_cast<int64_t*>(out.bytes()));
+    launch(call.op, checked_index_kernel<T>, blocks_for(call.index.numel()), dim3(kThreads), 0,
+           reinterpret_cast<const T*>(call.index.bytes()), Layout(call.index), call.index.numel(),
+           error, report, reinterpret_cast<int64_t*>(out.bytes()));
   };
-  index.dtype() == kInt64 ? start(TypeTag<int64_t>{}) : start(TypeTag<int32_t>{});
+  call.index.dtype() == kInt64 ? start(TypeTag<int64_t>{}) : start(TypeTag<int32_t>{});
   return out;
 }
 

@@ -45,33 +45,39 @@ void select_words(const Array& x, int dim, const Array& index, const Array& out)
 
 }  // namespace
 
-void CudaBackend::gather(const Array& x, int dim, const Array& index, const Array& out) {
-  const int64_t n = out.numel();
+void CudaBackend::run(const call::Gather& call) {
+  const int64_t n = call.out.numel();
   if (n == 0) return;
   const DeviceGuard guard(index_);
-  dispatch_word(out.dtype(), [&]<class W>(TypeTag<W>) {
+  dispatch_word(call.out.dtype(), [&]<class W>(TypeTag<W>) {
     launch("gather", gather_kernel<W>, blocks_for(n), dim3(kThreads), 0,
-           reinterpret_cast<const W*>(x.bytes()), Layout(fixed_along(x, dim, out.shape())),
-           stride_along(x, dim), reinterpret_cast<const int64_t*>(index.bytes()), Layout(index),
-           reinterpret_cast<W*>(out.bytes()), Layout(out), n);
+           reinterpret_cast<const W*>(call.x.bytes()),
+           Layout(fixed_along(call.x, call.dim, call.out.shape())), stride_along(call.x, call.dim),
+           reinterpret_cast<const int64_t*>(call.index.bytes()), Layout(call.index),
+           reinterpret_cast<W*>(call.out.bytes()), Layout(call.out), n);
   });
 }
 
-void CudaBackend::index_select(const Array& x, int dim, const Array& index, const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::IndexSelect& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  if (x.ndim() > 0 && x.is_contiguous() && out.is_contiguous() && index.is_contiguous()) {
-    const int64_t row_bytes = Slabs(out.shape(), dim).inner * item_size(out.dtype());
-    if (aligned_to(x.bytes(), 16, row_bytes) && aligned_to(out.bytes(), 16, row_bytes)) {
-      return select_words<uint4>(x, dim, index, out);
+  if (call.x.ndim() > 0 && call.x.is_contiguous() && call.out.is_contiguous() &&
+      call.index.is_contiguous()) {
+    const int64_t row_bytes = Slabs(call.out.shape(), call.dim).inner * item_size(call.out.dtype());
+    if (aligned_to(call.x.bytes(), 16, row_bytes) && aligned_to(call.out.bytes(), 16, row_bytes)) {
+      return select_words<uint4>(call.x, call.dim, call.index, call.out);
     }
-    return dispatch_word(out.dtype(),
-                         [&]<class W>(TypeTag<W>) { select_words<W>(x, dim, index, out); });
+    return dispatch_word(call.out.dtype(), [&]<class W>(TypeTag<W>) {
+      select_words<W>(call.x, call.dim, call.index, call.out);
+    });
   }
   // The list of positions as an index of the full shape, without copying it.
-  Dims strides = Dims::filled(out.ndim(), 0);
-  if (out.ndim() > 0) strides[dim] = index.ndim() > 0 ? index.strides()[0] : 0;
-  gather(x, dim, Array(index.storage_ref(), out.shape(), strides, index.offset(), kInt64), out);
+  Dims strides = Dims::filled(call.out.ndim(), 0);
+  if (call.out.ndim() > 0) strides[call.dim] = call.index.ndim() > 0 ? call.index.strides()[0] : 0;
+  run(call::Gather{
+      call.x, call.dim,
+      Array(call.index.storage_ref(), call.out.shape(), strides, call.index.offset(), kInt64),
+      call.out});
 }
 
 }  // namespace hero::cuda

@@ -269,38 +269,38 @@ void scatter_sorted(ScatterMode mode, const Array& src, int dim, const Array& in
 
 }  // namespace
 
-void CudaBackend::scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
-                          const Array& out) {
-  if (index.numel() == 0) return;
+void CudaBackend::run(const call::Scatter& call) {
+  if (call.index.numel() == 0) return;
   const DeviceGuard guard(index_);
   // src may be larger than index: what lies beyond is not used.
-  const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
-  const int64_t length = index.ndim() > 0 ? index.shape()[dim] : 1;
+  const Array used(call.src.storage_ref(), call.index.shape(), call.src.strides(),
+                   call.src.offset(), call.src.dtype());
+  const int64_t length = call.index.ndim() > 0 ? call.index.shape()[call.dim] : 1;
   // Sums of halves that one thread walks would be rounded after each term.
-  const bool rounds = mode == ScatterMode::add && is_half(out.dtype());
+  const bool rounds = call.mode == ScatterMode::add && is_half(call.out.dtype());
   if (length > kShort || (rounds && length > 1)) {
-    return scatter_sorted(mode, used, dim, index, out);
+    return scatter_sorted(call.mode, used, call.dim, call.index, call.out);
   }
-  const int64_t count = index.numel() / length;
-  const Line indices(lines_along(index, dim)), from(lines_along(used, dim));
-  const Line to(lines_along(fixed_along(out, dim, index.shape()), dim));
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    launch("scatter", scatter_lines_kernel<T>, blocks_for(count), dim3(kThreads), 0, mode,
+  const int64_t count = call.index.numel() / length;
+  const Line indices(lines_along(call.index, call.dim)), from(lines_along(used, call.dim));
+  const Line to(lines_along(fixed_along(call.out, call.dim, call.index.shape()), call.dim));
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    launch("scatter", scatter_lines_kernel<T>, blocks_for(count), dim3(kThreads), 0, call.mode,
            reinterpret_cast<const T*>(used.bytes()), from,
-           reinterpret_cast<const int64_t*>(index.bytes()), indices,
-           reinterpret_cast<T*>(out.bytes()), to, stride_along(out, dim), count, length);
+           reinterpret_cast<const int64_t*>(call.index.bytes()), indices,
+           reinterpret_cast<T*>(call.out.bytes()), to, stride_along(call.out, call.dim), count,
+           length);
   });
 }
 
-void CudaBackend::index_add(const Array& src, int dim, const Array& index, Scalar alpha,
-                            const Array& out) {
-  if (src.numel() == 0) return;
+void CudaBackend::run(const call::IndexAdd& call) {
+  if (call.src.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const Array terms = src.contiguous(), target = out.contiguous();
-  const Slabs parts(out.shape(), dim);
-  const int64_t size = out.ndim() > 0 ? out.shape()[dim] : 1, n = index.numel();
-  const Pairs sorted =
-      sorted_places("index_add", index.ndim() > 0 ? index : index.unsqueeze(0), n, size);
+  const Array terms = call.src.contiguous(), target = call.out.contiguous();
+  const Slabs parts(call.out.shape(), call.dim);
+  const int64_t size = call.out.ndim() > 0 ? call.out.shape()[call.dim] : 1, n = call.index.numel();
+  const Pairs sorted = sorted_places(
+      "index_add", call.index.ndim() > 0 ? call.index : call.index.unsqueeze(0), n, size);
   const Rows rows{n,
                   parts.outer * parts.inner,
                   parts.inner,
@@ -308,18 +308,18 @@ void CudaBackend::index_add(const Array& src, int dim, const Array& index, Scala
                   parts.inner,
                   size * parts.inner,
                   Layout(Shape{size}, Dims{parts.inner})};
-  const int64_t row_bytes = parts.inner * item_size(out.dtype());
+  const int64_t row_bytes = parts.inner * item_size(call.out.dtype());
   const bool wide =
       aligned_to(terms.bytes(), 16, row_bytes) && aligned_to(target.bytes(), 16, row_bytes);
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
     constexpr int kPack = 16 / static_cast<int>(sizeof(T));
     // Bytes and bools are not what models are made of: one column at a time.
     if constexpr (sizeof(T) > 1) {
-      if (wide) return add_sorted<T, kPack>("index_add", terms, sorted, rows, alpha, target);
+      if (wide) return add_sorted<T, kPack>("index_add", terms, sorted, rows, call.alpha, target);
     }
-    add_sorted<T, 1>("index_add", terms, sorted, rows, alpha, target);
+    add_sorted<T, 1>("index_add", terms, sorted, rows, call.alpha, target);
   });
-  if (!out.is_contiguous()) copy(target, out);
+  if (!call.out.is_contiguous()) run(call::Copy{target, call.out});
 }
 
 }  // namespace hero::cuda

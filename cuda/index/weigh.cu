@@ -21,20 +21,21 @@ __global__ void weigh_kernel(const int64_t* starts, const int64_t* places, const
 
 }  // namespace
 
-void CudaBackend::weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) {
-  const int64_t n = out.numel();
+void CudaBackend::run(const call::Weigh& call) {
+  const int64_t n = call.out.numel();
   if (n == 0) return;
   const DeviceGuard guard(index_);
   int64_t inner = 1;
-  for (int i = dim + 1; i < x.ndim(); ++i) inner *= x.shape()[i];
+  for (int i = call.dim + 1; i < call.x.ndim(); ++i) inner *= call.x.shape()[i];
   const auto start = [&]<class T>(TypeTag<T>) {
     launch("weigh", weigh_kernel<T>, blocks_for(n), dim3(kThreads), 0,
-           reinterpret_cast<const int64_t*>(rows.starts.bytes()),
-           reinterpret_cast<const int64_t*>(rows.places.bytes()),
-           reinterpret_cast<const T*>(rows.weights.bytes()), reinterpret_cast<const T*>(x.bytes()),
-           x.shape()[dim], out.shape()[dim], inner, reinterpret_cast<T*>(out.bytes()), n);
+           reinterpret_cast<const int64_t*>(call.rows.starts.bytes()),
+           reinterpret_cast<const int64_t*>(call.rows.places.bytes()),
+           reinterpret_cast<const T*>(call.rows.weights.bytes()),
+           reinterpret_cast<const T*>(call.x.bytes()), call.x.shape()[call.dim],
+           call.out.shape()[call.dim], inner, reinterpret_cast<T*>(call.out.bytes()), n);
   };
-  out.dtype() == kFloat64 ? start(TypeTag<double>{}) : start(TypeTag<float>{});
+  call.out.dtype() == kFloat64 ? start(TypeTag<double>{}) : start(TypeTag<float>{});
 }
 
 }  // namespace hero::cuda

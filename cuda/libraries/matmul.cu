@@ -71,11 +71,11 @@ bool may_fuse_gelu(const Array& u) { return item_size(u.dtype()) == 2 && can_be_
 // A matrix as a batch of one.
 Array one(const Array& x) { return x.unsqueeze(0); }
 
-bool is_empty(const LinearBack& back) {
+bool is_empty(const call::LinearBack& back) {
   return back.g.numel() == 0 || (back.g_x.defined() ? back.g_x : back.g_w).numel() == 0;
 }
 
-bool fused_input_backward(const LinearBack& back) {
+bool fused_input_backward(const call::LinearBack& back) {
   if (!back.g_x.defined() || is_empty(back)) return false;
   if (back.activation != Activation::gelu_tanh || !may_fuse_gelu(back.u)) return false;
   return product("linear_backward", one(back.g), one(back.w), one(back.g_x),
@@ -84,7 +84,7 @@ bool fused_input_backward(const LinearBack& back) {
 }
 
 // The library's second factor is our first.
-bool fused_weight_backward(const LinearBack& back) {
+bool fused_weight_backward(const call::LinearBack& back) {
   if (!back.g_w.defined() || !back.g_bias.defined() || is_empty(back)) return false;
   return product("linear_backward", one(back.g.t()), one(back.x), one(back.g_w),
                  {CUBLASLT_EPILOGUE_BGRADB, back.g_bias.bytes()},
@@ -93,67 +93,70 @@ bool fused_weight_backward(const LinearBack& back) {
 
 }  // namespace
 
-void CudaBackend::matmul(const Array& a, const Array& b, const Array& out) {
-  if (out.numel() == 0) return;
-  if (a.size(2) == 0) return fill(out, 0);
+void CudaBackend::run(const call::Matmul& call) {
+  if (call.out.numel() == 0) return;
+  if (call.a.size(2) == 0) return run(call::Fill{call.out, 0});
   const DeviceGuard guard(index_);
-  switch (out.dtype()) {
+  switch (call.out.dtype()) {
     case DType::int64:
-      return integer_product<int64_t>(a, b, out);
+      return integer_product<int64_t>(call.a, call.b, call.out);
     case DType::int32:
-      return integer_product<int32_t>(a, b, out);
+      return integer_product<int32_t>(call.a, call.b, call.out);
     case DType::uint8:
-      return integer_product<uint8_t>(a, b, out);
+      return integer_product<uint8_t>(call.a, call.b, call.out);
     case DType::boolean:
       fail("matmul: bool matrices have no product; convert with to()");
     default:
-      product("matmul", a, b, out);
+      product("matmul", call.a, call.b, call.out);
   }
 }
 
 // cuBLASLt reads any dense matrix as quickly as any other.
-PackedMatrix CudaBackend::pack_matrix(const Array& b) {
+PackedMatrix CudaBackend::run(const call::PackMatrix& call) {
   const DeviceGuard guard(index_);
-  return {b.size(0), b.size(1), b.contiguous().reshape({b.numel()})};
+  return {call.b.size(0), call.b.size(1), call.b.contiguous().reshape({call.b.numel()})};
 }
 
-void CudaBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) {
-  matmul(one(a), one(b.panels.reshape({b.rows, b.columns})), one(out));
+void CudaBackend::run(const call::MatmulPacked& call) {
+  run(call::Matmul{one(call.a), one(call.b.panels.reshape({call.b.rows, call.b.columns})),
+                   one(call.out)});
 }
 
 // [note: epilogues] The bias, and of halves gelu by tanh with what it is taken of, are done by the
 // product itself where the library can, and is no slower: the sums are never read again. So are the
 // way back through gelu and the sums that are gradients of biases. Its relu would drop NaN and
 // stays out.
-void CudaBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
-                         const Array& out, const Array* z) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Linear& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const Array& sums = z ? *z : out;
-  const Array a = one(x), b = one(w.t());
+  const Array& sums = call.z ? *call.z : call.out;
+  const Array a = one(call.x), b = one(call.w.t());
   const auto in_parts = [&] {
-    matmul(a, b, one(sums));
-    if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
+    run(call::Matmul{a, b, one(sums)});
+    if (call.bias || call.activation != Activation::none || call.z)
+      run(call::BiasActivation{call.activation, call.bias, sums, call.out});
   };
-  if (!bias || x.numel() == 0) return in_parts();
-  const Array shift = is_aligned(*bias) ? *bias : bias->clone();
+  if (!call.bias || call.x.numel() == 0) return in_parts();
+  const Array shift = is_aligned(*call.bias) ? *call.bias : call.bias->clone();
   const auto with_bias = [&] {
     if (!product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, shift.bytes()},
                  std::ref(in_parts))) {
       return in_parts();
     }
-    if (activation != Activation::none || z) bias_activation(activation, nullptr, sums, out);
+    if (call.activation != Activation::none || call.z)
+      run(call::BiasActivation{call.activation, nullptr, sums, call.out});
   };
-  const bool has_gelu =
-      activation == Activation::gelu_tanh && z && may_fuse_gelu(*z) &&
-      product("linear", a, b, one(out),
-              {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, shift.bytes(), z->bytes()}, std::ref(with_bias));
+  const bool has_gelu = call.activation == Activation::gelu_tanh && call.z &&
+                        may_fuse_gelu(*call.z) &&
+                        product("linear", a, b, one(call.out),
+                                {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, shift.bytes(), call.z->bytes()},
+                                std::ref(with_bias));
   if (!has_gelu) with_bias();
 }
 
-void CudaBackend::linear_backward(const LinearBack& asked) {
+void CudaBackend::run(const call::LinearBack& asked) {
   const DeviceGuard guard(index_);
-  LinearBack back = asked;
+  call::LinearBack back = asked;
   back.g = back.g.contiguous();  // read by up to three
   if (!fused_input_backward(back)) plain_input_backward(back);
   if (!fused_weight_backward(back)) plain_weight_backward(back);

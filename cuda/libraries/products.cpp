@@ -366,7 +366,7 @@ bool product(const char* op, const Array& a_in, const Array& b_in, const Array& 
   if (!is_aligned(out_in)) {
     const Array near = out_in.empty_like();
     if (!product(op, a_in, b_in, near, epilogue, otherwise)) return false;
-    core::backend(near.device()).copy(near, out_in);
+    core::backend(near.device()).run(core::call::Copy{near, out_in});
     return true;
   }
   Array a = a_in, b = b_in, out = out_in;

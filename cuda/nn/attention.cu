@@ -113,37 +113,38 @@ void check_operands(const char* op, const AttentionScores& scores, const Array& 
 
 }  // namespace
 
-void CudaBackend::attention(const AttentionScores& scores, const Array& q, const Array& k,
-                            const Array& v, const Array& out, const Array& log_sum) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Attention& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  check_operands("attention", scores, q, log_sum);
-  if (all_in_aligned_rows({&q, &k, &v, &out})) {
-    if (wants_cudnn(scores, k, v)) return cudnn_attention(scores, q, k, v, out, log_sum);
-    return mma_attention(scores, q, k, v, out, log_sum);
+  check_operands("attention", call.scores, call.q, call.log_sum);
+  if (all_in_aligned_rows({&call.q, &call.k, &call.v, &call.out})) {
+    if (wants_cudnn(call.scores, call.k, call.v))
+      return cudnn_attention(call.scores, call.q, call.k, call.v, call.out, call.log_sum);
+    return mma_attention(call.scores, call.q, call.k, call.v, call.out, call.log_sum);
   }
-  plain_attention(scores, q, k, v, out, log_sum);
+  plain_attention(call.scores, call.q, call.k, call.v, call.out, call.log_sum);
 }
 
-void CudaBackend::attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
-                                     const Array& k, const Array& v, const Array& out,
-                                     const Array& log_sum, const Array& g_q, const Array& g_k,
-                                     const Array& g_v) {
-  if (out.numel() == 0) {
-    for (const Array* x : {&g_q, &g_k, &g_v}) fill(*x, 0);
+void CudaBackend::run(const call::AttentionBack& call) {
+  if (call.out.numel() == 0) {
+    for (const Array* x : {&call.g_q, &call.g_k, &call.g_v}) run(call::Fill{*x, 0});
     return;
   }
   const DeviceGuard guard(index_);
-  check_operands("attention_backward", scores, q, log_sum);
-  const bool aligned = all_in_aligned_rows({&g, &q, &k, &v, &g_q, &g_k, &g_v});
-  if (aligned && in_aligned_rows(out) && wants_cudnn(scores, k, v)) {
-    return cudnn_attention_backward(scores, g, q, k, v, out, log_sum, g_q, g_k, g_v);
+  check_operands("attention_backward", call.scores, call.q, call.log_sum);
+  const bool aligned =
+      all_in_aligned_rows({&call.g, &call.q, &call.k, &call.v, &call.g_q, &call.g_k, &call.g_v});
+  if (aligned && in_aligned_rows(call.out) && wants_cudnn(call.scores, call.k, call.v)) {
+    return cudnn_attention_backward(call.scores, call.g, call.q, call.k, call.v, call.out,
+                                    call.log_sum, call.g_q, call.g_k, call.g_v);
   }
-  const Array along = row_products(g, out, log_sum);
+  const Array along = row_products(call.g, call.out, call.log_sum);
   if (aligned) {
-    return mma_attention_backward(scores, g, q, k, v, log_sum, along, g_q, g_k, g_v);
+    return mma_attention_backward(call.scores, call.g, call.q, call.k, call.v, call.log_sum, along,
+                                  call.g_q, call.g_k, call.g_v);
   }
-  plain_attention_backward(scores, g, q, k, v, log_sum, along, g_q, g_k, g_v);
+  plain_attention_backward(call.scores, call.g, call.q, call.k, call.v, call.log_sum, along,
+                           call.g_q, call.g_k, call.g_v);
 }
 
 }  // namespace hero::cuda

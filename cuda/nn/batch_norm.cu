@@ -275,28 +275,27 @@ void channels_backward(const ChannelNorm& norm, const Array& g, const Array& x, 
 
 }  // namespace
 
-void CudaBackend::normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
-                                     const Array& mean, const Array& variance) {
-  if (x.numel() == 0) return;
+void CudaBackend::run(const call::NormalizeChannels& call) {
+  if (call.x.numel() == 0) return;
   const DeviceGuard guard(index_);
-  if (x.dtype() == kFloat64) return channels_forward<double>(norm, x, out, mean, variance);
-  channels_forward<float>(norm, x, out, mean, variance);
+  if (call.x.dtype() == kFloat64)
+    return channels_forward<double>(call.norm, call.x, call.out, call.mean, call.variance);
+  channels_forward<float>(call.norm, call.x, call.out, call.mean, call.variance);
 }
 
-void CudaBackend::normalize_channels_backward(const ChannelNorm& norm, const Array& g,
-                                              const Array& x, const Array& mean,
-                                              const Array& variance, const Array* g_x,
-                                              const Array* g_weight, const Array* g_bias) {
+void CudaBackend::run(const call::NormalizeChannelsBack& call) {
   const DeviceGuard guard(index_);
-  if (x.numel() == 0) {
-    if (g_weight != nullptr) fill(*g_weight, 0);
-    if (g_bias != nullptr) fill(*g_bias, 0);
+  if (call.x.numel() == 0) {
+    if (call.g_weight != nullptr) run(call::Fill{*call.g_weight, 0});
+    if (call.g_bias != nullptr) run(call::Fill{*call.g_bias, 0});
     return;
   }
-  if (x.dtype() == kFloat64) {
-    return channels_backward<double>(norm, g, x, mean, variance, g_x, g_weight, g_bias);
+  if (call.x.dtype() == kFloat64) {
+    return channels_backward<double>(call.norm, call.g, call.x, call.mean, call.variance, call.g_x,
+                                     call.g_weight, call.g_bias);
   }
-  channels_backward<float>(norm, g, x, mean, variance, g_x, g_weight, g_bias);
+  channels_backward<float>(call.norm, call.g, call.x, call.mean, call.variance, call.g_x,
+                           call.g_weight, call.g_bias);
 }
 
 }  // namespace hero::cuda

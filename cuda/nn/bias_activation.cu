@@ -118,19 +118,18 @@ void run_as(Activation activation, const Array* bias, const Array& z, const Arra
 
 }  // namespace
 
-void CudaBackend::bias_activation(Activation activation, const Array* bias, const Array& z,
-                                  const Array& out) {
-  if (z.numel() == 0) return;
+void CudaBackend::run(const call::BiasActivation& call) {
+  if (call.z.numel() == 0) return;
   const DeviceGuard guard(index_);
-  switch (z.dtype()) {
+  switch (call.z.dtype()) {
     case DType::float64:
-      return run_as<double>(activation, bias, z, out);
+      return run_as<double>(call.activation, call.bias, call.z, call.out);
     case DType::bfloat16:
-      return run_as<BFloat16>(activation, bias, z, out);
+      return run_as<BFloat16>(call.activation, call.bias, call.z, call.out);
     case DType::float16:
-      return run_as<Float16>(activation, bias, z, out);
+      return run_as<Float16>(call.activation, call.bias, call.z, call.out);
     default:
-      return run_as<float>(activation, bias, z, out);
+      return run_as<float>(call.activation, call.bias, call.z, call.out);
   }
 }
 

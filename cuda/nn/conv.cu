@@ -86,16 +86,17 @@ __global__ void col2im_kernel(Columns<const T> columns, Planes<T> out, Axis rows
 
 }  // namespace
 
-void CudaBackend::im2col(const Array& x, const Window& window, const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Im2col& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const int64_t oh = window.places(0, x.size(2)), ow = window.places(1, x.size(3));
-  const Axis rows(window, 0, x.size(2), oh), cols(window, 1, x.size(3), ow);
-  const int64_t each = window.kernel[0] * window.kernel[1] * oh * ow;
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
-    const Planes<const T> from(x);
-    const Columns<T> to(out, window, x.size(1), ow);
-    each_run("im2col", x.size(0) * x.size(1), each, [&](uint32_t first, uint32_t count) {
+  const int64_t oh = call.window.places(0, call.x.size(2)),
+                ow = call.window.places(1, call.x.size(3));
+  const Axis rows(call.window, 0, call.x.size(2), oh), cols(call.window, 1, call.x.size(3), ow);
+  const int64_t each = call.window.kernel[0] * call.window.kernel[1] * oh * ow;
+  dispatch(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    const Planes<const T> from(call.x);
+    const Columns<T> to(call.out, call.window, call.x.size(1), ow);
+    each_run("im2col", call.x.size(0) * call.x.size(1), each, [&](uint32_t first, uint32_t count) {
       launch("im2col", im2col_kernel<T>, loop_blocks(count), dim3(kThreads), 0, from, to, rows,
              cols, Divider(static_cast<uint32_t>(oh * ow)), Divider(static_cast<uint32_t>(each)),
              first, count);
@@ -103,20 +104,21 @@ void CudaBackend::im2col(const Array& x, const Window& window, const Array& out)
   });
 }
 
-void CudaBackend::col2im(const Array& columns, const Window& window, const Array& out) {
-  if (out.numel() == 0) return;
-  if (columns.numel() == 0) return fill(out, 0);
+void CudaBackend::run(const call::Col2im& call) {
+  if (call.out.numel() == 0) return;
+  if (call.columns.numel() == 0) return run(call::Fill{call.out, 0});
   const DeviceGuard guard(index_);
-  const int64_t oh = window.places(0, out.size(2)), ow = window.places(1, out.size(3));
-  const Axis rows(window, 0, out.size(2), oh), cols(window, 1, out.size(3), ow);
-  const int64_t each = out.size(2) * out.size(3);
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    const Columns<const T> from(columns, window, out.size(1), ow);
-    const Planes<T> to(out);
-    const int64_t planes = out.size(0) * out.size(1);
+  const int64_t oh = call.window.places(0, call.out.size(2)),
+                ow = call.window.places(1, call.out.size(3));
+  const Axis rows(call.window, 0, call.out.size(2), oh), cols(call.window, 1, call.out.size(3), ow);
+  const int64_t each = call.out.size(2) * call.out.size(3);
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    const Columns<const T> from(call.columns, call.window, call.out.size(1), ow);
+    const Planes<T> to(call.out);
+    const int64_t planes = call.out.size(0) * call.out.size(1);
     each_run("col2im", planes, each, [&](uint32_t first, uint32_t count) {
       launch("col2im", col2im_kernel<T>, loop_blocks(count), dim3(kThreads), 0, from, to, rows,
-             cols, Divider(static_cast<uint32_t>(out.size(3))),
+             cols, Divider(static_cast<uint32_t>(call.out.size(3))),
              Divider(static_cast<uint32_t>(each)), first, count);
     });
   });

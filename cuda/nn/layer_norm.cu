@@ -212,11 +212,12 @@ void forward(const RowNorm& given, const Array& x, const Array& out, const Array
 
 }  // namespace
 
-void CudaBackend::normalize_rows(const RowNorm& norm, const Array& x, const Array& out,
-                                 const Array& mean, const Array& scale) {
-  if (x.numel() == 0) return;
+void CudaBackend::run(const call::NormalizeRows& call) {
+  if (call.x.numel() == 0) return;
   const DeviceGuard guard(index_);
-  dispatch_floats(x.dtype(), [&]<class E>(TypeTag<E>) { forward<E>(norm, x, out, mean, scale); });
+  dispatch_floats(call.x.dtype(), [&]<class E>(TypeTag<E>) {
+    forward<E>(call.norm, call.x, call.out, call.mean, call.scale);
+  });
 }
 
 }  // namespace hero::cuda

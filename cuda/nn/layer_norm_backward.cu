@@ -340,17 +340,16 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
 
 }  // namespace
 
-void CudaBackend::normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
-                                          const Array& mean, const Array& scale, const Array& g_x,
-                                          const Array* g_weight, const Array* g_bias) {
+void CudaBackend::run(const call::NormalizeRowsBack& call) {
   const DeviceGuard guard(index_);
-  if (x.numel() == 0) {
-    if (g_weight != nullptr) fill(*g_weight, 0);
-    if (g_bias != nullptr) fill(*g_bias, 0);
+  if (call.x.numel() == 0) {
+    if (call.g_weight != nullptr) run(call::Fill{*call.g_weight, 0});
+    if (call.g_bias != nullptr) run(call::Fill{*call.g_bias, 0});
     return;
   }
-  dispatch_floats(x.dtype(), [&]<class E>(TypeTag<E>) {
-    backward<E>(norm, g, x, mean, scale, g_x, g_weight, g_bias);
+  dispatch_floats(call.x.dtype(), [&]<class E>(TypeTag<E>) {
+    backward<E>(call.norm, call.g, call.x, call.mean, call.scale, call.g_x, call.g_weight,
+                call.g_bias);
   });
 }
 

@@ -202,58 +202,59 @@ int64_t most_shared(int device) {
 
 }  // namespace
 
-void CudaBackend::log_likelihood(const Array& x, const Array& classes, const Array& out,
-                                 const Array& log_sum) {
-  if (x.numel() == 0) return;
+void CudaBackend::run(const call::LogLikelihood& call) {
+  if (call.x.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const int64_t rows = x.shape()[0], n = x.shape()[1];
-  dispatch_floats(x.dtype(), [&]<class E>(TypeTag<E>) {
+  const int64_t rows = call.x.shape()[0], n = call.x.shape()[1];
+  dispatch_floats(call.x.dtype(), [&]<class E>(TypeTag<E>) {
     const Team team = team_for<E>(n);
     launch("log_likelihood", log_likelihood_kernel<E>, team_blocks(rows, team.width),
            dim3(static_cast<unsigned>(team_threads(team.width))), 0,
-           reinterpret_cast<const E*>(x.bytes()), reinterpret_cast<const int64_t*>(classes.bytes()),
-           reinterpret_cast<Compute<E>*>(out.bytes()),
-           reinterpret_cast<Compute<E>*>(log_sum.bytes()), rows, n, team,
-           packs_fit<E>(x.bytes(), n));
+           reinterpret_cast<const E*>(call.x.bytes()),
+           reinterpret_cast<const int64_t*>(call.classes.bytes()),
+           reinterpret_cast<Compute<E>*>(call.out.bytes()),
+           reinterpret_cast<Compute<E>*>(call.log_sum.bytes()), rows, n, team,
+           packs_fit<E>(call.x.bytes(), n));
   });
 }
 
-void CudaBackend::log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
-                                          const Array& log_sum, const Array& g_x) {
-  if (x.numel() == 0) return;
+void CudaBackend::run(const call::LogLikelihoodBack& call) {
+  if (call.x.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const int64_t rows = x.shape()[0], n = x.shape()[1];
-  dispatch_floats(x.dtype(), [&]<class E>(TypeTag<E>) {
+  const int64_t rows = call.x.shape()[0], n = call.x.shape()[1];
+  dispatch_floats(call.x.dtype(), [&]<class E>(TypeTag<E>) {
     const Team team = team_for<E>(n, kThreads);
     launch("log_likelihood_backward", log_likelihood_backward_kernel<E>,
            team_blocks(rows, team.width), dim3(static_cast<unsigned>(team_threads(team.width))), 0,
-           reinterpret_cast<const Compute<E>*>(g.bytes()), reinterpret_cast<const E*>(x.bytes()),
-           reinterpret_cast<const int64_t*>(classes.bytes()),
-           reinterpret_cast<const Compute<E>*>(log_sum.bytes()), reinterpret_cast<E*>(g_x.bytes()),
-           rows, n, team, packs_fit<E>(x.bytes(), n) && packs_fit<E>(g_x.bytes(), n));
+           reinterpret_cast<const Compute<E>*>(call.g.bytes()),
+           reinterpret_cast<const E*>(call.x.bytes()),
+           reinterpret_cast<const int64_t*>(call.classes.bytes()),
+           reinterpret_cast<const Compute<E>*>(call.log_sum.bytes()),
+           reinterpret_cast<E*>(call.g_x.bytes()), rows, n, team,
+           packs_fit<E>(call.x.bytes(), n) && packs_fit<E>(call.g_x.bytes(), n));
   });
 }
 
-void CudaBackend::log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
-                                          const Array& out, const Array& log_sum) {
-  if (x.numel() == 0) return;
+void CudaBackend::run(const call::LogLikelihoodInPlace& call) {
+  if (call.x.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const int64_t rows = x.shape()[0], n = x.shape()[1];
-  dispatch_floats(x.dtype(), [&]<class E>(TypeTag<E>) {
+  const int64_t rows = call.x.shape()[0], n = call.x.shape()[1];
+  dispatch_floats(call.x.dtype(), [&]<class E>(TypeTag<E>) {
     const Team team = team_for<E>(n);
     const int64_t row_packs = (n + kRowPack<E> - 1) / kRowPack<E>;
     const int64_t bytes = team_threads(team.width) / team.width * row_packs *
                           static_cast<int64_t>(sizeof(RowPack<E>));
     if (bytes > most_shared(index_)) {
-      return Backend::log_likelihood_in_place(g, x, classes, out, log_sum);
+      return Backend::run(call);
     }
     launch("log_likelihood", log_likelihood_in_place_kernel<E>, team_blocks(rows, team.width),
            dim3(static_cast<unsigned>(team_threads(team.width))), static_cast<size_t>(bytes),
-           reinterpret_cast<const Compute<E>*>(g.bytes()), reinterpret_cast<E*>(x.bytes()),
-           reinterpret_cast<const int64_t*>(classes.bytes()),
-           reinterpret_cast<Compute<E>*>(out.bytes()),
-           reinterpret_cast<Compute<E>*>(log_sum.bytes()), rows, n, team,
-           packs_fit<E>(x.bytes(), n));
+           reinterpret_cast<const Compute<E>*>(call.g.bytes()),
+           reinterpret_cast<E*>(call.x.bytes()),
+           reinterpret_cast<const int64_t*>(call.classes.bytes()),
+           reinterpret_cast<Compute<E>*>(call.out.bytes()),
+           reinterpret_cast<Compute<E>*>(call.log_sum.bytes()), rows, n, team,
+           packs_fit<E>(call.x.bytes(), n));
   });
 }
 

@@ -178,39 +178,39 @@ struct Axes {
 
 }  // namespace
 
-void CudaBackend::pool(PoolOp op, const Array& x, const Window& window, const Array& out,
-                       const Array* indices) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Pool& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const Axes axes(window, x, out);
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
-    const Planes<const T> from(x);
-    const Planes<T> to(out);
-    each_plane("pool", out, [&](Divider per_plane, Divider per_row, uint32_t first, uint32_t n) {
-      if (op == PoolOp::average) {
-        return launch("pool", average_pool_kernel<T>, loop_blocks(n), dim3(kThreads), 0, from, to,
-                      axes.rows, axes.cols, window.count_padding, per_plane, per_row, first, n);
-      }
-      Planes<int64_t> found(indices ? *indices : out);
-      if (!indices) found.data = nullptr;
-      launch("pool", max_pool_kernel<T>, loop_blocks(n), dim3(kThreads), 0, from, to, found,
-             axes.rows, axes.cols, per_plane, per_row, first, n);
-    });
+  const Axes axes(call.window, call.x, call.out);
+  dispatch(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    const Planes<const T> from(call.x);
+    const Planes<T> to(call.out);
+    each_plane("pool", call.out,
+               [&](Divider per_plane, Divider per_row, uint32_t first, uint32_t n) {
+                 if (call.op == PoolOp::average) {
+                   return launch("pool", average_pool_kernel<T>, loop_blocks(n), dim3(kThreads), 0,
+                                 from, to, axes.rows, axes.cols, call.window.count_padding,
+                                 per_plane, per_row, first, n);
+                 }
+                 Planes<int64_t> found(call.indices ? *call.indices : call.out);
+                 if (!call.indices) found.data = nullptr;
+                 launch("pool", max_pool_kernel<T>, loop_blocks(n), dim3(kThreads), 0, from, to,
+                        found, axes.rows, axes.cols, per_plane, per_row, first, n);
+               });
   });
 }
 
-void CudaBackend::max_pool_backward(const Array& g, const Window& window, const Array& indices,
-                                    const Array& out) {
-  if (out.numel() == 0) return;
-  if (g.numel() == 0) return fill(out, 0);
+void CudaBackend::run(const call::MaxPoolBack& call) {
+  if (call.out.numel() == 0) return;
+  if (call.g.numel() == 0) return run(call::Fill{call.out, 0});
   const DeviceGuard guard(index_);
-  const Axes axes(window, out, g);
+  const Axes axes(call.window, call.out, call.g);
   const bool has_empty_places = axes.rows.has_empty_places() || axes.cols.has_empty_places();
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    const auto* from = reinterpret_cast<const T*>(g.bytes());
-    const auto* chosen = reinterpret_cast<const int64_t*>(indices.bytes());
-    auto* to = reinterpret_cast<T*>(out.bytes());
-    each_plane("max_pool_backward", out,
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto* from = reinterpret_cast<const T*>(call.g.bytes());
+    const auto* chosen = reinterpret_cast<const int64_t*>(call.indices.bytes());
+    auto* to = reinterpret_cast<T*>(call.out.bytes());
+    each_plane("max_pool_backward", call.out,
                [&](Divider per_plane, Divider per_row, uint32_t first, uint32_t n) {
                  launch("max_pool_backward", max_pool_backward_kernel<T>, loop_blocks(n),
                         dim3(kThreads), 0, from, chosen, to, axes.rows, axes.cols, has_empty_places,
@@ -219,19 +219,19 @@ void CudaBackend::max_pool_backward(const Array& g, const Window& window, const 
   });
 }
 
-void CudaBackend::average_pool_backward(const Array& g, const Window& window, const Array& out) {
-  if (out.numel() == 0) return;
-  if (g.numel() == 0) return fill(out, 0);
+void CudaBackend::run(const call::AveragePoolBack& call) {
+  if (call.out.numel() == 0) return;
+  if (call.g.numel() == 0) return run(call::Fill{call.out, 0});
   const DeviceGuard guard(index_);
-  const Axes axes(window, out, g);
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    const Planes<const T> from(g);
-    const Planes<T> to(out);
-    each_plane("average_pool_backward", out,
+  const Axes axes(call.window, call.out, call.g);
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    const Planes<const T> from(call.g);
+    const Planes<T> to(call.out);
+    each_plane("average_pool_backward", call.out,
                [&](Divider per_plane, Divider per_row, uint32_t first, uint32_t n) {
                  launch("average_pool_backward", average_pool_backward_kernel<T>, loop_blocks(n),
-                        dim3(kThreads), 0, from, to, axes.rows, axes.cols, window.count_padding,
-                        per_plane, per_row, first, n);
+                        dim3(kThreads), 0, from, to, axes.rows, axes.cols,
+                        call.window.count_padding, per_plane, per_row, first, n);
                });
   });
 }

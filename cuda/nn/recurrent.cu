@@ -128,12 +128,12 @@ T* in(const Array& x) {
 
 }  // namespace
 
-void CudaBackend::recurrent_cell(CellKind kind, const CellStep& s) {
+void CudaBackend::run(const call::CellStep& s) {
   if (s.h.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const char* op = kind == CellKind::lstm ? "lstm" : "gru";
+  const char* op = s.kind == CellKind::lstm ? "lstm" : "gru";
   each_run_of_rows(op, s.h, [&]<class T>(TypeTag<T>, Divider hidden, uint32_t first, uint32_t n) {
-    if (kind == CellKind::lstm) {
+    if (s.kind == CellKind::lstm) {
       launch(op, lstm_kernel<T>, loop_blocks(n), dim3(kThreads), 0, in<T>(s.of_x), in<T>(s.of_h),
              in<T>(s.c_before), in<T>(s.h), in<T>(s.c), hidden, first, n);
     } else {
@@ -143,13 +143,13 @@ void CudaBackend::recurrent_cell(CellKind kind, const CellStep& s) {
   });
 }
 
-void CudaBackend::recurrent_cell_backward(CellKind kind, const CellStepBack& s) {
+void CudaBackend::run(const call::CellStepBack& s) {
   if (s.g_h.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const char* op = kind == CellKind::lstm ? "lstm_backward" : "gru_backward";
+  const char* op = s.kind == CellKind::lstm ? "lstm_backward" : "gru_backward";
   const Array& output = s.g_output;
   each_run_of_rows(op, s.g_h, [&]<class T>(TypeTag<T>, Divider hidden, uint32_t first, uint32_t n) {
-    if (kind == CellKind::lstm) {
+    if (s.kind == CellKind::lstm) {
       launch(op, lstm_backward_kernel<T>, loop_blocks(n), dim3(kThreads), 0, in<T>(s.gates),
              in<T>(s.c_before), in<T>(s.c), in<T>(s.g_h),
              output.defined() ? in<T>(output) : nullptr, in<T>(s.g_c), in<T>(s.g_of_x), hidden,

@@ -277,20 +277,21 @@ void softmax_backward_as(SoftmaxKind kind, const Array& g, const Array& y, int d
 
 }  // namespace
 
-void CudaBackend::softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Softmax& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const Array from = readable(x.to(out.dtype()), dim);
-  dispatch_floats(out.dtype(), [&]<class E>(TypeTag<E>) { softmax_as<E>(kind, from, dim, out); });
+  const Array from = readable(call.x.to(call.out.dtype()), call.dim);
+  dispatch_floats(call.out.dtype(),
+                  [&]<class E>(TypeTag<E>) { softmax_as<E>(call.kind, from, call.dim, call.out); });
 }
 
-void CudaBackend::softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
-                                   const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::SoftmaxBack& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const Array from_g = readable(g.to(out.dtype()), dim), from_y = readable(y.to(out.dtype()), dim);
-  dispatch_floats(out.dtype(), [&]<class E>(TypeTag<E>) {
-    softmax_backward_as<E>(kind, from_g, from_y, dim, out);
+  const Array from_g = readable(call.g.to(call.out.dtype()), call.dim),
+              from_y = readable(call.y.to(call.out.dtype()), call.dim);
+  dispatch_floats(call.out.dtype(), [&]<class E>(TypeTag<E>) {
+    softmax_backward_as<E>(call.kind, from_g, from_y, call.dim, call.out);
   });
 }
 

@@ -180,14 +180,13 @@ void arg_reduce_as(ArgOp op, const Array& x, int dim, const Array& values, const
 
 }  // namespace
 
-void CudaBackend::arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
-                             const Array& indices) {
-  if (x.numel() == 0) return;
+void CudaBackend::run(const call::ArgReduce& call) {
+  if (call.x.numel() == 0) return;
   const DeviceGuard guard(index_);
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch(call.x.dtype(), [&]<class T>(TypeTag<T>) {
     // bool is read as bytes 0 and 1.
     using E = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-    arg_reduce_as<E>(op, x, dim, values, indices);
+    arg_reduce_as<E>(call.op, call.x, call.dim, call.values, call.indices);
   });
 }
 

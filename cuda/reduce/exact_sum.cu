@@ -249,12 +249,12 @@ __global__ void exact_result_kernel(const int64_t* words, bool root, double* out
 
 }  // namespace
 
-void CudaBackend::exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) {
+void CudaBackend::run(const call::ExactSum& call) {
   const DeviceGuard guard(index_);
-  const bool square = op == ReduceKind::sum_square;
-  const Sums sums{reinterpret_cast<Word*>(words.bytes()), words.ndim() == 2};
+  const bool square = call.op == ReduceKind::sum_square;
+  const Sums sums{reinterpret_cast<Word*>(call.words.bytes()), call.words.ndim() == 2};
   std::vector<Array> dense;
-  for (const Array& x : xs) dense.push_back(x.contiguous());
+  for (const Array& x : call.xs) dense.push_back(x.contiguous());
   const auto share = []<class T>(TypeTag<T>) { return kShare<T>; };
   each_table(dense, share, [&]<class T>(TypeTag<T>, const TensorTable& table) {
     void (*kernel)(TensorTable, Sums) = nullptr;
@@ -268,12 +268,12 @@ void CudaBackend::exact_sum(ReduceKind op, std::span<const Array> xs, const Arra
   });
 }
 
-void CudaBackend::exact_result(SumResult result, const Array& words, const Array& out) {
+void CudaBackend::run(const call::ExactResult& call) {
   const DeviceGuard guard(index_);
-  const dim3 blocks(static_cast<unsigned>(out.numel()));
+  const dim3 blocks(static_cast<unsigned>(call.out.numel()));
   launch("exact_sum", exact_result_kernel, blocks, dim3(kThreads), 0,
-         reinterpret_cast<const int64_t*>(words.bytes()), result == SumResult::root,
-         reinterpret_cast<double*>(out.bytes()));
+         reinterpret_cast<const int64_t*>(call.words.bytes()), call.result == SumResult::root,
+         reinterpret_cast<double*>(call.out.bytes()));
 }
 
 }  // namespace hero::cuda

@@ -45,19 +45,19 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaBackend::limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) {
+void CudaBackend::run(const call::LimitNorm& call) {
   const DeviceGuard guard(index_);
-  note_value("clip_grad_norm", max_norm);
+  note_value("clip_grad_norm", call.max_norm);
   std::vector<Array> dense;
-  for (const Array& x : xs) dense.push_back(x.contiguous());
-  const auto* value = reinterpret_cast<const double*>(norm.bytes());
+  for (const Array& x : call.xs) dense.push_back(x.contiguous());
+  const auto* value = reinterpret_cast<const double*>(call.norm.bytes());
   const auto share = []<class S>(TypeTag<S>) { return kShare<S>; };
   each_table(dense, share, [&]<class S>(TypeTag<S>, const TensorTable& table) {
     launch("clip_grad_norm", limit_norm_kernel<S>, dim3(table.shares.all()), dim3(kThreads), 0,
-           table, value, max_norm);
+           table, value, call.max_norm);
   });
-  for (size_t i = 0; i < xs.size(); ++i) {
-    if (!xs[i].is_contiguous()) copy(dense[i], xs[i]);
+  for (size_t i = 0; i < call.xs.size(); ++i) {
+    if (!call.xs[i].is_contiguous()) run(call::Copy{dense[i], call.xs[i]});
   }
 }
 

@@ -100,25 +100,25 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-Array CudaBackend::nonzero(const Array& x) {
-  const int64_t n = x.numel();
-  if (n == 0) return Array::empty({0, x.ndim()}, kInt64, x.device());
+Array CudaBackend::run(const call::Nonzero& call) {
+  const int64_t n = call.x.numel();
+  if (n == 0) return Array::empty({0, call.x.ndim()}, kInt64, call.x.device());
   const DeviceGuard guard(index_);
   const dim3 blocks = blocks_for(n, kBlockElements);
-  const Array places = Array::empty({int64_t{blocks.x} + 1}, kInt64, x.device());
+  const Array places = Array::empty({int64_t{blocks.x} + 1}, kInt64, call.x.device());
   auto* place = reinterpret_cast<int64_t*>(places.bytes());
-  Sizes sizes{x.ndim(), {}};
-  for (int d = 0; d < x.ndim(); ++d) sizes.size[d] = x.shape()[d];
+  Sizes sizes{call.x.ndim(), {}};
+  for (int d = 0; d < call.x.ndim(); ++d) sizes.size[d] = call.x.shape()[d];
   Array result;
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
-    const auto* data = reinterpret_cast<const T*>(x.bytes());
-    launch("nonzero", count_kernel<T>, blocks, dim3(kThreads), 0, data, Layout(x), n, place);
+  dispatch(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto* data = reinterpret_cast<const T*>(call.x.bytes());
+    launch("nonzero", count_kernel<T>, blocks, dim3(kThreads), 0, data, Layout(call.x), n, place);
     launch("nonzero", places_kernel, dim3(1), dim3(kScanThreads), 0, place, int64_t{blocks.x});
     // The one thing that the host must know: how large the result is.
     const auto count = places.select(0, int64_t{blocks.x}).item<int64_t>();
-    result = Array::empty({count, x.ndim()}, kInt64, x.device());
+    result = Array::empty({count, call.x.ndim()}, kInt64, call.x.device());
     if (result.numel() == 0) return;
-    launch("nonzero", positions_kernel<T>, blocks, dim3(kThreads), 0, data, Layout(x), n,
+    launch("nonzero", positions_kernel<T>, blocks, dim3(kThreads), 0, data, Layout(call.x), n,
            static_cast<const int64_t*>(place), sizes, reinterpret_cast<int64_t*>(result.bytes()));
   });
   return result;

@@ -59,30 +59,31 @@ DType result_dtype(ReduceKind op, const Array& x, const Array& out) {
 
 }  // namespace
 
-void CudaBackend::reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Reduce& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  if (x.numel() == 0) return fill(out, value_of_none(op, out.dtype()));
-  const DType dtype = result_dtype(op, x, out);
-  const Array results = out.is_contiguous() && out.dtype() == dtype
-                            ? out
-                            : Array::empty(out.shape(), dtype, out.device());
-  if (op == ReduceKind::any || op == ReduceKind::all) {
-    reduce_truth(op, x.dtype(), reduction_of(x, out), results);
+  if (call.x.numel() == 0)
+    return run(call::Fill{call.out, value_of_none(call.op, call.out.dtype())});
+  const DType dtype = result_dtype(call.op, call.x, call.out);
+  const Array results = call.out.is_contiguous() && call.out.dtype() == dtype
+                            ? call.out
+                            : Array::empty(call.out.shape(), dtype, call.out.device());
+  if (call.op == ReduceKind::any || call.op == ReduceKind::all) {
+    reduce_truth(call.op, call.x.dtype(), reduction_of(call.x, call.out), results);
   } else if (is_floating(dtype)) {
     // Halves are read as they are, integers and floats of another width are converted first.
     const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
-    const bool halves = wide == kFloat32 && is_half(x.dtype());
-    const Array from = halves ? x : x.to(wide);
-    const Array centers = center != nullptr ? center->to(wide).contiguous() : Array();
-    const Reduction r = reduction_of(from, out);
-    (halves ? reduce_halves : reduce_floats)(op, from.dtype(), r,
-                                             center != nullptr ? &centers : nullptr, results);
+    const bool halves = wide == kFloat32 && is_half(call.x.dtype());
+    const Array from = halves ? call.x : call.x.to(wide);
+    const Array centers = call.center != nullptr ? call.center->to(wide).contiguous() : Array();
+    const Reduction r = reduction_of(from, call.out);
+    (halves ? reduce_halves : reduce_floats)(call.op, from.dtype(), r,
+                                             call.center != nullptr ? &centers : nullptr, results);
   } else {
-    const Array from = is_floating(x.dtype()) ? x.to(kInt64) : x;
-    reduce_integers(op, from.dtype(), reduction_of(from, out), results);
+    const Array from = is_floating(call.x.dtype()) ? call.x.to(kInt64) : call.x;
+    reduce_integers(call.op, from.dtype(), reduction_of(from, call.out), results);
   }
-  if (results.bytes() != out.bytes()) copy(results, out);
+  if (results.bytes() != call.out.bytes()) run(call::Copy{results, call.out});
 }
 
 }  // namespace hero::cuda

@@ -163,19 +163,22 @@ void scan_as(ScanOp op, Direction direction, const Array& x, int dim, const Arra
 
 }  // namespace
 
-void CudaBackend::scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) {
-  if (out.numel() == 0) return;
+void CudaBackend::run(const call::Scan& call) {
+  if (call.out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  if (is_floating(out.dtype())) {
-    const Array from = x.to(out.dtype());
-    dispatch_floats(out.dtype(),
-                    [&]<class E>(TypeTag<E>) { scan_as<E>(op, direction, from, dim, out); });
+  if (is_floating(call.out.dtype())) {
+    const Array from = call.x.to(call.out.dtype());
+    dispatch_floats(call.out.dtype(), [&]<class E>(TypeTag<E>) {
+      scan_as<E>(call.op, call.direction, from, call.dim, call.out);
+    });
     return;
   }
   // Integers wrap: the narrow ones are the lowest bits of int64's.
-  const Array sums = out.dtype() == kInt64 ? out : Array::empty(out.shape(), kInt64, out.device());
-  scan_as<int64_t>(op, direction, x.to(kInt64), dim, sums);
-  if (out.dtype() != kInt64) copy(sums, out);
+  const Array sums = call.out.dtype() == kInt64
+                         ? call.out
+                         : Array::empty(call.out.shape(), kInt64, call.out.device());
+  scan_as<int64_t>(call.op, call.direction, call.x.to(kInt64), call.dim, sums);
+  if (call.out.dtype() != kInt64) run(call::Copy{sums, call.out});
 }
 
 }  // namespace hero::cuda

@@ -109,25 +109,24 @@ void sort_lines(const Array& lines, int64_t length, bool descending, int line_bi
 
 }  // namespace
 
-void CudaBackend::sort(const Array& x, int dim, bool descending, const Array& values,
-                       const Array& indices) {
-  const int64_t n = x.numel();
+void CudaBackend::run(const call::Sort& call) {
+  const int64_t n = call.x.numel();
   if (n == 0) return;
   const DeviceGuard guard(index_);
-  const Array lines = lines_along(x, dim);
+  const Array lines = lines_along(call.x, call.dim);
   const int64_t length = lines.shape()[lines.ndim() - 1];
   check(n / length <= int64_t{1} << 32, "sort: ", n / length, " lines are more than 2^32");
   const auto line_bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(n / length - 1)));
-  const Sorted sorted{values.bytes(), Layout(lines_along(values, dim)),
-                      reinterpret_cast<int64_t*>(indices.bytes()),
-                      Layout(lines_along(indices, dim))};
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
+  const Sorted sorted{call.values.bytes(), Layout(lines_along(call.values, call.dim)),
+                      reinterpret_cast<int64_t*>(call.indices.bytes()),
+                      Layout(lines_along(call.indices, call.dim))};
+  dispatch(call.x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (sizeof(T) == 8) {
-      sort_lines<T, uint64_t>(lines, length, descending, line_bits, sorted);
+      sort_lines<T, uint64_t>(lines, length, call.descending, line_bits, sorted);
     } else if (line_bits == 0) {
-      sort_lines<T, uint32_t>(lines, length, descending, line_bits, sorted);
+      sort_lines<T, uint32_t>(lines, length, call.descending, line_bits, sorted);
     } else {
-      sort_lines<T, uint64_t>(lines, length, descending, line_bits, sorted);
+      sort_lines<T, uint64_t>(lines, length, call.descending, line_bits, sorted);
     }
   });
 }

@@ -184,7 +184,8 @@ void GraphedStep::State::take(const std::vector<Array>& given) {
           " where the first call had ", inputs[i].dtype(), " ", inputs[i].shape(),
           "; a graph has fixed shapes, make one for each");
   }
-  for (size_t i = 0; i < given.size(); ++i) core::backend(options.device).copy(given[i], inputs[i]);
+  for (size_t i = 0; i < given.size(); ++i)
+    core::backend(options.device).run(core::call::Copy{given[i], inputs[i]});
 }
 
 namespace {

@@ -103,7 +103,7 @@ Array pin_memory(const Array& array) {
         "; only the host's memory can be page-locked");
   if (is_pinned(array)) return array;
   Array copy = pinned(array.shape(), array.dtype());
-  core::cpu_backend().copy(array, copy);
+  core::cpu_backend().run(core::call::Copy{array, copy});
   return copy;
 }
 

@@ -51,7 +51,7 @@ void ErrorFeedback::move_errors(Bucket& to) {
             parameter.name, "' is of ", found->shape.numel(), " elements, its gradient of ",
             parameter.shape.numel());
       core::backend(to.error.device())
-          .copy(slice_of(from.error, *found), slice_of(to.error, parameter));
+          .run(core::call::Copy{slice_of(from.error, *found), slice_of(to.error, parameter)});
       from.parameters.erase(found);
     }
   }

@@ -10,7 +10,7 @@ CommHook half_hook(const char* name, DType half) {
             return Future(bucket.comm.all_reduce(rounded, bucket.mean))
                 .then([rounded, buffer = bucket.buffer] {
                   if (buffer.dtype() == rounded.dtype()) return;  // the buffer itself
-                  core::backend(buffer.device()).copy(rounded, buffer);
+                  core::backend(buffer.device()).run(core::call::Copy{rounded, buffer});
                 });
           }};
 }

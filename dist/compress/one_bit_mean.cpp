@@ -114,15 +114,16 @@ void OneBitMean::set_errors(const char* what, const optim::StateDict& dict) {
     found[worker ? 0 : 1] = &array;
   }
   check(found[0] && found[1], what, ": worker_error or server_error is missing");
-  core::backend(worker_error_.device()).copy(*found[0], worker_error_);
+  core::backend(worker_error_.device()).run(core::call::Copy{*found[0], worker_error_});
   if (server_error_.numel() > 0) {
-    core::backend(server_error_.device()).copy(*found[1], server_error_);
+    core::backend(server_error_.device()).run(core::call::Copy{*found[1], server_error_});
   }
 }
 
 void OneBitMean::reset() {
-  core::backend(worker_error_.device()).fill(worker_error_, 0.0);
-  if (server_error_.numel() > 0) core::backend(server_error_.device()).fill(server_error_, 0.0);
+  core::backend(worker_error_.device()).run(core::call::Fill{worker_error_, 0.0});
+  if (server_error_.numel() > 0)
+    core::backend(server_error_.device()).run(core::call::Fill{server_error_, 0.0});
 }
 
 }  // namespace hero::dist

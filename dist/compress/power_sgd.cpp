@@ -32,7 +32,7 @@ namespace {
 constexpr std::string_view kFactorKey = "factor.";
 
 void copy_into(const Array& from, const Array& to) {
-  if (to.numel() > 0) core::backend(to.device()).copy(from, to);
+  if (to.numel() > 0) core::backend(to.device()).run(core::call::Copy{from, to});
 }
 
 // Gram and Schmidt, column by column, and each twice: what is left of a column that the others
@@ -95,7 +95,8 @@ class PowerExchange {
       const Array mean = flat(bucket_.buffer, part);
       if (part.r == 0) {
         copy_into(first_.slice(0, part.p, part.p + part.m), mean);
-        if (feedback) core::backend(values_.device()).fill(flat(values_, part), 0.0);
+        if (feedback)
+          core::backend(values_.device()).run(core::call::Fill{flat(values_, part), 0.0});
         continue;
       }
       const Tensor q = q_of(part);
@@ -168,8 +169,8 @@ Array PowerSGDHook::State::first_factor(const std::string& name, const Shape& sh
                                         Device device) const {
   const Stream stream = named_stream(options.seed, name);
   const Array q = Array::empty(shape, kFloat32, device);
-  core::backend(device).random(
-      {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id}, 0, q);
+  core::backend(device).run(core::call::Random{
+      {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id}, 0, q});
   return q;
 }
 

@@ -156,7 +156,8 @@ void ZeroOneAdam::step_by_bits() {
   const Array gradients = link_->flat();
   each_state([&](int, size_t at, State& s) {
     const Array part = link_->part_of(gradients, at);
-    if (part.numel() > 0) core::backend(part.device()).copy(gradient_or_zeros(s), part);
+    if (part.numel() > 0)
+      core::backend(part.device()).run(core::call::Copy{gradient_or_zeros(s), part});
   });
   link_->mean(gradients);
   each_state([&](int group, size_t at, State& s) {
@@ -176,7 +177,7 @@ void ZeroOneAdam::begin_local_steps() {
 void ZeroOneAdam::step_locally() {
   if (local_steps_ == 0) {
     sum_ = link_->flat();
-    core::backend(sum_.device()).fill(sum_, 0.0);
+    core::backend(sum_.device()).run(core::call::Fill{sum_, 0.0});
     at_mean_.clear();
     each_state([&](int, size_t, State& s) { at_mean_.push_back(s.param.array().clone()); });
     rates_.assign(static_cast<size_t>(groups()), 0.0);
@@ -221,7 +222,8 @@ void ZeroOneAdam::synchronize() {
     const double rate = rates_[static_cast<size_t>(group)];
     const Array& m = s.arrays[kFirst].array;
     core::map_into<k::Div>(m, link_->part_of(sum_, at), Scalar(rate));
-    if (m.numel() > 0) core::backend(m.device()).copy(at_mean_[at], s.param.array());
+    if (m.numel() > 0)
+      core::backend(m.device()).run(core::call::Copy{at_mean_[at], s.param.array()});
     move(group, s, keeps_[static_cast<size_t>(group)], rate);
   });
   run_batch();

@@ -23,8 +23,8 @@ Array joined(const std::string& name, const Tensor& tensor) {
     layout::Runs runs(cut->whole, cut->boxes, cut->first, part.numel());
     for (layout::Run run; runs.next(run);) {
       core::backend(part.device())
-          .copy(part.slice(0, run.part, run.part + run.count),
-                whole.slice(0, run.whole, run.whole + run.count));
+          .run(core::call::Copy{part.slice(0, run.part, run.part + run.count),
+                                whole.slice(0, run.whole, run.whole + run.count)});
     }
   }
   cut->owners->add_up(words);

@@ -13,7 +13,8 @@ namespace hero::dist {
 inline void copy_values(const Array& from, const Array& to) {
   if (from.numel() == 0) return;
   // only a device's own backend knows how to reach its memory
-  core::backend(to.device().type == DeviceType::cpu ? from.device() : to.device()).copy(from, to);
+  core::backend(to.device().type == DeviceType::cpu ? from.device() : to.device())
+      .run(core::call::Copy{from, to});
   to.storage().bump_version();
 }
 

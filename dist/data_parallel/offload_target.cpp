@@ -73,7 +73,7 @@ HostTarget::~HostTarget() {
 
 Array HostTarget::zeros(int64_t count, DType dtype, Device /*device*/) const {
   const Array values = pinned(count, dtype);
-  if (count > 0) core::backend(values.device()).fill(values, 0);
+  if (count > 0) core::backend(values.device()).run(core::call::Fill{values, 0});
   return values;
 }
 
@@ -92,7 +92,7 @@ const Array& HostTarget::rounded(const Array& values, DType dtype) {
     const MemoryScope tag(MemoryTag::communication);
     rounded_ = pinned(values.numel(), dtype);
   }
-  core::backend(rounded_.device()).copy(values, rounded_);
+  core::backend(rounded_.device()).run(core::call::Copy{values, rounded_});
   rounded_version_ = version;
   return rounded_;
 }
@@ -185,7 +185,7 @@ class DiskTarget : public OffloadTarget {
     flat.whole.storage().bump_version();
     if (part.numel() > 0) {
       slot_->fetch();
-      core::backend(part.device()).copy(flat.shard, part);
+      core::backend(part.device()).run(core::call::Copy{flat.shard, part});
       if (crosses()) group_.traffic().move(Transfer::to_device, part.nbytes());
     }
     leave();

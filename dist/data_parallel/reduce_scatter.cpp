@@ -85,13 +85,14 @@ void begin_quantized(const UnitOptions& options, GradientReduction& r, double di
     const Chunk from = r.counts.chunk(i);
     if (from.count == 0) continue;
     core::backend(parts.device())
-        .copy(elements(r.bucket, from), elements(parts, {i * longest, from.count}));
+        .run(
+            core::call::Copy{elements(r.bucket, from), elements(parts, {i * longest, from.count})});
   }
   r.steps =
       quantized_reduce_scatter(options.route, *options.quantize.gradients, padded, parts, divide_by)
           .then([padded, own = r.own] {
             if (own.numel() == 0) return;
-            core::backend(own.device()).copy(padded.slice(0, 0, own.numel()), own);
+            core::backend(own.device()).run(core::call::Copy{padded.slice(0, 0, own.numel()), own});
           });
 }
 

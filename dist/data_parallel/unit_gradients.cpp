@@ -22,7 +22,7 @@ bool has_unreduced(const UnitParameter& parameter, AllReduce when) {
 }
 
 void write_zeros(const Array& to, int64_t begin, int64_t end) {
-  if (begin < end) core::backend(to.device()).fill(to.slice(0, begin, end), 0.0);
+  if (begin < end) core::backend(to.device()).run(core::call::Fill{to.slice(0, begin, end), 0.0});
 }
 
 }  // namespace
@@ -96,8 +96,8 @@ void Unit::pack(GradientReduction& reduction) {
     if (!full.grad().defined()) {
       write_zeros(reduction.bucket, begin, end);
     } else if (begin < end) {
-      core::backend(device).copy(full.grad().array().reshape({full.numel()}),
-                                 reduction.bucket.slice(0, begin, end));
+      core::backend(device).run(core::call::Copy{full.grad().array().reshape({full.numel()}),
+                                                 reduction.bucket.slice(0, begin, end)});
     }
     full.set_grad({});
   }

@@ -42,7 +42,8 @@ void copy_boxes(const Array& whole, const std::vector<Box>& boxes, const Array& 
     }
     const int64_t count = box.extent.numel();
     if (count > 0) {
-      core::backend(whole.device()).copy(from, flat.slice(0, at, at + count).reshape(box.extent));
+      core::backend(whole.device())
+          .run(core::call::Copy{from, flat.slice(0, at, at + count).reshape(box.extent)});
     }
     at += count;
   }

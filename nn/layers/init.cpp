@@ -18,7 +18,7 @@ using core::RandomFill;
 void draw(RandomFill fill, const Array& part, int64_t first, Stream stream) {
   fill.seed = stream.key;
   fill.stream = stream.id;
-  core::backend(part.device()).random(fill, first, part);
+  core::backend(part.device()).run(core::call::Random{fill, first, part});
 }
 
 void draw_uniform(double bound, const Array& part, int64_t first, Stream stream) {
@@ -32,7 +32,7 @@ void draw_normal(double mean, double stddev, const Array& part, int64_t first, S
 // Copies numbers computed here into `part`, in its dtype.
 void store(const std::vector<double>& values, const Array& part) {
   const Array source = Array::from(values, {part.numel()}).reshape(part.shape());
-  core::backend(part.device()).copy(source.to(part.device()), part);
+  core::backend(part.device()).run(core::call::Copy{source.to(part.device()), part});
 }
 
 // A recipe of indices: element i is f(i).
@@ -124,7 +124,7 @@ Fans calculate_fans(const Shape& shape) {
 
 Init constant(double value) {
   return {[value](const Array& part, const Shape&, int64_t, Stream) {
-    core::backend(part.device()).fill(part, Scalar(value));
+    core::backend(part.device()).run(core::call::Fill{part, Scalar(value)});
   }};
 }
 

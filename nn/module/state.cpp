@@ -44,7 +44,7 @@ void Module::zero_grad(bool set_to_none) {
     if (set_to_none) {
       p.set_grad({});
     } else {
-      core::backend(p.device()).fill(p.grad().array(), 0.0);
+      core::backend(p.device()).run(core::call::Fill{p.grad().array(), 0.0});
     }
   }
 }

@@ -38,7 +38,7 @@ core::Array copy_to_host(const core::Array& array) {
   }
   core::Array copy(std::move(storage), array.shape(), contiguous_strides(array.shape()), 0,
                    array.dtype());
-  accelerator.backend(array.device().index).copy(array, copy);
+  accelerator.backend(array.device().index).run(core::call::Copy{array, copy});
   return copy;
 }
 

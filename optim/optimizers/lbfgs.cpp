@@ -33,7 +33,8 @@ void add_scaled(const Array& y, double factor, const Array& x) {
 Array stack_rows(const std::vector<Array>& rows, int64_t columns, DType dtype) {
   const Array all = Array::empty({static_cast<int64_t>(rows.size()), columns}, dtype);
   for (size_t i = 0; i < rows.size(); ++i) {
-    core::backend(kCpu).copy(rows[i].to(kCpu), all.select(0, static_cast<int64_t>(i)));
+    core::backend(kCpu).run(
+        core::call::Copy{rows[i].to(kCpu), all.select(0, static_cast<int64_t>(i))});
   }
   return all;
 }
@@ -117,7 +118,8 @@ double LBFGS::evaluate(const std::function<Tensor()>& closure, Array& gradient) 
     const Tensor grad = param.grad();
     const Array piece = gradient.slice(0, at, at + param.numel());
     if (grad.defined()) {
-      core::backend(piece.device()).copy(grad.array().contiguous().reshape({-1}), piece);
+      core::backend(piece.device())
+          .run(core::call::Copy{grad.array().contiguous().reshape({-1}), piece});
     }
     at += param.numel();
   }
@@ -133,7 +135,7 @@ void LBFGS::move(const Array& origin, double t) const {
   int64_t at = 0;
   for (const Tensor& param : parameters()) {
     const Array piece = point.slice(0, at, at + param.numel()).reshape(param.shape());
-    core::backend(piece.device()).copy(piece, param.array());
+    core::backend(piece.device()).run(core::call::Copy{piece, param.array()});
     param.array().storage().bump_version();
     at += param.numel();
   }
@@ -224,7 +226,8 @@ Array LBFGS::flat_params() const {
   int64_t at = 0;
   for (const Tensor& param : params) {
     core::backend(flat.device())
-        .copy(param.array().contiguous().reshape({-1}), flat.slice(0, at, at + param.numel()));
+        .run(core::call::Copy{param.array().contiguous().reshape({-1}),
+                              flat.slice(0, at, at + param.numel())});
     at += param.numel();
   }
   return flat;

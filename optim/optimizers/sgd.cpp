@@ -87,7 +87,7 @@ void NesterovLookahead::step() {
       State& s = state(i);
       const Array& param = s.param.array();
       if (!s.param.grad().defined()) {
-        core::backend(param.device()).copy(s.scratch, param);
+        core::backend(param.device()).run(core::call::Copy{s.scratch, param});
         param.storage().bump_version();
       }
       s.scratch = {};

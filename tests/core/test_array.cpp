@@ -212,10 +212,10 @@ TEST_CASE("as_strided stays inside the storage", "[core]") {
 
 TEST_CASE("a view writes into the array it was taken from", "[core]") {
   const Array x = Array::zeros({2, 3});
-  backend(kCpu).fill(x.select(1, 1), 7);
+  backend(kCpu).run(call::Fill{x.select(1, 1), 7});
   REQUIRE(x.to_vector<float>() == std::vector<float>{0, 7, 0, 0, 7, 0});
   const Array copy = x.clone();
-  backend(kCpu).fill(copy, 1);
+  backend(kCpu).run(call::Fill{copy, 1});
   REQUIRE(x.to_vector<float>() == std::vector<float>{0, 7, 0, 0, 7, 0});
 }
 

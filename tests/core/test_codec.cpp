@@ -73,7 +73,7 @@ float float_at(const std::vector<uint8_t>& bytes, size_t at) {
 Array encoded(Codec codec, const Array& x, int64_t row, int64_t rows,
               const Array* error = nullptr) {
   const Array bytes = Array::empty({rows, encoded_bytes(codec, row)}, kUInt8);
-  backend(kCpu).fill(bytes, 0xEE);
+  backend(kCpu).run(call::Fill{bytes, 0xEE});
   encode(codec, x, row, bytes, error);
   return bytes;
 }

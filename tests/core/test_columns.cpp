@@ -193,7 +193,7 @@ TEST_CASE("a softmax of columns has NaN where a column has one, or nothing but -
   const Array x = noise({40, 24}, kFloat32, 5);
   x.data<float>()[17 * 24 + 3] = static_cast<float>(kNaN);
   x.data<float>()[9 * 24 + 5] = static_cast<float>(kInfinite);
-  backend(kCpu).fill(x.slice(1, 7, 8), -kInfinite);
+  backend(kCpu).run(call::Fill{x.slice(1, 7, 8), -kInfinite});
   x.data<float>()[30 * 24 + 9] = static_cast<float>(-kInfinite);
   for (const auto kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
     const Array y = softmax(kind, x, 0);

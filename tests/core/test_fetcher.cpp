@@ -8,6 +8,8 @@
 #include "support/catch.h"
 
 #include <hero/core/device/backend.h>
+#include <hero/core/functions/recurrence.h>
+#include <hero/core/functions/reductions.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/core/thread_pool.h>
 
@@ -52,7 +54,7 @@ Array counted(const Shape& shape) {
 Array columns_of(const Array& x) {
   const core::Window window{.kernel = {3, 3}};
   const Array out = Array::empty({x.size(0), x.size(1) * 9, (x.size(2) - 2) * (x.size(3) - 2)});
-  core::backend(kCpu).im2col(x, window, out);
+  core::backend(kCpu).run(core::call::Im2col{x, window, out});
   return out;
 }
 
@@ -68,6 +70,24 @@ TEST_CASE("a kernel on several threads waits for the bytes that a fetcher restor
     CHECK(fetcher.fetches == 1);
   }
   CHECK_FALSE(core::has_fetchers());
+}
+
+TEST_CASE("kernels that only the CPU has fetch their arrays, too", "[core]") {
+  const Shape shape{3, 5};
+  const auto results = [](const Array& x, const Array& y) {
+    using namespace core;
+    return std::vector{recurrence(x, y, 1, Direction::forward),
+                       running_extremes(ArgOp::max, x, 1).values,
+                       kth_positions(x, 2, 1).to(kFloat32)};
+  };
+  const std::vector<Array> expected = results(counted(shape), counted(shape));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Array x = counted(shape), y = counted(shape);
+    SlowFetcher fetch_x(x), fetch_y(y);
+    CHECK(results(x, y)[i].to_vector<float>() == expected[i].to_vector<float>());
+    CHECK(fetch_x.fetches == 1);
+    CHECK(fetch_y.fetches == 1);
+  }
 }
 
 }  // namespace

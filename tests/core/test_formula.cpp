@@ -137,8 +137,8 @@ TEST_CASE("sums of a formula have the bits of a reduction of its result", "[core
                                Shape{5, 1}, Shape{0, 7}, Shape{7, 0}, Shape{4, 128, 33}}) {
       Array a = noise(shape, dtype, 1);
       if (a.numel() == 15000) {
-        backend(kCpu).fill(a.select(0, 1).slice(0, 4321, 4322),
-                           std::numeric_limits<double>::quiet_NaN());
+        backend(kCpu).run(call::Fill{a.select(0, 1).slice(0, 4321, 4322),
+                                     std::numeric_limits<double>::quiet_NaN()});
       }
       for (const Array& b : {noise(shape, dtype, 2), awkward(noise(shape, dtype, 3)),
                              noise({shape.back()}, dtype, 4), Array::full({}, -0.25, dtype)}) {
@@ -174,19 +174,19 @@ TEST_CASE("a chain of maps is the same on any number of threads and without a ke
   const Array out = Array::empty({1, 200'000}), one = Array::empty({1, 200'000}),
               plain = Array::empty({1, 200'000}), view = awkward(plain);
   Backend& cpu = backend(kCpu);
-  cpu.chain(steps, inputs, kFloat32, {&out, 1});
-  cpu.Backend::chain(steps, inputs, kFloat32, {&plain, 1});
-  cpu.chain(steps, inputs, kFloat32, {&view, 1});
+  cpu.run(call::Chain{steps, inputs, kFloat32, {&out, 1}});
+  cpu.Backend::run(call::Chain{steps, inputs, kFloat32, {&plain, 1}});
+  cpu.run(call::Chain{steps, inputs, kFloat32, {&view, 1}});
   const int threads = num_threads();
   set_num_threads(threads == 1 ? 3 : 1);
-  cpu.chain(steps, inputs, kFloat32, {&one, 1});
+  cpu.run(call::Chain{steps, inputs, kFloat32, {&one, 1}});
   set_num_threads(threads);
   REQUIRE(same(out, one));
   REQUIRE(same(out, plain));
   REQUIRE(same(out, view));
   const Array sums = Array::empty({4}), by_maps = Array::empty({4});
-  cpu.chain_sum(steps, inputs, kFloat32, {1, 200'000}, sums);
-  cpu.Backend::chain_sum(steps, inputs, kFloat32, {1, 200'000}, by_maps);
+  cpu.run(call::ChainSum{steps, inputs, kFloat32, {1, 200'000}, sums});
+  cpu.Backend::run(call::ChainSum{steps, inputs, kFloat32, {1, 200'000}, by_maps});
   REQUIRE(same(sums, by_maps));
 }
 

@@ -20,7 +20,7 @@ using cpu::Level;
 
 Array activated(Activation activation, const Array& z) {
   const Array out = z.clone();
-  cpu_backend().bias_activation(activation, nullptr, out, out);
+  cpu_backend().run(call::BiasActivation{activation, nullptr, out, out});
   return out;
 }
 
@@ -69,10 +69,10 @@ TEST_CASE("a matrix of halves that is packed once has the products of one that i
                              Shape{45, 33, 1025}, Shape{33, 530, 4200}}) {
         const Array a = noise({s[0], s[2]}, dtype, 1), w = noise({s[1], s[2]}, dtype, 2);
         for (const Array& b : {w.t(), w.t().contiguous(), awkward(w.t())}) {
-          const PackedMatrix packed = cpu_backend().pack_matrix(b);
+          const PackedMatrix packed = cpu_backend().run(call::PackMatrix{b});
           const Array out = Array::empty({s[0], s[1]}, dtype), sums = Array::empty({s[0], s[1]});
-          cpu_backend().matmul_packed(awkward(a), packed, out);
-          cpu_backend().matmul_packed(a, packed, sums);
+          cpu_backend().run(call::MatmulPacked{awkward(a), packed, out});
+          cpu_backend().run(call::MatmulPacked{a, packed, sums});
           REQUIRE(same(out, matmul(a, b)));
           const Array expected =
               dtype == kBFloat16 ? sums_of(a, w) : matmul(a.to(kFloat32), b.to(kFloat32));
@@ -81,9 +81,9 @@ TEST_CASE("a matrix of halves that is packed once has the products of one that i
       }
     }
   }
-  const PackedMatrix none = cpu_backend().pack_matrix(noise({0, 5}, kBFloat16, 1));
+  const PackedMatrix none = cpu_backend().run(call::PackMatrix{noise({0, 5}, kBFloat16, 1)});
   const Array out = noise({4, 5}, kBFloat16, 2);
-  cpu_backend().matmul_packed(noise({4, 0}, kBFloat16, 3), none, out);
+  cpu_backend().run(call::MatmulPacked{noise({4, 0}, kBFloat16, 3), none, out});
   REQUIRE(same(out, Array::zeros({4, 5}, kBFloat16)));
 }
 
@@ -100,10 +100,10 @@ TEST_CASE("what follows a product of bfloat16 is done on its float32 sums", "[co
           Array z = sums.clone();
           if (biased) {
             const Array shift = bias.to(kFloat32);
-            cpu_backend().bias_activation(Activation::none, &shift, z, z);
+            cpu_backend().run(call::BiasActivation{Activation::none, &shift, z, z});
           }
           const Array out = Array::empty({45, n}, kBFloat16), stored = out.empty_like();
-          cpu_backend().linear(activation, x, w, biased ? &bias : nullptr, out, &stored);
+          cpu_backend().run(call::Linear{activation, x, w, biased ? &bias : nullptr, out, &stored});
           CAPTURE(static_cast<int>(order), static_cast<int>(activation), n, biased);
           REQUIRE(same(stored, z.to(kBFloat16)));
           REQUIRE(same(out, activated(activation, z).to(kBFloat16)));
@@ -115,19 +115,19 @@ TEST_CASE("what follows a product of bfloat16 is done on its float32 sums", "[co
 
 TEST_CASE("gradients through a product of bfloat16 are those of its parts", "[core][half]") {
   for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh}) {
-    LinearBack back;
+    call::LinearBack back;
     back.g = noise({45, 70}, kBFloat16, 1);
     back.w = noise({70, 300}, kBFloat16, 2);
     back.x = noise({45, 300}, kBFloat16, 3);
     back.activation = activation;
     if (activation != Activation::none) back.u = noise({45, 300}, kBFloat16, 4);
-    LinearBack plain = back;
-    for (LinearBack* each : {&back, &plain}) {
+    call::LinearBack plain = back;
+    for (call::LinearBack* each : {&back, &plain}) {
       each->g_x = Array::empty({45, 300}, kBFloat16);
       each->g_w = Array::empty({70, 300}, kBFloat16);
       each->g_bias = Array::empty({70}, kBFloat16);
     }
-    cpu_backend().linear_backward(back);
+    cpu_backend().run(back);
     plain_input_backward(plain);
     plain_weight_backward(plain);
     REQUIRE(same(back.g_x, plain.g_x));

@@ -74,7 +74,7 @@ TEST_CASE("scatter add matches a loop in index order, bit for bit", "[core]") {
             to[dim] = static_cast<int64_t>(at(index, i, j, k));
             const Array cell = sums.select(0, to[0]).select(0, to[1]).select(0, to[2]);
             const double sum = cell.item<double>() + at(src, i, j, k);
-            backend(kCpu).fill(cell, sum);
+            backend(kCpu).run(call::Fill{cell, sum});
           }
         }
       }

@@ -105,7 +105,7 @@ TEST_CASE("levels: elementwise functions have the same bits", "[core]") {
       const std::vector<Operand> operands(inputs.begin(), inputs.begin() + f.arity);
       compare("functor " + std::to_string(f.op.index), [&](Backend& backend) {
         const Array out = room({37, 61}, f.result(compute));
-        backend.map(f.op, operands, compute, out);
+        backend.run(call::Map{f.op, operands, compute, out});
         return Results{out};
       });
     }
@@ -123,7 +123,7 @@ TEST_CASE("levels: reductions, sums and softmaxes have the same bits", "[core]")
         const bool tells = op == ReduceKind::any || op == ReduceKind::all;
         compare("reduce " + std::to_string(kind), [&](Backend& backend) {
           const Array out = room(shape, tells ? kBool : dtype);
-          backend.reduce(op, x, centered ? &center : nullptr, out);
+          backend.run(call::Reduce{op, x, centered ? &center : nullptr, out});
           return Results{out};
         });
       }
@@ -132,15 +132,15 @@ TEST_CASE("levels: reductions, sums and softmaxes have the same bits", "[core]")
       for (const int dim : {0, 1}) {
         compare("softmax", [&](Backend& backend) {
           const Array y = room(x.shape(), dtype), back = room(x.shape(), dtype);
-          backend.softmax(kind, x, dim, y);
-          backend.softmax_backward(kind, noise(x.shape(), dtype, 3), y, dim, back);
+          backend.run(call::Softmax{kind, x, dim, y});
+          backend.run(call::SoftmaxBack{kind, noise(x.shape(), dtype, 3), y, dim, back});
           return Results{y, back};
         });
       }
     }
     compare("scan", [&](Backend& backend) {
       const Array out = room(x.shape(), dtype);
-      backend.scan(ScanOp::sum, Direction::forward, x, 1, out);
+      backend.run(call::Scan{ScanOp::sum, Direction::forward, x, 1, out});
       return Results{out};
     });
     compare("log_likelihood", [&](Backend& backend) {
@@ -148,8 +148,8 @@ TEST_CASE("levels: reductions, sums and softmaxes have the same bits", "[core]")
           {43}, [](int64_t i) { return static_cast<double>(i); }, kInt64);
       const Array out = room({43}, dtype), log_sum = room({43}, dtype),
                   back = room({43, 299}, dtype);
-      backend.log_likelihood(x, classes, out, log_sum);
-      backend.log_likelihood_backward(noise({43}, dtype, 4), x, classes, log_sum, back);
+      backend.run(call::LogLikelihood{x, classes, out, log_sum});
+      backend.run(call::LogLikelihoodBack{noise({43}, dtype, 4), x, classes, log_sum, back});
       return Results{out, log_sum, back};
     });
   }
@@ -166,8 +166,8 @@ TEST_CASE("levels: products have the same bits", "[core][gemm]") {
                   b = noise({s.batch, s.k, s.n}, dtype, 2);
       compare("matmul", [&](Backend& backend) {
         const Array c = room({s.batch, s.m, s.n}, dtype), d = room({s.batch, s.n, s.m}, dtype);
-        backend.matmul(a, b, c);
-        backend.matmul(b.transpose(1, 2), a.transpose(1, 2), d);
+        backend.run(call::Matmul{a, b, c});
+        backend.run(call::Matmul{b.transpose(1, 2), a.transpose(1, 2), d});
         return Results{c, d};
       });
     }
@@ -177,16 +177,16 @@ TEST_CASE("levels: products have the same bits", "[core][gemm]") {
          {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
       compare("linear", [&](Backend& backend) {
         const Array out = room({45, 300}, dtype), z = room({45, 300}, dtype);
-        backend.linear(activation, x, w, &bias, out, &z);
-        LinearBack back{.g = out,
-                        .x = x,
-                        .w = w,
-                        .g_x = room({45, 70}, dtype),
-                        .g_w = room({300, 70}, dtype),
-                        .g_bias = room({300}, dtype),
-                        .activation = Activation::none,
-                        .u = {}};
-        backend.linear_backward(back);
+        backend.run(call::Linear{activation, x, w, &bias, out, &z});
+        call::LinearBack back{.g = out,
+                              .x = x,
+                              .w = w,
+                              .g_x = room({45, 70}, dtype),
+                              .g_w = room({300, 70}, dtype),
+                              .g_bias = room({300}, dtype),
+                              .activation = Activation::none,
+                              .u = {}};
+        backend.run(back);
         return Results{out, z, back.g_x, back.g_w, back.g_bias};
       });
     }
@@ -199,7 +199,7 @@ TEST_CASE("levels: portable products of halves have the same bits", "[core][gemm
     const Array a = noise({3, 37, 300}, dtype, 1), b = noise({3, 300, 29}, dtype, 2);
     compare("matmul of halves", [&](Backend& backend) {
       const Array c = room({3, 37, 29}, dtype);
-      backend.matmul(a, b, c);
+      backend.run(call::Matmul{a, b, c});
       return Results{c};
     });
   }
@@ -212,7 +212,7 @@ TEST_CASE("levels: factors, eigenvalues and singular values have the same bits",
     const Array a = noise({40, n}, dtype), square = noise({n, n}, dtype, 2);
     const Array definite = map<kernels::Add>(noise({n, n}, dtype), 3.0);
     Backend& plain = cpu::kernels_of(Level::v3).backend;
-    plain.fill(definite.diagonal(), 1000);
+    plain.run(call::Fill{definite.diagonal(), 1000});
     const auto results_of = [&](Level level) {
       const cpu::MatrixKernels<T>& kernels = cpu::kernels_of(level).matrices<T>();
       Results all{room({40, 40}, dtype), room({40}, dtype), room({40, n}, dtype)};
@@ -229,9 +229,9 @@ TEST_CASE("levels: factors, eigenvalues and singular values have the same bits",
                   r = more({40, 40}), values = more({n}), vectors = more({n, n}),
                   least = more({40, 3});
       const Array pivots = all.emplace_back(room({n}, kInt64));
-      plain.copy(square, lu);
+      plain.run(call::Copy{square, lu});
       CHECK(kernels.factor_lu(n, n, lu.data<T>(), pivots.data<int64_t>()));
-      plain.copy(definite, x);
+      plain.run(call::Copy{definite, x});
       kernels.solve_triangular({true, false, n, n, lu.data<T>(), n, 1, x.data<T>(), n});
       CHECK(kernels.factor_cholesky(n, definite.data<T>(), l.data<T>()));
       kernels.factor_qr(n, 40, a.t().clone().data<T>(), q.data<T>(), r.data<T>());
@@ -307,9 +307,9 @@ TEST_CASE("levels: norms, attention and recurrent cells have the same bits", "[c
     compare("normalize_rows", [&](Backend& backend) {
       const RowNorm norm{.weight = &weight, .bias = &bias, .eps = 1e-5};
       const Array out = room({33, 259}, dtype), mean = room({33}, dtype), scale = room({33}, dtype);
-      backend.normalize_rows(norm, x, out, mean, scale);
+      backend.run(call::NormalizeRows{norm, x, out, mean, scale});
       const Array g_x = room({33, 259}, dtype), g_w = room({259}, dtype), g_b = room({259}, dtype);
-      backend.normalize_rows_backward(norm, g, x, mean, scale, g_x, &g_w, &g_b);
+      backend.run(call::NormalizeRowsBack{norm, g, x, mean, scale, g_x, &g_w, &g_b});
       return Results{out, mean, scale, g_x, g_w, g_b};
     });
     const Shape heads{2, 3, 70, 24};
@@ -317,21 +317,21 @@ TEST_CASE("levels: norms, attention and recurrent cells have the same bits", "[c
     compare("attention", [&](Backend& backend) {
       const AttentionScores scores{.scale = 0.2, .is_causal = true};
       const Array out = room(heads, dtype), log_sum = room({2, 3, 70}, dtype);
-      backend.attention(scores, q, k, v, out, log_sum);
+      backend.run(call::Attention{scores, q, k, v, out, log_sum});
       const Array g_q = room(heads, dtype), g_k = room(heads, dtype), g_v = room(heads, dtype);
-      backend.attention_backward(scores, noise(heads, dtype, 4), q, k, v, out, log_sum, g_q, g_k,
-                                 g_v);
+      backend.run(call::AttentionBack{scores, noise(heads, dtype, 4), q, k, v, out, log_sum, g_q,
+                                      g_k, g_v});
       return Results{out, log_sum, g_q, g_k, g_v};
     });
     compare("recurrent_cell", [&](Backend& backend) {
-      CellStep step;
+      call::CellStep step;
       step.of_x = noise({5, 4 * 33}, dtype, 1);
       step.of_h = noise({5, 4 * 33}, dtype, 2);
       step.h_before = noise({5, 33}, dtype, 3);
       step.c_before = noise({5, 33}, dtype, 4);
       step.h = room({5, 33}, dtype);
       step.c = room({5, 33}, dtype);
-      backend.recurrent_cell(CellKind::lstm, step);
+      backend.run(step);
       return Results{step.of_x, step.h, step.c};
     });
   }
@@ -342,8 +342,8 @@ TEST_CASE("levels: random numbers, codecs and steps of optimizers have the same 
     for (int kind = 0; kind <= static_cast<int>(RandomFill::Kind::exponential); ++kind) {
       compare("random " + std::to_string(kind), [&](Backend& backend) {
         const Array out = room({1003}, dtype);
-        backend.random(
-            {.kind = static_cast<RandomFill::Kind>(kind), .seed = 7, .a = 0.5, .high = 9}, 3, out);
+        backend.run(call::Random{
+            {.kind = static_cast<RandomFill::Kind>(kind), .seed = 7, .a = 0.5, .high = 9}, 3, out});
         return Results{out};
       });
     }
@@ -362,7 +362,8 @@ TEST_CASE("levels: random numbers, codecs and steps of optimizers have the same 
                               .grad = values[1].bytes(),
                               .states = {values[2].bytes(), values[3].bytes(), values[4].bytes()},
                               .norms = norms};
-        backend.update({kernels::UpdateList::index_of<F>()}, dtype, {&item, 1}, coefficients);
+        backend.run(
+            call::Update{{kernels::UpdateList::index_of<F>()}, dtype, {&item, 1}, coefficients});
         return values;
       });
     });
@@ -373,8 +374,8 @@ TEST_CASE("levels: random numbers, codecs and steps of optimizers have the same 
     compare(name(codec), [&](Backend& backend) {
       const Array bytes = room({1, encoded_bytes(codec, 1024)}, kUInt8), error = noise({1003}),
                   out = room({1003}, kFloat32);
-      backend.encode(codec, x, 1024, bytes, &error);
-      backend.decode(codec, bytes, 1024, DecodeMode::assign, out);
+      backend.run(call::Encode{codec, x, 1024, bytes, &error});
+      backend.run(call::Decode{codec, bytes, 1024, DecodeMode::assign, out});
       return Results{bytes, error, out};
     });
   }

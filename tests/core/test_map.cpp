@@ -218,7 +218,7 @@ TEST_CASE("copies convert and broadcast between all layouts", "[core]") {
       const Array x = make(
           {3, 1, 300}, [](int64_t i) { return i % 100; }, from);
       const Array out = awkward(Array::zeros({3, 4, 300}, to));
-      backend(kCpu).copy(x, out);
+      backend(kCpu).run(call::Copy{x, out});
       const auto expected = x.expand({3, 4, 300}).to_vector<double>();
       REQUIRE(out.to_vector<double>() == expected);
     }

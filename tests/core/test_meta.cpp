@@ -105,11 +105,11 @@ TEST_CASE("windows and random fills on meta touch nothing", "[core]") {
   Backend& meta = backend(kMeta);
   const Array x = ones({1, 1, 4, 4}, kMeta), indices = index({1, 1, 4, 4}, kMeta);
   const Window window;
-  meta.im2col(x, window, ones({1, 1, 16}, kMeta));
-  meta.col2im(ones({1, 1, 16}, kMeta), window, x);
-  meta.pool(PoolOp::max, x, window, x, &indices);
-  meta.average_pool_backward(x, window, x);
-  meta.random({}, 0, x);
+  meta.run(call::Im2col{x, window, ones({1, 1, 16}, kMeta)});
+  meta.run(call::Col2im{ones({1, 1, 16}, kMeta), window, x});
+  meta.run(call::Pool{PoolOp::max, x, window, x, &indices});
+  meta.run(call::AveragePoolBack{x, window, x});
+  meta.run(call::Random{{}, 0, x});
   REQUIRE(x.storage().data() == nullptr);
 }
 

@@ -46,7 +46,7 @@ bool copies(const Array& src, const Array& dst) {
     std::memcpy(expected.bytes() + (to - memory.bytes()), place_of(src, dst.shape(), at),
                 static_cast<size_t>(item));
   }
-  core::backend(kCpu).copy(src, dst);
+  core::backend(kCpu).run(core::call::Copy{src, dst});
   if (memory.numel() == 0) return true;
   return std::memcmp(expected.bytes(), memory.bytes(), static_cast<size_t>(memory.nbytes())) == 0;
 }
@@ -137,7 +137,7 @@ TEST_CASE("copies that convert turned arrays convert what the array in order hol
       const Array expected = from.contiguous().to(dtype);
       REQUIRE(same(from.to(dtype).contiguous(), expected));
       const Array into = Array::zeros(from.shape(), dtype).transpose(0, -1).contiguous();
-      core::backend(kCpu).copy(from, into.transpose(0, -1));
+      core::backend(kCpu).run(core::call::Copy{from, into.transpose(0, -1)});
       REQUIRE(same(into.transpose(0, -1).contiguous(), expected));
     }
   }
@@ -149,7 +149,7 @@ TEST_CASE("copies take arrays without elements, single ones and the same view", 
   REQUIRE(copies(Array::full({1, 1}, 3), Array::zeros({1, 1, 1})));
   REQUIRE(copies(Array::full({}, 3), Array::zeros({70, 5})));
   const Array x = noise({300, 200}), before = x.clone();
-  core::backend(kCpu).copy(x.t(), x.t());
+  core::backend(kCpu).run(core::call::Copy{x.t(), x.t()});
   REQUIRE(same(x, before));
 }
 

@@ -107,11 +107,12 @@ void check_windows(DType dtype) {
               const Array expected_back = spread<T>(g, w, image, places, dtype);
               for (const bool gaps : {false, true}) {
                 const Array out = Array::empty(g.shape(), dtype);
-                core::backend(kCpu).pool(core::PoolOp::average, gaps ? awkward(x) : x, w, out,
-                                         nullptr);
+                core::backend(kCpu).run(core::call::Pool{core::PoolOp::average,
+                                                         gaps ? awkward(x) : x, w, out, nullptr});
                 CHECK(same(out, expected));
                 const Array back = Array::empty(x.shape(), dtype);
-                core::backend(kCpu).average_pool_backward(gaps ? awkward(g) : g, w, back);
+                core::backend(kCpu).run(
+                    core::call::AveragePoolBack{gaps ? awkward(g) : g, w, back});
                 CHECK(same(back, expected_back));
               }
             }

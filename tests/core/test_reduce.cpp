@@ -96,7 +96,7 @@ TEST_CASE("a long float sum of equal terms loses almost nothing", "[core]") {
 void same_bits_in_every_layout(const Shape& shape, DType dtype) {
   const Array x = noise(shape, dtype, 12);
   Array wide = Array::zeros({shape[0], shape[1], shape[2] * 2}, dtype).slice(2, 0, kEnd, 2);
-  backend(kCpu).copy(x, wide);
+  backend(kCpu).run(call::Copy{x, wide});
   const Array turned = x.permute({2, 1, 0}).contiguous().permute({2, 1, 0});
   const Array layouts[] = {turned, wide, awkward(x),
                            x.transpose(0, 1).contiguous().transpose(0, 1)};

@@ -201,8 +201,8 @@ TEST_CASE("sort matches std::stable_sort on long rows, of narrow and of wide ran
   };
   const Array odd = wide.clone();
   for (const int64_t i : {5, 700, 2999})
-    backend(kCpu).fill(odd.select(0, 1).slice(0, i, i + 1), kNan);
-  backend(kCpu).fill(odd.select(0, 0).slice(0, 0, kLength, 7), -0.0);
+    backend(kCpu).run(call::Fill{odd.select(0, 1).slice(0, i, i + 1), kNan});
+  backend(kCpu).run(call::Fill{odd.select(0, 0).slice(0, 0, kLength, 7), -0.0});
   for (const Array& x : {wide, wide.to(kFloat32), wide.to(kBFloat16), whole(0x1p60), whole(100.0),
                          whole(0x1p60).to(kInt32), whole(60.0).to(kUInt8), odd.to(kFloat32),
                          Array::full({2, kLength}, 3.5)}) {

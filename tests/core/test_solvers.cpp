@@ -79,7 +79,7 @@ TEST_CASE("solve of ill-conditioned and badly scaled matrices is backward stable
     CHECK(error_of_solution(graded.t(), solve(graded.t(), b), b) <= 8.0);
     // A diagonal of zeros: nothing without exchanges.
     const Array holes = noise({40, 40}, dtype);
-    backend(kCpu).fill(holes.diagonal(), 0);
+    backend(kCpu).run(call::Fill{holes.diagonal(), 0});
     CHECK(error_of_solution(holes, solve(holes, b), b) <= 8.0);
   }
 }
@@ -128,13 +128,13 @@ TEST_CASE("singular matrices are refused, and those with NaN give NaN", "[core]"
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const int64_t n : {2, 5, 16, 40}) {
       const Array a = noise({n, n}, dtype);
-      backend(kCpu).fill(a.slice(1, n / 2, n / 2 + 1), 0);
+      backend(kCpu).run(call::Fill{a.slice(1, n / 2, n / 2 + 1), 0});
       CHECK(error_of([&] { solve(a, noise({n, 1}, dtype)); }) == "solve: the matrix is singular");
       CHECK(determinant(a).sign.to_vector<double>() == std::vector<double>{0.0});
       CHECK(determinant(a).value.to_vector<double>() == std::vector<double>{0.0});
       CHECK(std::isinf(determinant(a).logabs.to_vector<double>()[0]));
       const Array b = noise({n, n}, dtype);
-      backend(kCpu).fill(b.slice(0, n - 1).slice(1, 0, 1), std::nan(""));
+      backend(kCpu).run(call::Fill{b.slice(0, n - 1).slice(1, 0, 1), std::nan("")});
       CHECK(std::isnan(largest_of(solve(b, noise({n, 1}, dtype)))));
       CHECK(std::isnan(determinant(b).value.to_vector<double>()[0]));
     }
@@ -158,7 +158,7 @@ TEST_CASE("triangular systems read one triangle", "[core]") {
               {n, n}, [&](int64_t i) { return element(i, std::nan("")); }, dtype);
           Array read = make(
               {n, n}, [&](int64_t i) { return element(i, 0.0); }, dtype);
-          if (unit) backend(kCpu).fill(read.diagonal(), 1);
+          if (unit) backend(kCpu).run(call::Fill{read.diagonal(), 1});
           for (const int64_t columns : {1, 5, 70}) {
             const Array b = noise({n, columns}, dtype, 3);
             for (const Array& layout : layouts_of(a)) {
@@ -178,7 +178,7 @@ TEST_CASE("cholesky reads the lower triangle and multiplies to the matrix", "[co
       INFO(name(dtype) << " " << n);
       const Array a = definite(n, dtype), lower = a.clone();
       for (int64_t i = 0; i + 1 < n; ++i) {
-        backend(kCpu).fill(lower.select(0, i).slice(0, i + 1), std::nan(""));
+        backend(kCpu).run(call::Fill{lower.select(0, i).slice(0, i + 1), std::nan("")});
       }
       for (const Array& layout : layouts_of(lower)) {
         const Array l = cholesky(layout);
@@ -189,7 +189,7 @@ TEST_CASE("cholesky reads the lower triangle and multiplies to the matrix", "[co
       }
       // The last pivot is below zero, or no number.
       for (const double last : {-1.0, 0.0, std::nan(""), double{INFINITY}}) {
-        backend(kCpu).fill(lower.diagonal().slice(0, n - 1), last);
+        backend(kCpu).run(call::Fill{lower.diagonal().slice(0, n - 1), last});
         CHECK(error_of([&] { cholesky(lower); }) ==
               "cholesky: the matrix is not positive definite");
       }
@@ -264,7 +264,7 @@ TEST_CASE("lstsq leaves a residual orthogonal to the columns", "[core]") {
     CHECK(refuses(matmul(noise({30, 4}, dtype), noise({4, 5}, dtype, 2))));
     CHECK(refuses(Array::zeros({3, 2}, dtype)));
     const Array holes = noise({9, 3}, dtype);
-    backend(kCpu).fill(holes.slice(0, 4, 5), std::nan(""));
+    backend(kCpu).run(call::Fill{holes.slice(0, 4, 5), std::nan("")});
     CHECK(refuses(holes));
     const double huge = dtype == kFloat64 ? 0x1p1018 : 0x1p122;
     const Array large = map<kernels::Mul>(noise({9, 4}, kFloat64), huge).to(dtype);
@@ -289,7 +289,8 @@ void check_eigh(const Array& a) {
   const int64_t n = a.size(0);
   Array whole = wide(a).clone();
   for (int64_t i = 0; i + 1 < n; ++i) {  // of the lower triangle
-    backend(kCpu).copy(whole.select(1, i).slice(0, i + 1), whole.select(0, i).slice(0, i + 1));
+    backend(kCpu).run(
+        call::Copy{whole.select(1, i).slice(0, i + 1), whole.select(0, i).slice(0, i + 1)});
   }
   const double allowed = 4.0 * epsilon_of(a) * static_cast<double>(2 * n);
   CHECK(apart(matmul(v.t(), v), identity(n)) <= allowed);
@@ -309,7 +310,7 @@ TEST_CASE("eigh of random, repeated, graded and extreme matrices", "[core]") {
     check_eigh(identity(20, dtype));
     check_eigh(definite(50, dtype));
     Array swaps = Array::zeros({6, 6}, dtype);
-    backend(kCpu).fill(swaps.slice(0, 3).slice(1, 0, 3).diagonal(), 1);
+    backend(kCpu).run(call::Fill{swaps.slice(0, 3).slice(1, 0, 3).diagonal(), 1});
     check_eigh(swaps);
     const Array steps = make(
         {20, 1}, [](int64_t i) { return std::pow(10.0, -static_cast<double>(i)); }, kFloat64);
@@ -327,12 +328,12 @@ TEST_CASE("eigh of random, repeated, graded and extreme matrices", "[core]") {
     };
     for (int i = 0; i < 300; ++i) {
       const Array mixed = Array::zeros({10, 10}, dtype);
-      backend(kCpu).copy(make(
-                             {10}, [&](int64_t) { return element(); }, dtype),
-                         mixed.diagonal());
-      backend(kCpu).copy(make(
-                             {9}, [&](int64_t) { return element(); }, dtype),
-                         mixed.diagonal(-1));
+      backend(kCpu).run(call::Copy{make(
+                                       {10}, [&](int64_t) { return element(); }, dtype),
+                                   mixed.diagonal()});
+      backend(kCpu).run(call::Copy{make(
+                                       {9}, [&](int64_t) { return element(); }, dtype),
+                                   mixed.diagonal(-1)});
       check_eigh(mixed);
     }
     const double huge = dtype == kFloat64 ? 0x1p1018 : 0x1p122;

@@ -36,7 +36,7 @@ TEST_CASE("a storage keeps its identity while its bytes are away", "[core]") {
   storage.refill();  // harmless
   REQUIRE_FALSE(storage.released());
   REQUIRE(&x.storage() == &view.storage());
-  backend(kCpu).fill(x, 2.5);
+  backend(kCpu).run(call::Fill{x, 2.5});
   REQUIRE(view.to_vector<float>() == std::vector<float>{2.5f, 2.5f});
 }
 

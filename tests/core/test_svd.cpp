@@ -45,8 +45,8 @@ Array low_rank(int64_t rows, int64_t columns, int64_t rank) {
 Array bidiagonal(const std::vector<double>& diagonal, const std::vector<double>& beside) {
   const auto n = static_cast<int64_t>(diagonal.size());
   const Array out = Array::zeros({n, n}, kFloat64);
-  backend(kCpu).copy(Array::from(diagonal, {n}), out.diagonal());
-  backend(kCpu).copy(Array::from(beside, {n - 1}), out.diagonal(1));
+  backend(kCpu).run(call::Copy{Array::from(diagonal, {n}), out.diagonal()});
+  backend(kCpu).run(call::Copy{Array::from(beside, {n - 1}), out.diagonal(1)});
   return out;
 }
 
@@ -68,8 +68,8 @@ TEST_CASE("svd of matrices without full rank, of repeated and of extreme values"
     check_svd(low_rank(20, 30, 1).to(dtype));
     check_svd(identity(20).to(dtype));
     Array holes = noise({10, 10}, dtype);
-    backend(kCpu).fill(holes.slice(0, 3, 5), 0);
-    backend(kCpu).fill(holes.slice(1, 7, 8), 0);
+    backend(kCpu).run(call::Fill{holes.slice(0, 3, 5), 0});
+    backend(kCpu).run(call::Fill{holes.slice(1, 7, 8), 0});
     check_svd(holes);
     const double tiny = dtype == kFloat64 ? 0x1p-1060 : 0x1p-140;
     const double huge = dtype == kFloat64 ? 0x1p1020 : 0x1p124;

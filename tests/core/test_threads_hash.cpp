@@ -42,8 +42,8 @@ void same_for_any_threads(const std::function<Array()>& compute) {
 // Values and indices as one array.
 Array both(const Array& values, const Array& indices) {
   const Array out = Array::empty({2, values.numel()}, kFloat64);
-  backend(kCpu).copy(values.reshape({-1}), out.select(0, 0));
-  backend(kCpu).copy(indices.reshape({-1}), out.select(0, 1));
+  backend(kCpu).run(call::Copy{values.reshape({-1}), out.select(0, 0)});
+  backend(kCpu).run(call::Copy{indices.reshape({-1}), out.select(0, 1)});
   return out;
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("copies and fills do not depend on the number of threads", "[core][thr
   for (const DType dtype : {kBool, kUInt8, kInt32, kInt64, kFloat16, kBFloat16, kFloat64}) {
     same_for_any_threads([&] {
       const Array out = awkward(Array::zeros({401, 300}, dtype));
-      backend(kCpu).copy(x.t().contiguous().t(), out);
+      backend(kCpu).run(call::Copy{x.t().contiguous().t(), out});
       return out;
     });
     same_for_any_threads([&] { return Array::full({300, 401}, 1, dtype); });
@@ -174,31 +174,31 @@ TEST_CASE("windows do not depend on the number of threads", "[core][threads]") {
     const Array x = noise({3, 5, 40, 41}, dtype, 47);
     const Array columns = Array::empty({3, 45, 40 * 41}, dtype);
     same_for_any_threads([&] {
-      backend(kCpu).im2col(x, w, columns);
+      backend(kCpu).run(call::Im2col{x, w, columns});
       return columns;
     });
     same_for_any_threads([&] {
       const Array out = x.empty_like();
-      backend(kCpu).col2im(columns, w, out);
+      backend(kCpu).run(call::Col2im{columns, w, out});
       return out;
     });
     same_for_any_threads([&] {
       const Array out = x.empty_like(), pooled = x.empty_like();
       const Array indices = Array::zeros(x.shape(), kInt64);
-      backend(kCpu).pool(PoolOp::max, x, w, pooled, &indices);
-      backend(kCpu).max_pool_backward(x, w, indices, out);
+      backend(kCpu).run(call::Pool{PoolOp::max, x, w, pooled, &indices});
+      backend(kCpu).run(call::MaxPoolBack{x, w, indices, out});
       return out;
     });
     for (const PoolOp op : {PoolOp::max, PoolOp::average}) {
       same_for_any_threads([&] {
         const Array out = x.empty_like(), indices = Array::zeros(x.shape(), kInt64);
-        backend(kCpu).pool(op, x, w, out, op == PoolOp::max ? &indices : nullptr);
+        backend(kCpu).run(call::Pool{op, x, w, out, op == PoolOp::max ? &indices : nullptr});
         return both(out, indices);
       });
     }
     same_for_any_threads([&] {
       const Array out = x.empty_like();
-      backend(kCpu).average_pool_backward(x, w, out);
+      backend(kCpu).run(call::AveragePoolBack{x, w, out});
       return out;
     });
   }
@@ -213,11 +213,11 @@ TEST_CASE("random fills do not depend on threads, dtype's layout or the split", 
       if (dtype == kUInt8 && kind != Kind::bernoulli) continue;  // negative numbers
       const Array whole = Array::empty({100003}, dtype);
       same_for_any_threads([&] {
-        backend(kCpu).random(fill, 0, whole);
+        backend(kCpu).run(call::Random{fill, 0, whole});
         return whole;
       });
       const Array part = awkward(Array::zeros({41, 77}, dtype));
-      backend(kCpu).random(fill, 5001, part);
+      backend(kCpu).run(call::Random{fill, 5001, part});
       REQUIRE(same(part.reshape({-1}), whole.slice(0, 5001, 5001 + 41 * 77)));
     }
   }
@@ -228,12 +228,12 @@ TEST_CASE("the mask of a part of an array is that part of the mask", "[core][thr
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
     const Array ones = Array::ones({100003}, dtype), whole = ones.empty_like();
     same_for_any_threads([&] {
-      backend(kCpu).random_mask(fill, 0, 2.5, ones, whole);
+      backend(kCpu).run(call::RandomMask{fill, 0, 2.5, ones, whole});
       return whole;
     });
     for (const int64_t first : {1, 4, 5001}) {
       const Array part = awkward(Array::zeros({41, 77}, dtype));
-      backend(kCpu).random_mask(fill, first, 2.5, Array::ones({41, 77}, dtype), part);
+      backend(kCpu).run(call::RandomMask{fill, first, 2.5, Array::ones({41, 77}, dtype), part});
       REQUIRE(same(part.reshape({-1}), whole.slice(0, first, first + 41 * 77)));
     }
   }

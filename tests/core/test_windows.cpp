@@ -62,9 +62,9 @@ TEST_CASE("im2col lays windows out as columns", "[core]") {
     for (const Window& w : windows()) {
       const int64_t oh = places(w, 0, 7), ow = places(w, 1, 8);
       const Array out = Array::full({2, 3 * 6, oh * ow}, 99, dtype);
-      backend(kCpu).im2col(x, w, out);
+      backend(kCpu).run(call::Im2col{x, w, out});
       const Array strided = awkward(Array::full(out.shape(), 99, dtype));
-      backend(kCpu).im2col(awkward(x), w, strided);
+      backend(kCpu).run(call::Im2col{awkward(x), w, strided});
       REQUIRE(same(strided, out));
       const auto got = out.to_vector<double>();
       size_t i = 0;
@@ -87,11 +87,11 @@ TEST_CASE("col2im is the transpose of im2col", "[core]") {
         {2, 3, 7, 8}, [](int64_t i) { return i * 31 % 17 - 8; }, kInt64);
     const int64_t places_all = places(w, 0, 7) * places(w, 1, 8);
     const Array columns = Array::empty({2, 18, places_all}, kInt64);
-    backend(kCpu).im2col(x, w, columns);
+    backend(kCpu).run(call::Im2col{x, w, columns});
     const Array c = make(
         columns.shape(), [](int64_t i) { return i * 13 % 19 - 9; }, kInt64);
     const Array back = Array::full(x.shape(), 99, kInt64);
-    backend(kCpu).col2im(c, w, back);
+    backend(kCpu).run(call::Col2im{c, w, back});
     const auto dot = [](const Array& a, const Array& b) {
       const auto u = a.to_vector<int64_t>(), v = b.to_vector<int64_t>();
       int64_t sum = 0;
@@ -100,7 +100,7 @@ TEST_CASE("col2im is the transpose of im2col", "[core]") {
     };
     REQUIRE(dot(columns, c) == dot(x, back));
     const Array strided = awkward(x);
-    backend(kCpu).col2im(awkward(c), w, strided);
+    backend(kCpu).run(call::Col2im{awkward(c), w, strided});
     REQUIRE(same(strided, back));
   }
 }
@@ -113,9 +113,9 @@ TEST_CASE("max pooling gives the first largest element of each window", "[core]"
     for (const Window& w : windows()) {
       const Shape shape{2, 3, places(w, 0, 7), places(w, 1, 8)};
       const Array out = Array::empty(shape, dtype), indices = Array::empty(shape, kInt64);
-      backend(kCpu).pool(PoolOp::max, x, w, out, &indices);
+      backend(kCpu).run(call::Pool{PoolOp::max, x, w, out, &indices});
       const Array strided = awkward(out);
-      backend(kCpu).pool(PoolOp::max, awkward(x), w, strided, nullptr);
+      backend(kCpu).run(call::Pool{PoolOp::max, awkward(x), w, strided, nullptr});
       REQUIRE(same(strided, out));
       for (int64_t p = 0; p < shape.numel(); ++p) {
         const int64_t ox = p % shape[3], oy = p / shape[3] % shape[2];
@@ -159,9 +159,10 @@ TEST_CASE("pooling by lines gives what pooling tap by tap gives", "[core]") {
           w.kernel[1] = right.kernel, w.stride[1] = right.stride, w.padding[1] = right.padding;
           const Shape shape{2, 3, places(w, 0, 6), places(w, 1, columns)};
           const Array out = Array::empty(shape, dtype), indices = Array::empty(shape, kInt64);
-          backend(kCpu).pool(PoolOp::max, x, w, out, &indices);
+          backend(kCpu).run(call::Pool{PoolOp::max, x, w, out, &indices});
           const Array other = awkward(out), found = awkward(indices);
-          backend(kCpu).pool(PoolOp::max, awkward(x), w, other, &found);  // not dense: tap by tap
+          backend(kCpu).run(
+              call::Pool{PoolOp::max, awkward(x), w, other, &found});  // not dense: tap by tap
           REQUIRE(same(other, out));
           REQUIRE(same(found, indices));
         }
@@ -176,12 +177,13 @@ TEST_CASE("max pooling's gradient goes to what was found", "[core]") {
     for (const Window& w : windows()) {
       const Shape shape{2, 3, places(w, 0, 7), places(w, 1, 8)};
       const Array y = Array::empty(shape, dtype), indices = Array::empty(shape, kInt64);
-      backend(kCpu).pool(PoolOp::max, x, w, y, &indices);
+      backend(kCpu).run(call::Pool{PoolOp::max, x, w, y, &indices});
       const Array g = noise(shape, dtype, 4), back = Array::full(x.shape(), 99, dtype);
-      backend(kCpu).max_pool_backward(g, w, indices, back);
+      backend(kCpu).run(call::MaxPoolBack{g, w, indices, back});
       const Array expected = Array::zeros({2, 3, 56}, dtype);
       const Shape flat{2, 3, shape[2] * shape[3]};
-      backend(kCpu).scatter(ScatterMode::add, g.reshape(flat), 2, indices.reshape(flat), expected);
+      backend(kCpu).run(
+          call::Scatter{ScatterMode::add, g.reshape(flat), 2, indices.reshape(flat), expected});
       REQUIRE(same(back.reshape({2, 3, 56}), expected));
     }
   }
@@ -192,7 +194,7 @@ TEST_CASE("a NaN wins its window", "[core]") {
   Window w;
   w.kernel[1] = 4;
   const Array out = Array::empty({1, 1, 1, 1}), index = Array::empty({1, 1, 1, 1}, kInt64);
-  backend(kCpu).pool(PoolOp::max, x, w, out, &index);
+  backend(kCpu).run(call::Pool{PoolOp::max, x, w, out, &index});
   REQUIRE(std::isnan(out.item()));
   REQUIRE(index.item<int64_t>() == 1);
 }
@@ -204,11 +206,11 @@ TEST_CASE("average pooling divides as PyTorch does, at the border too", "[core]"
   Window w;
   w.kernel[1] = 3, w.stride[1] = 2, w.padding[1] = 1;
   const Array out = Array::empty({1, 1, 1, 4}, kFloat64);
-  backend(kCpu).pool(PoolOp::average, x, w, out, nullptr);
+  backend(kCpu).run(call::Pool{PoolOp::average, x, w, out, nullptr});
   // The last window's third place lies beyond the padding and does not count.
   REQUIRE(out.to_vector<double>() == std::vector<double>{3.0 / 3, 9.0 / 3, 15.0 / 3, 6.0 / 2});
   w.count_padding = false;
-  backend(kCpu).pool(PoolOp::average, x, w, out, nullptr);
+  backend(kCpu).run(call::Pool{PoolOp::average, x, w, out, nullptr});
   REQUIRE(out.to_vector<double>() == std::vector<double>{3.0 / 2, 9.0 / 3, 15.0 / 3, 6.0 / 1});
 }
 
@@ -221,8 +223,8 @@ TEST_CASE("average pooling's gradient is its transpose", "[core]") {
       const Shape shape{2, 3, places(w, 0, 7), places(w, 1, 8)};
       const Array y = Array::empty(shape, kFloat64), g = noise(shape, kFloat64, 2);
       const Array back = Array::full(x.shape(), 99, kFloat64);
-      backend(kCpu).pool(PoolOp::average, x, w, y, nullptr);
-      backend(kCpu).average_pool_backward(g, w, back);
+      backend(kCpu).run(call::Pool{PoolOp::average, x, w, y, nullptr});
+      backend(kCpu).run(call::AveragePoolBack{g, w, back});
       const auto dot = [](const Array& a, const Array& b) {
         const auto u = a.to_vector<double>(), v = b.to_vector<double>();
         double sum = 0;
@@ -231,7 +233,7 @@ TEST_CASE("average pooling's gradient is its transpose", "[core]") {
       };
       REQUIRE(std::abs(dot(y, g) - dot(x, back)) <= 1e-11);  // 336 terms of size 4 at 2^-53
       const Array strided = awkward(x);
-      backend(kCpu).average_pool_backward(awkward(g), w, strided);
+      backend(kCpu).run(call::AveragePoolBack{awkward(g), w, strided});
       REQUIRE(same(strided, back));
     }
   }

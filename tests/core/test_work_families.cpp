@@ -42,99 +42,113 @@ std::vector<Case> passes() {
       {"map", WorkKind::elementwise, 6, kFloat * (6 + 3 + 6),
        [](Backend& b, Device d) {
          const Array x = f({2, 3}, d), row = f({3}, d), out = f({2, 3}, d);
-         b.map(kAdd, std::vector<Operand>{x, row}, kFloat32, out);
+         b.run(call::Map{kAdd, std::vector<Operand>{x, row}, kFloat32, out});
        }},
       {"chain", WorkKind::elementwise, 2 * 6, kFloat * (6 + 3 + 6),
        [](Backend& b, Device d) {
          const Array x = f({2, 3}, d), row = f({3}, d), out = f({2, 3}, d);
          const ChainStep steps[] = {{kAdd, 2, {-1, -2}}, {kAdd, 2, {0, -2}, 0}};
-         b.chain(steps, std::vector<Operand>{x, row}, kFloat32, {&out, 1});
+         b.run(call::Chain{steps, std::vector<Operand>{x, row}, kFloat32, {&out, 1}});
        }},
       {"copy of a half", WorkKind::copy, 0, 6 * (2 + 4),
-       [](Backend& b, Device d) { b.copy(zeros({6}, kFloat16, d), f({6}, d)); }},
+       [](Backend& b, Device d) {
+         b.run(call::Copy{zeros({6}, kFloat16, d), f({6}, d)});
+       }},
       {"copy of one number to many", WorkKind::copy, 0, kFloat * (1 + 6),
-       [](Backend& b, Device d) { b.copy(f({1}, d).expand({6}), f({6}, d)); }},
+       [](Backend& b, Device d) {
+         b.run(call::Copy{f({1}, d).expand({6}), f({6}, d)});
+       }},
       {"fill", WorkKind::elementwise, 0, kFloat * 6,
-       [](Backend& b, Device d) { b.fill(f({6}, d), 1.0); }},
+       [](Backend& b, Device d) {
+         b.run(call::Fill{f({6}, d), 1.0});
+       }},
       {"random", WorkKind::elementwise, 6, kFloat * 6,
-       [](Backend& b, Device d) { b.random({}, 0, f({6}, d)); }},
+       [](Backend& b, Device d) {
+         b.run(call::Random{{}, 0, f({6}, d)});
+       }},
       {"reduce", WorkKind::reduce, 6, kFloat * (6 + 2),
        [](Backend& b, Device d) {
-         b.reduce(ReduceKind::sum, f({2, 3}, d), nullptr, f({2, 1}, d));
+         b.run(call::Reduce{ReduceKind::sum, f({2, 3}, d), nullptr, f({2, 1}, d)});
        }},
       {"exact_sum", WorkKind::reduce, 2 * 10, kFloat * 10 + kLong * exact::kWords,
        [](Backend& b, Device d) {
-         b.exact_sum(ReduceKind::sum_square, std::vector{f({6}, d), f({4}, d)},
-                     i({exact::kWords}, d));
+         b.run(call::ExactSum{ReduceKind::sum_square, std::vector{f({6}, d), f({4}, d)},
+                              i({exact::kWords}, d)});
        }},
       {"limit_norm", WorkKind::elementwise, 6, kFloat * 2 * 6,
        [](Backend& b, Device d) {
-         b.limit_norm(std::vector{f({6}, d)}, zeros({}, kFloat64, d), 1.0);
+         b.run(call::LimitNorm{std::vector{f({6}, d)}, zeros({}, kFloat64, d), 1.0});
        }},
       {"arg_reduce", WorkKind::reduce, 6, kFloat * (6 + 2) + kLong * 2,
        [](Backend& b, Device d) {
-         b.arg_reduce(ArgOp::max, f({2, 3}, d), 1, f({2, 1}, d), i({2, 1}, d));
+         b.run(call::ArgReduce{ArgOp::max, f({2, 3}, d), 1, f({2, 1}, d), i({2, 1}, d)});
        }},
       {"scan", WorkKind::reduce, 6, kFloat * 12,
        [](Backend& b, Device d) {
-         b.scan(ScanOp::sum, Direction::forward, f({2, 3}, d), 1, f({2, 3}, d));
+         b.run(call::Scan{ScanOp::sum, Direction::forward, f({2, 3}, d), 1, f({2, 3}, d)});
        }},
       {"softmax", WorkKind::reduce, 5 * 6, kFloat * 12,
        [](Backend& b, Device d) {
-         b.softmax(SoftmaxKind::softmax, f({2, 3}, d), 1, f({2, 3}, d));
+         b.run(call::Softmax{SoftmaxKind::softmax, f({2, 3}, d), 1, f({2, 3}, d)});
        }},
       {"softmax_backward", WorkKind::reduce, 4 * 6, kFloat * 18,
        [](Backend& b, Device d) {
-         b.softmax_backward(SoftmaxKind::softmax, f({2, 3}, d), f({2, 3}, d), 1, f({2, 3}, d));
+         b.run(
+             call::SoftmaxBack{SoftmaxKind::softmax, f({2, 3}, d), f({2, 3}, d), 1, f({2, 3}, d)});
        }},
       {"sort of rows of 4", WorkKind::reduce, 2 * 8, kFloat * 16 + kLong * 8,
        [](Backend& b, Device d) {
-         b.sort(f({2, 4}, d), 1, false, f({2, 4}, d), i({2, 4}, d));
+         b.run(call::Sort{f({2, 4}, d), 1, false, f({2, 4}, d), i({2, 4}, d)});
        }},
       {"encode", WorkKind::elementwise, 3 * 300, kFloat * 300 + 3 * 260,
        [](Backend& b, Device d) {
-         b.encode(Codec::int8, f({300}, d), 256, zeros({3, 260}, kUInt8, d), nullptr);
+         b.run(call::Encode{Codec::int8, f({300}, d), 256, zeros({3, 260}, kUInt8, d), nullptr});
        }},
       {"encode with an error", WorkKind::elementwise, 6 * 300, 3 * kFloat * 300 + 2 * 36,
        [](Backend& b, Device d) {
          const Array error = f({300}, d);
-         b.encode(Codec::sign1, f({300}, d), 256, zeros({2, 36}, kUInt8, d), &error);
+         b.run(call::Encode{Codec::sign1, f({300}, d), 256, zeros({2, 36}, kUInt8, d), &error});
        }},
       {"decode", WorkKind::elementwise, 300, 2 * 132 + kFloat * 300,
        [](Backend& b, Device d) {
-         b.decode(Codec::int4, zeros({2, 132}, kUInt8, d), 256, DecodeMode::assign, f({300}, d));
+         b.run(call::Decode{Codec::int4, zeros({2, 132}, kUInt8, d), 256, DecodeMode::assign,
+                            f({300}, d)});
        }},
       {"decode that adds", WorkKind::elementwise, 2 * 300, 2 * 132 + 2 * kFloat * 300,
        [](Backend& b, Device d) {
-         b.decode(Codec::int4, zeros({2, 132}, kUInt8, d), 256, DecodeMode::add, f({300}, d));
+         b.run(call::Decode{Codec::int4, zeros({2, 132}, kUInt8, d), 256, DecodeMode::add,
+                            f({300}, d)});
        }},
       {"decode to a sum of rows", WorkKind::elementwise, 5 * 256, 3 * 260 + kFloat * 256,
        [](Backend& b, Device d) {
-         b.decode(Codec::fp8_e5m2, zeros({3, 260}, kUInt8, d), 256, DecodeMode::sum, f({256}, d));
+         b.run(call::Decode{Codec::fp8_e5m2, zeros({3, 260}, kUInt8, d), 256, DecodeMode::sum,
+                            f({256}, d)});
        }},
       {"normalize_channels", WorkKind::reduce, 7 * 24, kFloat * 2 * 24,
        [](Backend& b, Device d) {
          const Array mean = f({3}, d), variance = f({3}, d);
-         b.normalize_channels({.eps = 1.0}, f({2, 3, 4}, d), f({2, 3, 4}, d), mean, variance);
+         b.run(call::NormalizeChannels{
+             {.eps = 1.0}, f({2, 3, 4}, d), f({2, 3, 4}, d), mean, variance});
        }},
       {"normalize_channels_backward", WorkKind::reduce, 11 * 24, kFloat * 3 * 24,
        [](Backend& b, Device d) {
          const Array x = f({2, 3, 4}, d), g_x = f({2, 3, 4}, d), c = f({3}, d);
-         b.normalize_channels_backward({.eps = 1.0}, x, x, c, c, &g_x, nullptr, nullptr);
+         b.run(call::NormalizeChannelsBack{{.eps = 1.0}, x, x, c, c, &g_x, nullptr, nullptr});
        }},
       {"normalize_channels_backward by given statistics", WorkKind::reduce, 2 * 24, kFloat * 2 * 24,
        [](Backend& b, Device d) {
          const Array x = f({2, 3, 4}, d), g_x = f({2, 3, 4}, d), c = f({3}, d);
-         b.normalize_channels_backward({.eps = 1.0, .fixed = true}, x, x, c, c, &g_x, nullptr,
-                                       nullptr);
+         b.run(call::NormalizeChannelsBack{
+             {.eps = 1.0, .fixed = true}, x, x, c, c, &g_x, nullptr, nullptr});
        }},
       {"log_likelihood", WorkKind::reduce, 4 * 6, kFloat * (6 + 2),
        [](Backend& b, Device d) {
-         b.log_likelihood(f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d));
+         b.run(call::LogLikelihood{f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d)});
        }},
       {"log_likelihood_in_place", WorkKind::reduce, (4 + 3) * 6, kFloat * (6 + 2) + kFloat * 2 * 6,
        [](Backend& b, Device d) {
-         b.log_likelihood_in_place(f({2}, d), f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d));
+         b.run(
+             call::LogLikelihoodInPlace{f({2}, d), f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d)});
        }},
   };
 }
@@ -143,37 +157,40 @@ std::vector<Case> indexings_and_windows() {
   return {
       {"index_select", WorkKind::copy, 0, kLong * 2 + kFloat * 2 * 6,
        [](Backend& b, Device d) {
-         b.index_select(f({5, 3}, d), 0, i({2}, d), f({2, 3}, d));
+         b.run(call::IndexSelect{f({5, 3}, d), 0, i({2}, d), f({2, 3}, d)});
        }},
       {"index_add", WorkKind::copy, 0, kLong * 2 + kFloat * 3 * 6,
        [](Backend& b, Device d) {
-         b.index_add(f({2, 3}, d), 0, i({2}, d), 1.0, f({5, 3}, d));
+         b.run(call::IndexAdd{f({2, 3}, d), 0, i({2}, d), 1.0, f({5, 3}, d)});
        }},
       {"gather", WorkKind::copy, 0, (kLong + kFloat * 2) * 6,
        [](Backend& b, Device d) {
-         b.gather(f({5, 3}, d), 0, i({2, 3}, d), f({2, 3}, d));
+         b.run(call::Gather{f({5, 3}, d), 0, i({2, 3}, d), f({2, 3}, d)});
        }},
       {"weigh", WorkKind::window, 2 * 6 * 2, kFloat * (8 + 6),
        [](Backend& b, Device d) {
-         b.weigh({i({4}, d), i({6}, d), f({6}, d)}, f({2, 4}, d), 1, f({2, 3}, d));
+         b.run(call::Weigh{{i({4}, d), i({6}, d), f({6}, d)}, f({2, 4}, d), 1, f({2, 3}, d)});
        }},
       {"im2col", WorkKind::window, 0, kFloat * (16 + 4 * 9),
        [](Backend& b, Device d) {
-         b.im2col(f({1, 1, 4, 4}, d), {.kernel = {2, 2}}, f({1, 4, 9}, d));
+         b.run(call::Im2col{f({1, 1, 4, 4}, d), {.kernel = {2, 2}}, f({1, 4, 9}, d)});
        }},
       {"col2im", WorkKind::window, 4 * 9, kFloat * (16 + 4 * 9),
        [](Backend& b, Device d) {
-         b.col2im(f({1, 4, 9}, d), {.kernel = {2, 2}}, f({1, 1, 4, 4}, d));
+         b.run(call::Col2im{f({1, 4, 9}, d), {.kernel = {2, 2}}, f({1, 1, 4, 4}, d)});
        }},
       {"average pool", WorkKind::window, 4 * 4, kFloat * (16 + 4),
        [](Backend& b, Device d) {
-         b.pool(PoolOp::average, f({1, 1, 4, 4}, d), {.kernel = {2, 2}, .stride = {2, 2}},
-                f({1, 1, 2, 2}, d), nullptr);
+         b.run(call::Pool{PoolOp::average,
+                          f({1, 1, 4, 4}, d),
+                          {.kernel = {2, 2}, .stride = {2, 2}},
+                          f({1, 1, 2, 2}, d),
+                          nullptr});
        }},
       {"average_pool_backward adds", WorkKind::window, 4 * 4, kFloat * (4 + 2 * 16),
        [](Backend& b, Device d) {
-         b.average_pool_backward(f({1, 1, 2, 2}, d), {.kernel = {2, 2}, .stride = {2, 2}},
-                                 f({1, 1, 4, 4}, d));
+         b.run(call::AveragePoolBack{
+             f({1, 1, 2, 2}, d), {.kernel = {2, 2}, .stride = {2, 2}}, f({1, 1, 4, 4}, d)});
        }},
   };
 }
@@ -183,35 +200,39 @@ std::vector<Case> products() {
   return {
       {"matmul", WorkKind::matmul, 2 * 7 * 2 * 3 * 5, kFloat * (7 * 10 + 15 + 7 * 6),
        [](Backend& b, Device d) {
-         b.matmul(f({7, 2, 5}, d), f({1, 5, 3}, d).expand({7, 5, 3}), f({7, 2, 3}, d));
+         b.run(call::Matmul{f({7, 2, 5}, d), f({1, 5, 3}, d).expand({7, 5, 3}), f({7, 2, 3}, d)});
        }},
       {"linear with bias and activation", WorkKind::matmul, 2 * 2 * 3 * 5,
        kFloat * (10 + 15 + 3 + 6 + 6),
        [](Backend& b, Device d) {
          const Array bias = f({3}, d), z = f({2, 3}, d);
-         b.linear(Activation::gelu, f({2, 5}, d), f({3, 5}, d), &bias, f({2, 3}, d), &z);
+         b.run(call::Linear{Activation::gelu, f({2, 5}, d), f({3, 5}, d), &bias, f({2, 3}, d), &z});
        }},
       {"linear_backward", WorkKind::matmul, 2 * 2 * 2 * 3 * 5,
        kFloat * ((6 + 15 + 10) + (6 + 10 + 15)),
        [](Backend& b, Device d) {
-         LinearBack back;
+         call::LinearBack back;
          back.g = f({2, 3}, d);
          back.x = f({2, 5}, d);
          back.w = f({3, 5}, d);
          back.g_x = f({2, 5}, d);
          back.g_w = f({3, 5}, d);
-         b.linear_backward(back);
+         b.run(back);
        }},
       {"attention", WorkKind::attention, 4 * 4 * (3 * 6) * 8,
        kFloat * (4 * 3 * 8 + 2 * 2 * 6 * 8 + 4 * 3 * 8),
        [](Backend& b, Device d) {
-         b.attention({}, f({1, 4, 3, 8}, d), f({1, 2, 6, 8}, d), f({1, 2, 6, 8}, d),
-                     f({1, 4, 3, 8}, d), f({1, 4, 3}, d));
+         b.run(call::Attention{{},
+                               f({1, 4, 3, 8}, d),
+                               f({1, 2, 6, 8}, d),
+                               f({1, 2, 6, 8}, d),
+                               f({1, 4, 3, 8}, d),
+                               f({1, 4, 3}, d)});
        }},
       {"causal attention", WorkKind::attention, 4 * 4 * (1 + 2 + 3) * 8, kFloat * 4 * 4 * 3 * 8,
        [](Backend& b, Device d) {
          const Array x = f({1, 4, 3, 8}, d);
-         b.attention({.is_causal = true}, x, x, x, f({1, 4, 3, 8}, d), f({1, 4, 3}, d));
+         b.run(call::Attention{{.is_causal = true}, x, x, x, f({1, 4, 3, 8}, d), f({1, 4, 3}, d)});
        }},
   };
 }
@@ -241,8 +262,8 @@ TEST_CASE("work: each family is charged by its shapes, on the cpu and on meta") 
 TEST_CASE("work: empty arrays start no kernel") {
   WorkSum sum;
   const WorkScope scope(&sum);
-  backend(kMeta).copy(zeros({0}, kFloat32, kMeta), zeros({0}, kFloat32, kMeta));
-  backend(kMeta).fill(zeros({3, 0}, kFloat32, kMeta), 1.0);
+  backend(kMeta).run(call::Copy{zeros({0}, kFloat32, kMeta), zeros({0}, kFloat32, kMeta)});
+  backend(kMeta).run(call::Fill{zeros({3, 0}, kFloat32, kMeta), 1.0});
   CHECK(sum.calls == 0);
 }
 

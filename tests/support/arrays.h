@@ -45,7 +45,7 @@ inline Array awkward(const Array& x) {
   if (x.ndim() == 0) return x;
   reversed[0] = reversed[0] * 2 + 1;
   Array view = Array::zeros(reversed, x.dtype()).slice(0, 1, kEnd, 2).permute(order);
-  core::backend(kCpu).copy(x, view);
+  core::backend(kCpu).run(core::call::Copy{x, view});
   return view;
 }
 

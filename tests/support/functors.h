@@ -44,7 +44,7 @@ inline void run(const Functor& f, std::span<const core::Array> inputs, DType com
                 const core::Array& out) {
   std::vector<core::Operand> operands;
   for (int i = 0; i < f.arity; ++i) operands.emplace_back(inputs[static_cast<size_t>(i)]);
-  core::backend(out.device()).map(f.op, operands, compute, out);
+  core::backend(out.device()).run(core::call::Map{f.op, operands, compute, out});
 }
 
 }  // namespace hero::test

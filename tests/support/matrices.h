@@ -25,7 +25,7 @@ inline double apart(const Array& a, const Array& b) {
 
 inline Array identity(int64_t n, DType dtype = kFloat64) {
   const Array one = Array::zeros({n, n}, dtype);
-  core::backend(kCpu).fill(one.diagonal(), 1);
+  core::backend(kCpu).run(core::call::Fill{one.diagonal(), 1});
   return one;
 }
 

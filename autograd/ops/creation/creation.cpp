@@ -332,7 +332,7 @@ Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
   const detail::Named named("eye");
   check(n >= 0 && m >= 0, "eye: negative size: ", n, " x ", m);
   const Array out = Array::zeros({n, m}, options.dtype.value_or(kFloat32), options.device);
-  core::backend(out.device()).fill(out.diagonal(), 1);
+  core::backend(out.device()).run(core::call::Fill{out.diagonal(), 1});
   return make("eye", out, options);
 }
 

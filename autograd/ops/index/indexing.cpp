@@ -287,7 +287,8 @@ Array positions(int64_t count, Device device) {
     // Made there: a copy would have to wait for the host's bytes to be read.
     const Array ones = Array::ones({count}, kInt64, device);
     if (count > 0) {
-      core::backend(device).scan(core::ScanOp::sum, core::Direction::forward, ones, 0, ones);
+      core::backend(device).run(
+          core::call::Scan{core::ScanOp::sum, core::Direction::forward, ones, 0, ones});
     }
     return core::map<k::Sub>(ones, Scalar(1));
   }

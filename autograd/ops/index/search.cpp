@@ -270,7 +270,7 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
   const auto count = static_cast<double>(bins), width = high - low;
   if (x.device() == kCpu) {
     const core::Array wide = Array::empty(flat.shape(), kFloat64);
-    core::backend(kCpu).copy(flat.array(), wide);
+    core::backend(kCpu).run(core::call::Copy{flat.array(), wide});
     const double* value = wide.numel() > 0 ? wide.data<double>() : nullptr;
     // x is compared in its own type.
     const bool narrow = x.dtype() != kFloat64;

@@ -29,8 +29,8 @@ struct PickLogProbability : MultiOp {
     const Array log_p = x.empty_like();
     const Array picked = Array::empty(classes.shape(), x.dtype(), x.device());
     core::Backend& device = core::backend(x.device());
-    device.softmax(core::SoftmaxKind::log_softmax, x, 1, log_p);
-    device.gather(log_p, 1, classes, picked);
+    device.run(core::call::Softmax{core::SoftmaxKind::log_softmax, x, 1, log_p});
+    device.run(core::call::Gather{log_p, 1, classes, picked});
     return {picked, log_p};
   }
   Grads backward(const Grads& grads) override {
@@ -40,7 +40,8 @@ struct PickLogProbability : MultiOp {
       const Array out = core::map<k::Exp>(log_p.array());
       core::map_into<k::Mul>(out, out, core::map<k::Neg>(grads[0].array()));
       core::backend(out.device())
-          .scatter(core::ScatterMode::add, grads[0].array(), 1, classes.array(), out);
+          .run(core::call::Scatter{core::ScatterMode::add, grads[0].array(), 1, classes.array(),
+                                   out});
       return {Tensor(out), Tensor()};
     }
     Tensor g = grads[1].defined() ? grads[1] : zeros_like(log_p);
@@ -63,7 +64,7 @@ struct LogLikelihood : Op {
         Array::empty(classes.shape(), detail::statistics_dtype(x.dtype()), x.device());
     const Array log_sum = out.empty_like();
     stash(log_sum, 0);
-    core::backend(x.device()).log_likelihood(x, classes.contiguous(), out, log_sum);
+    core::backend(x.device()).run(core::call::LogLikelihood{x, classes.contiguous(), out, log_sum});
     return wide ? out : out.to(x_in.dtype());
   }
   Grads backward(const Tensor& g) override {
@@ -78,8 +79,8 @@ struct LogLikelihood : Op {
     const Array x = detail::fused_operand(input(0).array());
     const Array g_x = x.empty_like();
     core::backend(x.device())
-        .log_likelihood_backward(g.array().to(stashed(0).dtype()).contiguous(), x,
-                                 input(1).array().contiguous(), stashed(0), g_x);
+        .run(core::call::LogLikelihoodBack{g.array().to(stashed(0).dtype()).contiguous(), x,
+                                           input(1).array().contiguous(), stashed(0), g_x});
     return {Tensor(g_x), Tensor()};
   }
 };

@@ -119,16 +119,18 @@ struct LinearCrossEntropy : Op {
 
   void multiply(const Rows& rows, int64_t at, int64_t end, const Array& logits) const {
     core::backend(logits.device())
-        .linear(core::Activation::none, rows.x.slice(0, at, end), rows.weight,
-                has.bias ? &rows.bias : nullptr, logits, nullptr);
+        .run(core::call::Linear{core::Activation::none, rows.x.slice(0, at, end), rows.weight,
+                                has.bias ? &rows.bias : nullptr, logits, nullptr});
   }
 
   void evaluate(const Rows& rows, int64_t at, int64_t end, const Array& logits) const {
     core::Backend& device = core::backend(logits.device());
-    device.log_likelihood(logits, rows.classes.slice(0, at, end), rows.likelihood.slice(0, at, end),
-                          rows.log_sum.slice(0, at, end));
+    device.run(core::call::LogLikelihood{logits, rows.classes.slice(0, at, end),
+                                         rows.likelihood.slice(0, at, end),
+                                         rows.log_sum.slice(0, at, end)});
     if (smoothing > 0.0) {
-      device.reduce(core::ReduceKind::sum, logits, nullptr, rows.logit_sum.slice(0, at, end));
+      device.run(core::call::Reduce{core::ReduceKind::sum, logits, nullptr,
+                                    rows.logit_sum.slice(0, at, end)});
     }
   }
 
@@ -140,23 +142,23 @@ struct LinearCrossEntropy : Op {
     const Array log_sum = rows.log_sum.slice(0, at, end);
     if (smoothing > 0.0) {
       evaluate(rows, at, end, logits);  // whose sums are of the logits
-      device.log_likelihood_backward(sign, logits, classes, log_sum, logits);
+      device.run(core::call::LogLikelihoodBack{sign, logits, classes, log_sum, logits});
     } else {
-      device.log_likelihood_in_place(sign, logits, classes, rows.likelihood.slice(0, at, end),
-                                     log_sum);
+      device.run(core::call::LogLikelihoodInPlace{sign, logits, classes,
+                                                  rows.likelihood.slice(0, at, end), log_sum});
     }
     const int64_t n = end - at;
     if (smoothing > 0.0) {
       const Array column = sign.reshape({n, 1});
       const double share = smoothing / static_cast<double>(logits.size(1));
       core::map_into<k::Add>(logits, logits, core::map<k::Mul>(column, Scalar(share)));
-      device.scatter(core::ScatterMode::add,
-                     core::map<k::Mul>(column, Scalar(-smoothing)).to(logits.dtype()), 1,
-                     classes.reshape({n, 1}), logits);
+      device.run(core::call::Scatter{
+          core::ScatterMode::add, core::map<k::Mul>(column, Scalar(-smoothing)).to(logits.dtype()),
+          1, classes.reshape({n, 1}), logits});
     }
     const Array factor = logits.to(rows.x.dtype());
     const auto product = [&](const Array& a, const Array& b, const Array& to) {
-      device.matmul(a.unsqueeze(0), b.unsqueeze(0), to.unsqueeze(0));
+      device.run(core::call::Matmul{a.unsqueeze(0), b.unsqueeze(0), to.unsqueeze(0)});
     };
     if (wants(0)) product(factor, rows.weight, gradients.x.slice(0, at, end));
     if (wants(1)) {
@@ -166,7 +168,7 @@ struct LinearCrossEntropy : Op {
     }
     if (wants_bias()) {
       const Array sums = Array::empty({1, logits.size(1)}, sign.dtype(), logits.device());
-      device.reduce(core::ReduceKind::sum, logits, nullptr, sums);
+      device.run(core::call::Reduce{core::ReduceKind::sum, logits, nullptr, sums});
       join(gradients.bias, sums.reshape({logits.size(1)}), rows);
     }
   }

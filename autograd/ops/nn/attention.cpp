@@ -184,7 +184,7 @@ struct Attention : Op {
     shape[3] = v.size(3);
     stash(log_sum, 0);
     const Array out = beside(q, shape);
-    core::backend(q.device()).attention(scores(q), q, k, v, out, log_sum);
+    core::backend(q.device()).run(core::call::Attention{scores(q), q, k, v, out, log_sum});
     return out.to(q_in.dtype());
   }
 
@@ -199,8 +199,8 @@ struct Attention : Op {
     const Array v = operand(input(2).array());
     const auto [g_q, g_k, g_v] = room(q, k, v);
     core::backend(q.device())
-        .attention_backward(scores(q), operand(g.array()), q, k, v, operand(output().array()),
-                            stashed(0), g_q, g_k, g_v);
+        .run(core::call::AttentionBack{scores(q), operand(g.array()), q, k, v,
+                                       operand(output().array()), stashed(0), g_q, g_k, g_v});
     return {Tensor(g_q), Tensor(g_k), Tensor(g_v)};
   }
 };

@@ -30,7 +30,7 @@ struct Dropout : Op {
   const char* name() const override { return "dropout"; }
   Array forward(const Array& x) {
     const Array out = x.empty_like();
-    core::backend(x.device()).random_mask(fill, first, scale, x, out);
+    core::backend(x.device()).run(core::call::RandomMask{fill, first, scale, x, out});
     return out;
   }
   Grads backward(const Tensor& g) override { return {record(Dropout(fill, first, scale), g)}; }

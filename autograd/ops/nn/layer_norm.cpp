@@ -86,7 +86,7 @@ struct NormalizeRows : MultiOp {
     }
     const DType direct = takes_norm(x.dtype(), norm) ? norm : x.dtype();
     const Array out = Array::empty(x.shape(), direct, x.device());
-    core::backend(x.device()).normalize_rows(rows, x, out, center, scale);
+    core::backend(x.device()).run(core::call::NormalizeRows{rows, x, out, center, scale});
     outputs.push_back(out.to(norm));
     return outputs;
   }
@@ -134,8 +134,9 @@ struct NormalizeRows : MultiOp {
     const bool direct = takes_norm(x.dtype(), g.dtype());
     const Array g_norm = direct ? g.array().contiguous() : as_rows(g.array());
     core::backend(x.device())
-        .normalize_rows_backward(rows, g_norm, x, stashed(0), stashed(1), g_x,
-                                 has.weight ? &g_weight : nullptr, has.bias ? &g_bias : nullptr);
+        .run(core::call::NormalizeRowsBack{rows, g_norm, x, stashed(0), stashed(1), g_x,
+                                           has.weight ? &g_weight : nullptr,
+                                           has.bias ? &g_bias : nullptr});
     Grads grads{Tensor(g_x)};
     if (has.weight) grads.push_back(Tensor(g_weight));
     if (has.bias) grads.push_back(Tensor(g_bias));

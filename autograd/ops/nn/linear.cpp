@@ -64,7 +64,8 @@ struct Linear : Op, TwoPartBackward {
     const Array out = Array::empty({x.size(0), w.size(0)}, x.dtype(), x.device());
     const Array z = keeps_z() ? out.empty_like() : Array();
     core::backend(x.device())
-        .linear(activation, x, w, bias.defined() ? &bias : nullptr, out, keeps_z() ? &z : nullptr);
+        .run(core::call::Linear{activation, x, w, bias.defined() ? &bias : nullptr, out,
+                                keeps_z() ? &z : nullptr});
     if (keeps_z()) stash(z, 0);
     if (input_count() > 0 && activation == Activation::relu) detail::Recorder::save(*this, out, -1);
     return out;
@@ -99,7 +100,7 @@ struct Linear : Op, TwoPartBackward {
     return grads;
   }
   Grads arrays_of(const Array& g) const {
-    core::LinearBack back;
+    core::call::LinearBack back;
     back.g = g;
     Grads grads;
     grads.resize(input_count());
@@ -111,7 +112,7 @@ struct Linear : Op, TwoPartBackward {
     if (needs(0)) back.w = input(1).array(), back.g_x = gradient(0);
     if (needs(1)) back.x = input(0).array(), back.g_w = gradient(1);
     if (input_count() > 2 && needs(2)) back.g_bias = gradient(2);
-    core::backend(g.device()).linear_backward(back);
+    core::backend(g.device()).run(back);
     return grads;
   }
 };

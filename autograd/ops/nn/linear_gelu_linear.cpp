@@ -36,13 +36,13 @@ struct LinearGeluLinear : Op, TwoPartBackward {
     core::Backend& device = core::backend(x.device());
     const bool has_bias = inputs.size() > 3;
     const Array b1 = has_bias ? inputs[3].contiguous() : Array();
-    device.linear(activation(), x, w1, has_bias ? &b1 : nullptr, h, &u);
+    device.run(core::call::Linear{activation(), x, w1, has_bias ? &b1 : nullptr, h, &u});
     stash(u, 0);
     stash(h, 1);
     if (!has_bias) return core::matmul(h, w2.t());
     const Array b2 = inputs[4].contiguous();
     const Array y = Array::empty({x.size(0), w2.size(0)}, x.dtype(), x.device());
-    device.linear(Activation::none, h, w2, &b2, y, nullptr);
+    device.run(core::call::Linear{Activation::none, h, w2, &b2, y, nullptr});
     return y;
   }
 
@@ -57,7 +57,7 @@ struct LinearGeluLinear : Op, TwoPartBackward {
       return array;
     };
     const auto wants_bias = [&](int i) { return has_bias && needs(i); };
-    core::LinearBack outer, inner;
+    core::call::LinearBack outer, inner;
     outer.g = g.array();
     if (needs(2)) outer.x = stashed(1), outer.g_w = gradient(2);
     if (wants_bias(4)) outer.g_bias = gradient(4);
@@ -71,12 +71,12 @@ struct LinearGeluLinear : Op, TwoPartBackward {
     const bool wants_inner = needs(0) || needs(1) || wants_bias(3);
     if (wants_inner) inner.g = in_both_parts(gradient_of_u);
     core::Backend& device = core::backend(g.device());
-    device.linear_backward(outer);
+    device.run(outer);
     if (!wants_inner) return grads;
     if (needs(0)) inner.w = input(1).array(), inner.g_x = gradient(0);
     if (needs(1)) inner.x = input(0).array(), inner.g_w = gradient(1);
     if (wants_bias(3)) inner.g_bias = gradient(3);
-    device.linear_backward(inner);
+    device.run(inner);
     return grads;
   }
 

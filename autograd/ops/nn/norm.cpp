@@ -48,9 +48,9 @@ struct Standardize : MultiOp {
     const Array mean = Array::empty(shape, dtype, x.device());
     const Array variance = mean.empty_like();
     core::Backend& device = core::backend(x.device());
-    device.reduce(core::ReduceKind::sum, x, nullptr, mean);
+    device.run(core::call::Reduce{core::ReduceKind::sum, x, nullptr, mean});
     core::map_into<k::Mul>(mean, mean, share);
-    device.reduce(core::ReduceKind::sum_deviation, x, &mean, variance);
+    device.run(core::call::Reduce{core::ReduceKind::sum_deviation, x, &mean, variance});
     core::map_into<k::Mul>(variance, variance, share);
     const Array scale = core::map<k::Add>(variance, eps);
     core::map_into<k::Rsqrt>(scale, scale);

@@ -78,9 +78,12 @@ struct NormalizeChannels : MultiOp {
     stash(spread, 1);
     const Array out = x.empty_like();
     core::backend(x.device())
-        .normalize_channels(
-            {has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps, fixed}, x, out,
-            center, spread);
+        .run(core::call::NormalizeChannels{
+            {has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps, fixed},
+            x,
+            out,
+            center,
+            spread});
     return {out.reshape(inputs[0].shape()), center, spread};
   }
 
@@ -102,9 +105,14 @@ struct NormalizeChannels : MultiOp {
     const Array g_bias = room(has.bias && needs(at_bias), {x.size(1)}, dtype);
     const auto wanted = [](const Array& array) { return array.defined() ? &array : nullptr; };
     core::backend(x.device())
-        .normalize_channels_backward({wanted(weight), nullptr, eps, fixed},
-                                     channels(g.array().to(x.dtype())), x, stashed(0), stashed(1),
-                                     wanted(g_x), wanted(g_weight), wanted(g_bias));
+        .run(core::call::NormalizeChannelsBack{{wanted(weight), nullptr, eps, fixed},
+                                               channels(g.array().to(x.dtype())),
+                                               x,
+                                               stashed(0),
+                                               stashed(1),
+                                               wanted(g_x),
+                                               wanted(g_weight),
+                                               wanted(g_bias)});
     Grads found{g_x.defined() ? Tensor(g_x.reshape(input_shape(0))) : Tensor()};
     if (has.weight) found.push_back(g_weight.defined() ? Tensor(g_weight) : Tensor());
     if (has.bias) found.push_back(g_bias.defined() ? Tensor(g_bias) : Tensor());

@@ -108,7 +108,8 @@ struct Sequence : MultiOp {
   SumsOfX sums_of_x(std::span<const Array> in) const {
     const auto at = static_cast<size_t>(weights_at());
     core::Backend& device = core::backend(in[0].device());
-    SumsOfX sums{in[0].contiguous(), {}, device.pack_matrix(in[at].t()), in[0].size(0)};
+    SumsOfX sums{
+        in[0].contiguous(), {}, device.run(core::call::PackMatrix{in[at].t()}), in[0].size(0)};
     // On the CPU the sums are in its caches when their step reads them.
     constexpr int64_t kRowsAtOnce = 128;
     if (in[0].device() == kCpu) {
@@ -128,8 +129,9 @@ struct Sequence : MultiOp {
     const int64_t first = order == TimeOrder::forward ? i : count - i - steps;
     const Array to = flat(gates.slice(0, first, first + steps));
     core::Backend& device = core::backend(to.device());
-    device.matmul_packed(flat(sums.x.slice(0, first, first + steps)), sums.w, to);
-    if (has_bias) device.bias_activation(core::Activation::none, &sums.bias, to, to);
+    device.run(core::call::MatmulPacked{flat(sums.x.slice(0, first, first + steps)), sums.w, to});
+    if (has_bias)
+      device.run(core::call::BiasActivation{core::Activation::none, &sums.bias, to, to});
   }
 
   std::vector<Array> forward(std::span<const Array> in) {
@@ -139,22 +141,23 @@ struct Sequence : MultiOp {
     const SumsOfX sums_of = sums_of_x(in);
     gates = Array::empty({count, rows, in[at].size(0)}, wide_of(in[0]), in[0].device());
     states = Array::empty({count + 1, rows, hidden}, in[1].dtype(), in[1].device());
-    device.copy(in[1], states.select(0, before(nth(0, count))));
+    device.run(core::call::Copy{in[1], states.select(0, before(nth(0, count)))});
     if (cell == Cell::lstm) {
       cells = Array::empty(states.shape(), gates.dtype(), states.device());
-      device.copy(in[2], cells.select(0, before(nth(0, count))));
+      device.run(core::call::Copy{in[2], cells.select(0, before(nth(0, count)))});
     }
     const bool keeps = cell == Cell::gru;  // its backward needs the sums over h
     of_h = Array::empty({keeps ? count : 1, rows, gates.size(2)}, gates.dtype(), gates.device());
-    const core::PackedMatrix w = device.pack_matrix(in[at + 1].t());  // read in every step
+    const core::PackedMatrix w =
+        device.run(core::call::PackMatrix{in[at + 1].t()});  // read in every step
     const Array bias = has_bias && keeps ? detail::fused_operand(in[at + 3]) : Array();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t t = nth(i, count);
       if (i % sums_of.at_once == 0) add_up(sums_of, i);
       const Array sums = of_h.select(0, keeps ? t : 0);
-      device.matmul_packed(states.select(0, before(t)), w, sums);
+      device.run(core::call::MatmulPacked{states.select(0, before(t)), w, sums});
       if (bias.defined()) {
-        device.bias_activation(core::Activation::none, &bias, sums, sums);
+        device.run(core::call::BiasActivation{core::Activation::none, &bias, sums, sums});
       }
       step(t, sums);
     }
@@ -186,16 +189,16 @@ struct Sequence : MultiOp {
     const Array of_x = gates.select(0, t);
     core::Backend& device = core::backend(h.device());
     if (cell == Cell::lstm) {
-      device.recurrent_cell(core::CellKind::lstm, {of_x, sums, old, cells.select(0, before(t)), h,
-                                                   cells.select(0, after(t))});
+      device.run(core::call::CellStep{core::CellKind::lstm, of_x, sums, old,
+                                      cells.select(0, before(t)), h, cells.select(0, after(t))});
     } else if (cell == Cell::gru) {
-      device.recurrent_cell(core::CellKind::gru, {of_x, sums, old, {}, h, {}});
+      device.run(core::call::CellStep{core::CellKind::gru, of_x, sums, old, {}, h, {}});
     } else {
       const Array wide = h.dtype() == sums.dtype() ? h : sums;
       core::map_into<k::Add>(wide, of_x, sums);
       if (cell == Cell::tanh) core::map_into<k::Tanh>(wide, wide);
       if (cell == Cell::relu) core::map_into<k::Relu>(wide, wide);
-      if (h.dtype() != sums.dtype()) device.copy(wide, h);
+      if (h.dtype() != sums.dtype()) device.run(core::call::Copy{wide, h});
     }
   }
 
@@ -244,12 +247,13 @@ struct Sequence : MultiOp {
     Back back{room(), {}, start(grads, 1), start(grads, 2)};
     back.of_h = cell == Cell::gru ? room() : back.of_x;
     core::Backend& device = core::backend(w_hh.device());
-    const core::PackedMatrix w = device.pack_matrix(w_hh);
+    const core::PackedMatrix w = device.run(core::call::PackMatrix{w_hh});
     const Array g_output = grads[0].defined() ? grads[0].array().contiguous() : Array();
     for (int64_t i = count - 1; i >= 0; --i) {
       const int64_t t = nth(i, count);
       step_back(t, g_output.defined() ? g_output.select(0, t) : Array(), back);
-      if (i > 0 || needs(1)) device.matmul_packed(back.of_h.select(0, t), w, back.h);
+      if (i > 0 || needs(1))
+        device.run(core::call::MatmulPacked{back.of_h.select(0, t), w, back.h});
     }
     if (cell == Cell::gru) core::map_into<k::Add>(back.h, back.h, back.c);
     return back;
@@ -258,7 +262,8 @@ struct Sequence : MultiOp {
   void step_back(int64_t t, const Array& g_output, const Back& back) const {
     const Array to = back.of_x.select(0, t), h = states.select(0, after(t));
     core::Backend& device = core::backend(h.device());
-    core::CellStepBack s;
+    core::call::CellStepBack s;
+    s.kind = cell == Cell::gru ? core::CellKind::gru : core::CellKind::lstm;
     s.gates = gates.select(0, t);
     s.h_before = states.select(0, before(t));
     s.g_h = back.h;
@@ -269,10 +274,10 @@ struct Sequence : MultiOp {
     if (cell == Cell::lstm) {
       s.c_before = cells.select(0, before(t));
       s.c = cells.select(0, after(t));
-      device.recurrent_cell_backward(core::CellKind::lstm, s);
+      device.run(s);
     } else if (cell == Cell::gru) {
       s.of_h = of_h.select(0, t);
-      device.recurrent_cell_backward(core::CellKind::gru, s);
+      device.run(s);
     } else {
       const Array& g_h = back.h;
       if (g_output.defined()) core::map_into<k::Add>(g_h, g_h, g_output.to(g_h.dtype()));
@@ -280,7 +285,7 @@ struct Sequence : MultiOp {
       const Array y = h.to(g_h.dtype());
       if (cell == Cell::tanh) core::map_into<k::TanhBackward>(wide, g_h, y);
       if (cell == Cell::relu) core::map_into<k::ReluBackward>(wide, g_h, y);
-      if (to.dtype() != g_h.dtype()) device.copy(wide, to);
+      if (to.dtype() != g_h.dtype()) device.run(core::call::Copy{wide, to});
     }
   }
 

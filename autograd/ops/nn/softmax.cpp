@@ -25,7 +25,7 @@ struct Softmax : Op {
   }
   Array forward(const Array& x) {
     const Array out = x.empty_like();
-    core::backend(x.device()).softmax(kind, x, dim, out);
+    core::backend(x.device()).run(core::call::Softmax{kind, x, dim, out});
     return out;
   }
   Grads backward(const Tensor& g) override {
@@ -36,7 +36,7 @@ struct Softmax : Op {
   }
   Tensor fused(const Array& g, const Array& y) const {
     const Array out = y.empty_like();
-    core::backend(y.device()).softmax_backward(kind, g, y, dim, out);
+    core::backend(y.device()).run(core::call::SoftmaxBack{kind, g, y, dim, out});
     return Tensor(out);
   }
 };

@@ -24,7 +24,7 @@ Array drawn(RandomFill fill, const Shape& shape, DType dtype, Device device, int
   fill.seed = stream.key;
   fill.stream = stream.id;
   const Array out = Array::empty(shape, dtype, device);
-  core::backend(device).random(fill, first, out);
+  core::backend(device).run(core::call::Random{fill, first, out});
   return out;
 }
 

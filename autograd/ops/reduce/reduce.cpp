@@ -198,9 +198,10 @@ struct Prod : Op {
     core::Backend& device = core::backend(x.device());
     const Array before = x.empty_like(), after = x.empty_like();
     const auto fill = [&](const Array& to, core::Direction direction, int64_t from, int64_t at) {
-      device.fill(to.slice(last, at, at + 1), 1);
+      device.run(core::call::Fill{to.slice(last, at, at + 1), 1});
       const Array others = x.slice(last, from, from + n - 1);
-      device.scan(core::ScanOp::prod, direction, others, last, to.slice(last, 1 - from, n - from));
+      device.run(core::call::Scan{core::ScanOp::prod, direction, others, last,
+                                  to.slice(last, 1 - from, n - from)});
     };
     fill(before, core::Direction::forward, 0, 0);
     fill(after, core::Direction::backward, 1, n - 1);

@@ -104,7 +104,7 @@ Array of_powers(const Array& x, bool are_squares, const Sum& sum, const Finish& 
 Array reduced(ReduceKind op, const Array& x, const Dims& dims, DType dtype,
               const Array* center = nullptr) {
   const Array out = Array::empty(detail::kept_shape(x.shape(), dims), dtype, x.device());
-  core::backend(x.device()).reduce(op, x, center, out);
+  core::backend(x.device()).run(core::call::Reduce{op, x, center, out});
   return out;
 }
 

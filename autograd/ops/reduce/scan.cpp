@@ -90,7 +90,7 @@ Array running_products(const Array& x, int dim) {
     if (!core::may_leave_range(lines)) continue;
     const Array products = part.clone();
     core::correct_running_products(lines, products);
-    core::backend(kCpu).copy(products, part);
+    core::backend(kCpu).run(core::call::Copy{products, part});
   }
   return y;
 }
@@ -189,7 +189,7 @@ struct LogCumSumExp : Op {
     for (int64_t reach = 1; reach < x.size(dim); reach *= 2) {
       const Array own = y.slice(dim, reach, y.size(dim));
       const Array before = y.slice(dim, 0, y.size(dim) - reach);
-      core::backend(x.device()).copy(core::map<k::LogAddExp>(own, before), own);
+      core::backend(x.device()).run(core::call::Copy{core::map<k::LogAddExp>(own, before), own});
     }
     return y;
   }

@@ -45,7 +45,7 @@ struct Mean : Sum {
   Array forward(const Array& x) {
     const Shape kept = detail::kept_shape(x.shape(), dims);
     const Array total = Array::empty(kept, detail::statistics_dtype(x.dtype()), x.device());
-    core::backend(x.device()).reduce(core::ReduceKind::sum, x, nullptr, total);
+    core::backend(x.device()).run(core::call::Reduce{core::ReduceKind::sum, x, nullptr, total});
     const Array mean =
         total.dtype() == x.dtype() ? total : Array::empty(kept, x.dtype(), x.device());
     core::map_into<core::kernels::Mul>(mean, total, Scalar(share(x.shape(), kept)));

@@ -42,7 +42,7 @@ struct Cat : Op {
     for (const Array& array : arrays) {
       if (is_skipped(array.shape())) continue;
       const int64_t size = array.size(dim);
-      core::backend(out.device()).copy(array, out.slice(dim, at, at + size));
+      core::backend(out.device()).run(core::call::Copy{array, out.slice(dim, at, at + size)});
       at += size;
     }
     return out;

@@ -27,7 +27,7 @@ struct DiagonalMatrices : Op {
     shape.back() = n;
     shape.push_back(n);
     const Array out = Array::zeros(shape, x.dtype(), x.device());
-    core::backend(x.device()).copy(x, out.diagonal(offset, -2, -1));
+    core::backend(x.device()).run(core::call::Copy{x, out.diagonal(offset, -2, -1)});
     return out;
   }
   Grads backward(const Tensor& g) override { return {diagonal(g, offset, -2, -1)}; }

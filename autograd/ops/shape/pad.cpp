@@ -77,8 +77,8 @@ struct PadConstant : Op {
         inner = inner.slice(dim, start, end);
       }
       core::Backend& device = core::backend(x.device());
-      device.fill(whole, value);
-      if (inner.shape() == elements.shape()) device.copy(elements, inner);
+      device.run(core::call::Fill{whole, value});
+      if (inner.shape() == elements.shape()) device.run(core::call::Copy{elements, inner});
     });
     return out;
   }
@@ -118,8 +118,8 @@ void continue_ends(const Array& frame, int dim, int64_t before, int64_t after, P
     if (first == last) return;
     const Array source = part(from, from_last);
     core::backend(frame.device())
-        .copy(mode == PadMode::reflect ? detail::backwards(source, {dim}) : source,
-              part(first, last));
+        .run(core::call::Copy{mode == PadMode::reflect ? detail::backwards(source, {dim}) : source,
+                              part(first, last)});
   };
   if (mode == PadMode::replicate) {
     fill(0, before, before, before + 1);
@@ -149,7 +149,7 @@ struct PadFrame : Op {
     const Array out = Array::empty(shape, x.dtype(), x.device());
     in_parts(x, out, padding.size() / 2, [&](const Array& elements, const Array& whole) {
       const Shape& inner = elements.shape();
-      core::backend(x.device()).copy(elements, inside(whole, inner, 0));
+      core::backend(x.device()).run(core::call::Copy{elements, inside(whole, inner, 0)});
       for (size_t i = 0; i < padding.size(); i += 2) {
         const Array part = inside(whole, inner, i + 2);
         continue_ends(part, dim_of(i, part.ndim()), padding[i], padding[i + 1], mode);

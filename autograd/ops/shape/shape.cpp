@@ -28,7 +28,7 @@ struct DiagEmbed : Op {
     const core::Checked size{"diag", x.size(0)};
     const int64_t n = (offset < 0 ? size - offset : size + offset).value;
     const Array out = Array::zeros({n, n}, x.dtype(), x.device());
-    core::backend(x.device()).copy(x, out.diagonal(offset));
+    core::backend(x.device()).run(core::call::Copy{x, out.diagonal(offset)});
     return out;
   }
   Grads backward(const Tensor& g) override { return {diagonal(g, offset)}; }
@@ -89,7 +89,7 @@ struct Flip : Op {
 // behind it: the part that leaves at the end comes first.
 void roll_into(const Array& from, const Array& to, const Dims& shifts, int dim) {
   while (dim < from.ndim() && shifts[dim] == 0) ++dim;
-  if (dim == from.ndim()) return core::backend(to.device()).copy(from, to);
+  if (dim == from.ndim()) return core::backend(to.device()).run(core::call::Copy{from, to});
   const int64_t shift = shifts[dim], rest = from.size(dim) - shift;
   roll_into(from.slice(dim, rest), to.slice(dim, 0, shift), shifts, dim + 1);
   roll_into(from.slice(dim, 0, rest), to.slice(dim, shift), shifts, dim + 1);

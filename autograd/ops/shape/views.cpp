@@ -20,7 +20,7 @@ struct Paste : Op {
   const char* name() const override { return "view_backward"; }
   Array forward(const Array& g) {
     Array out = Array::zeros(shape, g.dtype(), g.device());
-    core::backend(g.device()).copy(g, cut(out));
+    core::backend(g.device()).run(core::call::Copy{g, cut(out)});
     return out;
   }
   Grads backward(const Tensor& g) override;

@@ -96,11 +96,12 @@ Array volume_columns(const Array& x, const VolumeGeometry& g, int64_t n, int64_t
   core::Backend& device = core::backend(x.device());
   const Array columns = Array::empty(shape, x.dtype(), x.device());
   each_tap(columns, g, begin, end, [&](const InsidePlanes& in, const Array& of_tap) {
-    if (in.first > begin) device.fill(of_tap.slice(0, 0, in.first - begin), 0);
-    if (in.last < end) device.fill(of_tap.slice(0, in.last - begin, end - begin), 0);
+    if (in.first > begin) device.run(core::call::Fill{of_tap.slice(0, 0, in.first - begin), 0});
+    if (in.last < end)
+      device.run(core::call::Fill{of_tap.slice(0, in.last - begin, end - begin), 0});
     if (in.first == in.last) return;
-    device.im2col(planes_of(x, g, n, in), g.window,
-                  of_tap.slice(0, in.first - begin, in.last - begin));
+    device.run(core::call::Im2col{planes_of(x, g, n, in), g.window,
+                                  of_tap.slice(0, in.first - begin, in.last - begin)});
   });
   return columns;
 }
@@ -157,12 +158,13 @@ Array convolve_volume(const Array& x_in, const Array& w_in, const Array& bias_in
     const bool whole = end - begin == g.planes();
     const Array part = whole ? volume_places(y, g, n, begin, end)
                              : Array::empty({1, g.y[1], columns.size(2)}, dtype, x.device());
-    device.matmul(w, columns, part);
+    device.run(core::call::Matmul{w, columns, part});
     const Array rows = part.squeeze(0);
-    if (bias.defined()) device.bias_activation(core::Activation::none, &bias, rows, rows);
+    if (bias.defined())
+      device.run(core::call::BiasActivation{core::Activation::none, &bias, rows, rows});
     if (whole) return;
     const Array target = y.select(0, n).slice(1, begin, end);
-    device.copy(part.reshape(target.shape()), target);
+    device.run(core::call::Copy{part.reshape(target.shape()), target});
   });
   return y.to(x_in.dtype());
 }
@@ -200,15 +202,17 @@ Array convolve_volume_back(const Array& y_in, const Array& w_in, const VolumeGeo
   each_volume_chunk(g, y, [&](int64_t n, int64_t begin, int64_t end) {
     const Array part = volume_places(y, g, n, begin, end);
     if (g.is_pointwise()) {
-      return device.matmul(w, part, x.select(0, n).reshape({1, g.rows(), part.size(2)}));
+      return device.run(
+          core::call::Matmul{w, part, x.select(0, n).reshape({1, g.rows(), part.size(2)})});
     }
     const Array columns = Array::empty({1, g.rows(), part.size(2)}, dtype, y.device());
-    device.matmul(w, part, columns);
+    device.run(core::call::Matmul{w, part, columns});
     each_tap(columns.squeeze(0), g, begin, end, [&](const InsidePlanes& in, const Array& of_tap) {
       if (in.first == in.last) return;
       const Array sums =
           Array::empty({in.last - in.first, g.x[1], g.x[3], g.x[4]}, dtype, y.device());
-      device.col2im(of_tap.slice(0, in.first - begin, in.last - begin), g.window, sums);
+      device.run(
+          core::call::Col2im{of_tap.slice(0, in.first - begin, in.last - begin), g.window, sums});
       const Array target = planes_of(x, g, n, in);
       core::map_into<core::kernels::Add>(target, target, sums);
     });
@@ -238,7 +242,7 @@ Array volume_weight_gradient(const Array& x_in, const Array& y_in, const VolumeG
   if (x.numel() > 0 && y.numel() > 0) {
     each_volume_chunk(g, x, [&](int64_t n, int64_t begin, int64_t end) {
       const Array columns = volume_columns(x, g, n, begin, end).unsqueeze(0);
-      device.matmul(volume_places(y, g, n, begin, end), columns.t(), part);
+      device.run(core::call::Matmul{volume_places(y, g, n, begin, end), columns.t(), part});
       core::map_into<core::kernels::Add>(total, total, part);
     });
   }

@@ -33,7 +33,7 @@ Array columns_of(const Array& x, const Geometry& geometry, int64_t first, int64_
   const Shape shape{count, geometry.rows(), geometry.places()};
   if (geometry.is_pointwise()) return part.reshape(shape);
   const Array columns = Array::empty(shape, x.dtype(), x.device());
-  core::backend(x.device()).im2col(part, geometry.window, columns);
+  core::backend(x.device()).run(core::call::Im2col{part, geometry.window, columns});
   return columns;
 }
 
@@ -74,13 +74,14 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry, c
   core::Backend& device = core::backend(x.device());
   each_chunk(geometry, geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
-    device.matmul(w.expand({columns.size(0), w.size(1), w.size(2)}), columns,
-                  place_matrices(y, geometry, first, count));
+    device.run(core::call::Matmul{w.expand({columns.size(0), w.size(1), w.size(2)}), columns,
+                                  place_matrices(y, geometry, first, count)});
     if (!bias.defined() && activation == core::Activation::none) return;
     const Array rows =
         y.slice(0, first, first + count).reshape({count * geometry.y[1], geometry.places()});
     const Array shift = bias.defined() ? bias.reshape({geometry.y[1], 1}) : Array();
-    device.bias_activation(activation, bias.defined() ? &shift : nullptr, rows, rows);
+    device.run(
+        core::call::BiasActivation{activation, bias.defined() ? &shift : nullptr, rows, rows});
   });
   return y.to(x_in.dtype());
 }
@@ -107,9 +108,9 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
     const bool direct = geometry.is_pointwise();
     const Array columns = direct ? target.reshape(shape) : Array::empty(shape, sums, y.device());
     const Array products = column_matrices(columns, geometry);
-    device.matmul(turned.expand({products.size(0), turned.size(1), turned.size(2)}),
-                  place_matrices(y, geometry, first, count), products);
-    if (!direct) device.col2im(columns, geometry.window, target);
+    device.run(core::call::Matmul{turned.expand({products.size(0), turned.size(1), turned.size(2)}),
+                                  place_matrices(y, geometry, first, count), products});
+    if (!direct) device.run(core::call::Col2im{columns, geometry.window, target});
   });
   if (bias_in.defined()) {
     core::map_into<core::kernels::Add>(x, x, bias_in.to(sums).reshape({geometry.x[1], 1, 1}));
@@ -138,13 +139,14 @@ Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geom
     const Array part = total.empty_like();
     if (geometry.groups > 1 || count == 1) {
       const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
-      device.matmul(place_matrices(y, geometry, first, count), columns.t(), part);
+      device.run(core::call::Matmul{place_matrices(y, geometry, first, count), columns.t(), part});
     } else {
       const Array wide = Array::empty({geometry.rows(), count, places}, x.dtype(), x.device());
-      device.im2col(x.slice(0, first, first + count), geometry.window, wide.permute({1, 0, 2}));
+      device.run(core::call::Im2col{x.slice(0, first, first + count), geometry.window,
+                                    wide.permute({1, 0, 2})});
       const Array out = place_matrices(y, geometry, first, count).permute({1, 0, 2});
-      device.matmul(out.reshape({1, out.size(0), count * places}),
-                    wide.reshape({1, geometry.rows(), count * places}).t(), part);
+      device.run(core::call::Matmul{out.reshape({1, out.size(0), count * places}),
+                                    wide.reshape({1, geometry.rows(), count * places}).t(), part});
     }
     core::map_into<core::kernels::Add>(total, total, part);
   });

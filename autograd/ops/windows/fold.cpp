@@ -28,7 +28,7 @@ struct Im2col : Op {
   Array forward(const Array& x) {
     const Array from = x.to(column_type(x)).contiguous();
     const Array out = Array::empty(columns, from.dtype(), x.device());
-    core::backend(x.device()).im2col(from, window, out);
+    core::backend(x.device()).run(core::call::Im2col{from, window, out});
     return out.to(x.dtype());
   }
   Grads backward(const Tensor& g) override;
@@ -42,7 +42,7 @@ struct Col2im : Op {
   Array forward(const Array& columns) {
     const Array from = columns.to(column_type(columns)).contiguous();
     const Array out = Array::empty(image, from.dtype(), columns.device());
-    core::backend(columns.device()).col2im(from, window, out);
+    core::backend(columns.device()).run(core::call::Col2im{from, window, out});
     return out.to(columns.dtype());
   }
   Grads backward(const Tensor& g) override { return {record(Im2col(window, input_shape(0)), g)}; }

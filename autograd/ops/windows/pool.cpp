@@ -30,7 +30,7 @@ struct MaxPool : MultiOp {
   std::vector<Array> forward(const Array& x) {
     const Array out = Array::empty(out_shape, x.dtype(), x.device());
     const Array indices = Array::empty(out_shape, kInt64, x.device());
-    core::backend(x.device()).pool(core::PoolOp::max, x, window, out, &indices);
+    core::backend(x.device()).run(core::call::Pool{core::PoolOp::max, x, window, out, &indices});
     return {out, indices};
   }
   Grads backward(const Grads& grads) override {
@@ -38,7 +38,7 @@ struct MaxPool : MultiOp {
     if (!grad_enabled()) {
       const Array g = grads[0].array().contiguous();
       const Array out = Array::empty(input_shape(0), g.dtype(), g.device());
-      core::backend(g.device()).max_pool_backward(g, window, indices.array(), out);
+      core::backend(g.device()).run(core::call::MaxPoolBack{g, window, indices.array(), out});
       return {Tensor(out)};
     }
     const auto flat = [](const Tensor& x) { return reshape(x, flat_planes(x.shape())); };
@@ -57,7 +57,7 @@ struct AveragePool : Op {
   const char* name() const override { return "avg_pool2d"; }
   Array forward(const Array& x) {
     const Array out = Array::empty(out_shape, x.dtype(), x.device());
-    core::backend(x.device()).pool(core::PoolOp::average, x, window, out, nullptr);
+    core::backend(x.device()).run(core::call::Pool{core::PoolOp::average, x, window, out, nullptr});
     return out;
   }
   Grads backward(const Tensor& g) override;
@@ -70,7 +70,7 @@ struct AveragePoolBack : Op {
   const char* name() const override { return "avg_pool2d_backward"; }
   Array forward(const Array& g) {
     const Array out = Array::empty(out_shape, g.dtype(), g.device());
-    core::backend(g.device()).average_pool_backward(g, window, out);
+    core::backend(g.device()).run(core::call::AveragePoolBack{g, window, out});
     return out;
   }
   Grads backward(const Tensor& g) override {

@@ -216,19 +216,18 @@ void sum_rows_of(const Chain& chain, const Sums& sums, int64_t rows, int64_t n, 
 
 }  // namespace
 
-void CpuBackend::chain_sum(std::span<const ChainStep> steps, std::span<const Operand> inputs,
-                           DType compute, const Shape& shape, const Array& out) {
-  const int64_t rows = out.numel(), n = rows > 0 ? shape.numel() / rows : 0;
-  if (n == 0) return fill(out, 0);
-  const Chain chain(steps, inputs, compute, shape, {});
-  sum_rows_of(chain, compute == kFloat64 ? kSums<double> : kSums<float>, rows, n, out.bytes());
+void CpuBackend::run(const call::ChainSum& call) {
+  const int64_t rows = call.out.numel(), n = rows > 0 ? call.shape.numel() / rows : 0;
+  if (n == 0) return run(call::Fill{call.out, 0});
+  const Chain chain(call.steps, call.inputs, call.compute, call.shape, {});
+  sum_rows_of(chain, call.compute == kFloat64 ? kSums<double> : kSums<float>, rows, n,
+              call.out.bytes());
 }
 
-void CpuBackend::chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
-                       DType compute, std::span<const Array> outs) {
-  const int64_t n = outs[0].numel();
+void CpuBackend::run(const call::Chain& call) {
+  const int64_t n = call.outs[0].numel();
   if (n == 0) return;
-  const Chain chain(steps, inputs, compute, outs[0].shape(), outs);
+  const Chain chain(call.steps, call.inputs, call.compute, call.outs[0].shape(), call.outs);
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { chain.run(begin, end); });
 }
 

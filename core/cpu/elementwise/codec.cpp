@@ -309,39 +309,37 @@ class DecodedTarget {
 
 }  // namespace
 
-void CpuBackend::encode(Codec codec, const Array& x, int64_t row, const Array& bytes,
-                        const Array* error) {
-  if (codec == Codec::sign1) {
-    const std::vector<float> scales = encode_sign_rows(x, row, bytes, error);
-    if (error != nullptr) keep_sign_errors(scales, row, *error);
+void CpuBackend::run(const call::Encode& call) {
+  if (call.codec == Codec::sign1) {
+    const std::vector<float> scales = encode_sign_rows(call.x, call.row, call.bytes, call.error);
+    if (call.error != nullptr) keep_sign_errors(scales, call.row, *call.error);
     return;
   }
-  const CodecKernels& kernels = kernels_of(codec);
-  const FloatSource source(x);
-  const bool past_caches = passes_caches(x, bytes);
-  each_stretch(bytes.size(0), row, x.numel(), kBlocksAtOnce, [&](const Stretch& s) {
+  const CodecKernels& kernels = kernels_of(call.codec);
+  const FloatSource source(call.x);
+  const bool past_caches = passes_caches(call.x, call.bytes);
+  each_stretch(call.bytes.size(0), call.row, call.x.numel(), kBlocksAtOnce, [&](const Stretch& s) {
     StretchCodes codes;
     std::byte* const to =
-        bytes.bytes() + s.row * bytes.size(1) + s.first_block * kernels.block_bytes;
-    kernels.encode(source, error, s, past_caches ? codes.at : to);
+        call.bytes.bytes() + s.row * call.bytes.size(1) + s.first_block * kernels.block_bytes;
+    kernels.encode(source, call.error, s, past_caches ? codes.at : to);
     if (past_caches) copy_past_caches(codes.at, to, s.blocks * kernels.block_bytes);
   });
 }
 
-void CpuBackend::decode(Codec codec, const Array& bytes, int64_t row, DecodeMode mode,
-                        const Array& out) {
-  const CodecKernels& kernels = kernels_of(codec);
-  const bool sum = mode == DecodeMode::sum;
-  const int64_t rows = bytes.size(0);
-  const DecodedTarget target(out, mode, passes_caches(out, bytes));
-  each_stretch(sum ? 1 : rows, row, out.numel(), kBlocksAtOnce, [&](const Stretch& s) {
+void CpuBackend::run(const call::Decode& call) {
+  const CodecKernels& kernels = kernels_of(call.codec);
+  const bool sum = call.mode == DecodeMode::sum;
+  const int64_t rows = call.bytes.size(0);
+  const DecodedTarget target(call.out, call.mode, passes_caches(call.out, call.bytes));
+  each_stretch(sum ? 1 : rows, call.row, call.out.numel(), kBlocksAtOnce, [&](const Stretch& s) {
     if (s.count == 0) return;
     StretchValues values, more;
-    const std::byte* const from = bytes.bytes() + s.row * bytes.size(1);
+    const std::byte* const from = call.bytes.bytes() + s.row * call.bytes.size(1);
     float* const to = target.place(s, values);
     kernels.decode(from, s, to);
     for (int64_t i = 1; sum && i < rows; ++i) {
-      kernels.decode(from + i * bytes.size(1), s, more.at);
+      kernels.decode(from + i * call.bytes.size(1), s, more.at);
       add_values(to, more.at, s.count);
     }
     if (to == values.at) target.put(s, values);

@@ -161,16 +161,16 @@ bool kernel_repeats(uint16_t index, DType compute, unsigned repeated) {
   return is_floating(compute) && arity_repeats(arities[index], repeated);
 }
 
-void CpuBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) {
-  const int64_t n = out.numel();
+void CpuBackend::run(const call::Map& call) {
+  const int64_t n = call.out.numel();
   if (n == 0) return;
-  const MapKernel kernel = map_kernel(op.index, compute);
-  const DType stored = map_is_predicate(op.index) ? kBool : compute;
-  if (map_tiny(kernel, inputs, compute, stored, out)) return;
-  MapJob job{kernel, inputs, compute};
-  job.writer.emplace(out, stored);
+  const MapKernel kernel = map_kernel(call.op.index, call.compute);
+  const DType stored = map_is_predicate(call.op.index) ? kBool : call.compute;
+  if (map_tiny(kernel, call.inputs, call.compute, stored, call.out)) return;
+  MapJob job{kernel, call.inputs, call.compute};
+  job.writer.emplace(call.out, stored);
   job.in_place = job.writer->has_rows();
-  job.add_inputs(op.index, out.shape());
+  job.add_inputs(call.op.index, call.out.shape());
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { job.run(begin, end); });
 }
 
@@ -204,20 +204,20 @@ void copy_turned(CpuBackend& cpu, const Array& src, const Array& dst) {
     const Array part = dst.slice(0, i, std::min(i + step, count));
     const Array turned = Array::empty(part.shape(), src.dtype());
     move_elements(src.slice(0, i, std::min(i + step, count)), turned);
-    cpu.copy(turned, part);
+    cpu.run(call::Copy{turned, part});
   }
 }
 
 }  // namespace
 
-void CpuBackend::copy(const Array& src, const Array& dst) {
-  const int64_t n = dst.numel();
+void CpuBackend::run(const call::Copy& call) {
+  const int64_t n = call.dst.numel();
   if (n == 0) return;
-  if (src.dtype() == dst.dtype()) return move_elements(src, dst);
-  if (is_turned(src, dst)) return copy_turned(*this, src, dst);
-  const BlockReader reader(src, dst.shape(), dst.dtype());
-  const BlockWriter writer(dst, dst.dtype());
-  const int64_t item = item_size(dst.dtype());
+  if (call.src.dtype() == call.dst.dtype()) return move_elements(call.src, call.dst);
+  if (is_turned(call.src, call.dst)) return copy_turned(*this, call.src, call.dst);
+  const BlockReader reader(call.src, call.dst.shape(), call.dst.dtype());
+  const BlockWriter writer(call.dst, call.dst.dtype());
+  const int64_t item = item_size(call.dst.dtype());
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     Scratch scratch;
     for (int64_t at = begin; at < end; at += kBlock) {
@@ -233,16 +233,16 @@ void CpuBackend::copy(const Array& src, const Array& dst) {
   });
 }
 
-void CpuBackend::fill(const Array& out, Scalar value) {
-  const int64_t n = out.numel();
+void CpuBackend::run(const call::Fill& call) {
+  const int64_t n = call.out.numel();
   if (n == 0) return;
-  const BlockWriter writer(out, out.dtype());
+  const BlockWriter writer(call.out, call.out.dtype());
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     Scratch scratch;
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t count = std::min(kBlock, end - at);
       std::byte* target = writer.target(at, scratch.bytes);
-      fill_block(target, count, out.dtype(), value);
+      fill_block(target, count, call.out.dtype(), call.value);
       writer.commit(at, count, target);
     }
   });

@@ -123,13 +123,13 @@ UpdateItem chunk_of(const UpdateItem& item, DType dtype, int64_t begin, int64_t 
 
 }  // namespace
 
-void CpuBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
-                        std::span<const double> coefficients) {
+void CpuBackend::run(const call::Update& call) {
   Pieces pieces;
-  for (const UpdateItem& item : items) pieces.append(item.n);
+  for (const UpdateItem& item : call.items) pieces.append(item.n);
   parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {
     pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
-      run_chunk(op, dtype, chunk_of(items[i], dtype, from, to), coefficients);
+      run_chunk(call.op, call.dtype, chunk_of(call.items[i], call.dtype, from, to),
+                call.coefficients);
     });
   });
 }

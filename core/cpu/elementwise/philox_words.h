@@ -1,16 +1,10 @@
 #pragma once
 // What all random numbers are made of, for each level.
-#include <cstdint>
-
-#include <hero/core/random.h>
+#include <hero/core/random/philox_words.h>
 
 namespace hero::core::cpu {
 
-/// philox_words() writes whole groups of so many blocks.
-inline constexpr int kPhiloxGroup = 8;
-
-/// The four words of each of `blocks` consecutive Philox blocks, one block behind the other; there
-/// is room for whole groups.
+/// core::philox_words() of a level.
 void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words);
 
 }  // namespace hero::core::cpu

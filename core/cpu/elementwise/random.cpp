@@ -72,19 +72,21 @@ void mask_as(const RandomFill& fill, int64_t first, double scale, const Array& x
 
 }  // namespace
 
-void CpuBackend::random(const RandomFill& fill, int64_t first, const Array& out) {
-  if (out.numel() == 0) return;
-  if (fill.kind == RandomFill::Kind::integer) return random_as<int64_t>(fill, first, out);
-  if (fill.kind == RandomFill::Kind::bernoulli) return random_as<bool>(fill, first, out);
-  if (out.dtype() == kFloat64) return random_as<double>(fill, first, out);
-  random_as<float>(fill, first, out);
+void CpuBackend::run(const call::Random& call) {
+  if (call.out.numel() == 0) return;
+  if (call.fill.kind == RandomFill::Kind::integer)
+    return random_as<int64_t>(call.fill, call.first, call.out);
+  if (call.fill.kind == RandomFill::Kind::bernoulli)
+    return random_as<bool>(call.fill, call.first, call.out);
+  if (call.out.dtype() == kFloat64) return random_as<double>(call.fill, call.first, call.out);
+  random_as<float>(call.fill, call.first, call.out);
 }
 
-void CpuBackend::random_mask(const RandomFill& fill, int64_t first, double scale, const Array& x,
-                             const Array& out) {
-  if (out.numel() == 0) return;
-  if (out.dtype() == kFloat64) return mask_as<double>(fill, first, scale, x, out);
-  mask_as<float>(fill, first, scale, x, out);
+void CpuBackend::run(const call::RandomMask& call) {
+  if (call.out.numel() == 0) return;
+  if (call.out.dtype() == kFloat64)
+    return mask_as<double>(call.fill, call.first, call.scale, call.x, call.out);
+  mask_as<float>(call.fill, call.first, call.scale, call.x, call.out);
 }
 
 }  // namespace hero::core::cpu

@@ -3,10 +3,20 @@
 #include <algorithm>
 #include <bit>
 
-#include <hero/core/cpu/index/grid_sample.h>
+#include <hero/core/device/backend_arguments.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {
+
+/// What is sampled: `images` of `channels` planes, each at `points` points of its own.
+struct Sampled {
+  GridSampling how;
+  int64_t images, channels, points;
+  int64_t size[3];  // of a plane, in `dims` dimensions
+  int dims;
+
+  int64_t plane() const { return size[0] * size[1] * (dims == 3 ? size[2] : 1); }
+};
 
 inline constexpr int64_t kTile = 64;  // points
 

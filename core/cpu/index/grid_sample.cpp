@@ -94,8 +94,6 @@ template <class T>
   }
 }
 
-}  // namespace
-
 template <class T>
 void grid_sample(const Sampled& s, const T* x, const T* grid, T* out) {
   const int64_t plane = s.plane();
@@ -148,13 +146,43 @@ void grid_sample_back_grid(const Sampled& s, const T* g, const T* x, const T* gr
   });
 }
 
-template void grid_sample(const Sampled&, const float*, const float*, float*);
-template void grid_sample(const Sampled&, const double*, const double*, double*);
-template void grid_sample_back_x(const Sampled&, const float*, const float*, float*);
-template void grid_sample_back_x(const Sampled&, const double*, const double*, double*);
-template void grid_sample_back_grid(const Sampled&, const float*, const float*, const float*,
-                                    float*);
-template void grid_sample_back_grid(const Sampled&, const double*, const double*, const double*,
-                                    double*);
+Sampled sampled_of(const GridSampling& how, const Shape& x, const Array& grid) {
+  Sampled sampled{how, x[0], x[1], 1, {1, 1, 1}, x.size() - 2};
+  for (int i = 0; i < sampled.dims; ++i) {
+    sampled.size[i] = x[2 + i];
+    sampled.points *= grid.size(1 + i);
+  }
+  return sampled;
+}
+
+template <class Body>
+void with_type(const Array& out, Body&& body) {
+  if (out.numel() == 0) return;
+  out.dtype() == kFloat64 ? body(TypeTag<double>{}) : body(TypeTag<float>{});
+}
+
+}  // namespace
+
+void CpuBackend::run(const call::GridSample& call) {
+  const Sampled sampled = sampled_of(call.how, call.x.shape(), call.grid);
+  with_type(call.out, [&]<class T>(TypeTag<T>) {
+    grid_sample(sampled, call.x.data<T>(), call.grid.data<T>(), call.out.data<T>());
+  });
+}
+
+void CpuBackend::run(const call::GridSampleBackX& call) {
+  const Sampled sampled = sampled_of(call.how, call.out.shape(), call.grid);
+  with_type(call.out, [&]<class T>(TypeTag<T>) {
+    grid_sample_back_x(sampled, call.g.data<T>(), call.grid.data<T>(), call.out.data<T>());
+  });
+}
+
+void CpuBackend::run(const call::GridSampleBackGrid& call) {
+  const Sampled sampled = sampled_of(call.how, call.x.shape(), call.grid);
+  with_type(call.out, [&]<class T>(TypeTag<T>) {
+    grid_sample_back_grid(sampled, call.g.data<T>(), call.x.data<T>(), call.grid.data<T>(),
+                          call.out.data<T>());
+  });
+}
 
 }  // namespace hero::core::cpu

@@ -98,44 +98,44 @@ int64_t first_outside(const Array& index, int64_t size) {
 
 }  // namespace
 
-Array CpuBackend::checked_index(const char* op, const Array& index, int64_t size) {
-  const Array wide = index.to(kInt64);
-  if (index.numel() == 0) return wide;
+Array CpuBackend::run(const call::CheckedIndex& call) {
+  const Array wide = call.index.to(kInt64);
+  if (call.index.numel() == 0) return wide;
   // Read in place where possible; a strided index is read through a copy.
   const Array dense = without_repeats(wide).contiguous();
-  const int64_t at = first_outside(dense, size);
+  const int64_t at = first_outside(dense, call.size);
   if (at >= 0) {
-    fail_index(op, dense.data<int64_t>()[at], position_in(index.shape(), dense.shape(), at),
-               index.shape(), size);
+    fail_index(call.op, dense.data<int64_t>()[at],
+               position_in(call.index.shape(), dense.shape(), at), call.index.shape(), call.size);
   }
   return wide;
 }
 
-void CpuBackend::gather(const Array& x, int dim, const Array& index, const Array& out) {
-  if (out.numel() == 0) return;
-  if (const Array list = slices_of(index, dim, x, out); list.defined()) {
-    return select_slabs(x, dim, list, out);
+void CpuBackend::run(const call::Gather& call) {
+  if (call.out.numel() == 0) return;
+  if (const Array list = slices_of(call.index, call.dim, call.x, call.out); list.defined()) {
+    return select_slabs(call.x, call.dim, list, call.out);
   }
-  switch (item_size(x.dtype())) {
+  switch (item_size(call.x.dtype())) {
     case 1:
-      return gather_as<uint8_t>(x, dim, index, out);
+      return gather_as<uint8_t>(call.x, call.dim, call.index, call.out);
     case 2:
-      return gather_as<uint16_t>(x, dim, index, out);
+      return gather_as<uint16_t>(call.x, call.dim, call.index, call.out);
     case 4:
-      return gather_as<uint32_t>(x, dim, index, out);
+      return gather_as<uint32_t>(call.x, call.dim, call.index, call.out);
     default:
-      return gather_as<uint64_t>(x, dim, index, out);
+      return gather_as<uint64_t>(call.x, call.dim, call.index, call.out);
   }
 }
 
-void CpuBackend::index_select(const Array& x, int dim, const Array& index, const Array& out) {
-  if (out.numel() == 0) return;
-  const Slabs parts = slabs(out, dim);
-  if (parts.dense && x.is_contiguous() && index.is_contiguous() && x.dtype() == out.dtype() &&
-      parts.inner >= kPiece) {
-    return select_slabs(x, dim, index, out);
+void CpuBackend::run(const call::IndexSelect& call) {
+  if (call.out.numel() == 0) return;
+  const Slabs parts = slabs(call.out, call.dim);
+  if (parts.dense && call.x.is_contiguous() && call.index.is_contiguous() &&
+      call.x.dtype() == call.out.dtype() && parts.inner >= kPiece) {
+    return select_slabs(call.x, call.dim, call.index, call.out);
   }
-  gather(x, dim, spread(index, dim, out.shape()), out);
+  run(call::Gather{call.x, call.dim, spread(call.index, call.dim, call.out.shape()), call.out});
 }
 
 }  // namespace hero::core::cpu

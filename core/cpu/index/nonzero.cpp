@@ -35,10 +35,10 @@ class PlaceInLine {
 
 }  // namespace
 
-Array CpuBackend::nonzero(const Array& x) {
-  const int64_t n = x.numel();
-  if (n == 0) return Array::empty({0, x.ndim()}, kInt64);
-  const BlockReader reader(x, x.shape(), kBool);
+Array CpuBackend::run(const call::Nonzero& call) {
+  const int64_t n = call.x.numel();
+  if (n == 0) return Array::empty({0, call.x.ndim()}, kInt64);
+  const BlockReader reader(call.x, call.x.shape(), kBool);
   const int64_t chunks = (n + kGrain - 1) / kGrain;
   // First how many lie in each chunk, then each chunk knows where its rows begin.
   std::vector<int64_t> starts(static_cast<size_t>(chunks) + 1);
@@ -57,11 +57,12 @@ Array CpuBackend::nonzero(const Array& x) {
     starts[static_cast<size_t>(begin / kGrain) + 1] = found;
   });
   for (size_t i = 1; i < starts.size(); ++i) starts[i] += starts[i - 1];
-  Array result = Array::empty({starts.back(), x.ndim()}, kInt64);
+  Array result = Array::empty({starts.back(), call.x.ndim()}, kInt64);
   if (result.numel() == 0) return result;
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    int64_t* row = result.data<int64_t>() + starts[static_cast<size_t>(begin / kGrain)] * x.ndim();
-    PlaceInLine place(x.shape());
+    int64_t* row =
+        result.data<int64_t>() + starts[static_cast<size_t>(begin / kGrain)] * call.x.ndim();
+    PlaceInLine place(call.x.shape());
     blocks(begin, end, [&](int64_t at, int64_t count, const std::byte* flags) {
       // Without a branch, which would be foreseen wrongly half of the time.
       std::array<int16_t, kBlock> found;
@@ -72,7 +73,7 @@ Array CpuBackend::nonzero(const Array& x) {
       }
       for (int64_t k = 0; k < some; ++k) {
         place.write(at + found[static_cast<size_t>(k)], row);
-        row += x.ndim();
+        row += call.x.ndim();
       }
     });
   });

@@ -252,57 +252,61 @@ bool is_much_beside(const Array& out, const Array& index) {
 
 }  // namespace
 
-void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
-                         const Array& out) {
-  if (index.numel() == 0) return;
-  if (mode == ScatterMode::add && sums_are_rounded(out, index)) {
-    if (is_much_beside(out, index))
-      return add_elements_of_halves(part(src, index.shape()), dim, index, 1, out);
-    const Array wide = out.to(kFloat32);
-    scatter(mode, src, dim, index, wide);
-    return copy(wide, out);
+void CpuBackend::run(const call::Scatter& call) {
+  if (call.index.numel() == 0) return;
+  if (call.mode == ScatterMode::add && sums_are_rounded(call.out, call.index)) {
+    if (is_much_beside(call.out, call.index))
+      return add_elements_of_halves(part(call.src, call.index.shape()), call.dim, call.index, 1,
+                                    call.out);
+    const Array wide = call.out.to(kFloat32);
+    run(call::Scatter{call.mode, call.src, call.dim, call.index, wide});
+    return run(call::Copy{wide, call.out});
   }
-  const Array used = part(src, index.shape());
-  const Array list = slices_of(index, dim, out, used);
-  if (list.defined() && mode == ScatterMode::assign) return put_slabs(used, dim, list, out);
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    if (list.defined() && mode == ScatterMode::add) {
-      return scatter_slabs<T, ScatterMode::add>(used, dim, list, 1, out);
+  const Array used = part(call.src, call.index.shape());
+  const Array list = slices_of(call.index, call.dim, call.out, used);
+  if (list.defined() && call.mode == ScatterMode::assign)
+    return put_slabs(used, call.dim, list, call.out);
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    if (list.defined() && call.mode == ScatterMode::add) {
+      return scatter_slabs<T, ScatterMode::add>(used, call.dim, list, 1, call.out);
     }
     // Of float alone: loops for all dtypes would make programs 40 kB larger.
     if constexpr (std::is_same_v<T, float>) {
-      if (list.defined() && mode == ScatterMode::maximum) {
-        return scatter_slabs<T, ScatterMode::maximum>(used, dim, list, 1, out);
+      if (list.defined() && call.mode == ScatterMode::maximum) {
+        return scatter_slabs<T, ScatterMode::maximum>(used, call.dim, list, 1, call.out);
       }
-      if (list.defined() && mode == ScatterMode::minimum) {
-        return scatter_slabs<T, ScatterMode::minimum>(used, dim, list, 1, out);
+      if (list.defined() && call.mode == ScatterMode::minimum) {
+        return scatter_slabs<T, ScatterMode::minimum>(used, call.dim, list, 1, call.out);
       }
     }
-    scatter_as<T>(mode, used, dim, index, 1, out);
+    scatter_as<T>(call.mode, used, call.dim, call.index, 1, call.out);
   });
 }
 
-void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar alpha,
-                           const Array& out) {
-  if (src.numel() == 0) return;
-  const Slabs parts = slabs(src, dim);
-  const bool dense = parts.dense && out.is_contiguous() && index.is_contiguous() &&
-                     src.dtype() == out.dtype() && parts.inner >= kPiece;
-  if (sums_are_rounded(out, index)) {
+void CpuBackend::run(const call::IndexAdd& call) {
+  if (call.src.numel() == 0) return;
+  const Slabs parts = slabs(call.src, call.dim);
+  const bool dense = parts.dense && call.out.is_contiguous() && call.index.is_contiguous() &&
+                     call.src.dtype() == call.out.dtype() && parts.inner >= kPiece;
+  if (sums_are_rounded(call.out, call.index)) {
     if (dense) {
-      return add_rows_of_halves(src, dim, index.data<int64_t>(), alpha.to<float>(), out);
+      return add_rows_of_halves(call.src, call.dim, call.index.data<int64_t>(),
+                                call.alpha.to<float>(), call.out);
     }
-    const Array places = spread(index, dim, src.shape());
-    if (is_much_beside(out, places)) {
-      return add_elements_of_halves(src, dim, places, alpha.to<float>(), out);
+    const Array places = spread(call.index, call.dim, call.src.shape());
+    if (is_much_beside(call.out, places)) {
+      return add_elements_of_halves(call.src, call.dim, places, call.alpha.to<float>(), call.out);
     }
-    const Array wide = out.to(kFloat32);
-    index_add(src.to(kFloat32), dim, index, alpha, wide);
-    return copy(wide, out);
+    const Array wide = call.out.to(kFloat32);
+    run(call::IndexAdd{call.src.to(kFloat32), call.dim, call.index, call.alpha, wide});
+    return run(call::Copy{wide, call.out});
   }
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    if (dense) return scatter_slabs<T, ScatterMode::add>(src, dim, index, alpha, out);
-    scatter_as<T>(ScatterMode::add, src, dim, spread(index, dim, src.shape()), alpha, out);
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    if (dense)
+      return scatter_slabs<T, ScatterMode::add>(call.src, call.dim, call.index, call.alpha,
+                                                call.out);
+    scatter_as<T>(ScatterMode::add, call.src, call.dim,
+                  spread(call.index, call.dim, call.src.shape()), call.alpha, call.out);
   });
 }
 

@@ -104,10 +104,10 @@ void weigh_as(const SparseRows& rows, const Array& x, int dim, const Array& out)
 
 }  // namespace
 
-void CpuBackend::weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) {
-  if (out.numel() == 0) return;
-  if (x.dtype() == kFloat64) return weigh_as<double>(rows, x, dim, out);
-  weigh_as<float>(rows, x, dim, out);
+void CpuBackend::run(const call::Weigh& call) {
+  if (call.out.numel() == 0) return;
+  if (call.x.dtype() == kFloat64) return weigh_as<double>(call.rows, call.x, call.dim, call.out);
+  weigh_as<float>(call.rows, call.x, call.dim, call.out);
 }
 
 }  // namespace hero::core::cpu

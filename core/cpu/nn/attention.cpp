@@ -130,28 +130,29 @@ void backward(const AttentionScores& scores, const Array& g, const Array& q, con
 
 }  // namespace
 
-void CpuBackend::attention(const AttentionScores& scores, const Array& q, const Array& k,
-                           const Array& v, const Array& out, const Array& log_sum) {
-  if (out.numel() == 0) return;
-  if (q.dtype() == kFloat64) return forward<double>(scores, q, k, v, out, log_sum);
-  if (q.dtype() == kBFloat16) return bf16_attention(scores, q, k, v, out, log_sum);
-  forward<float>(scores, q, k, v, out, log_sum);
+void CpuBackend::run(const call::Attention& call) {
+  if (call.out.numel() == 0) return;
+  if (call.q.dtype() == kFloat64)
+    return forward<double>(call.scores, call.q, call.k, call.v, call.out, call.log_sum);
+  if (call.q.dtype() == kBFloat16)
+    return bf16_attention(call.scores, call.q, call.k, call.v, call.out, call.log_sum);
+  forward<float>(call.scores, call.q, call.k, call.v, call.out, call.log_sum);
 }
 
-void CpuBackend::attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
-                                    const Array& k, const Array& v, const Array& out,
-                                    const Array& log_sum, const Array& g_q, const Array& g_k,
-                                    const Array& g_v) {
-  if (q.dtype() == kBFloat16 && out.numel() > 0) {
-    return bf16_attention_backward(scores, g, q, k, v, out, log_sum, g_q, g_k, g_v);
+void CpuBackend::run(const call::AttentionBack& call) {
+  if (call.q.dtype() == kBFloat16 && call.out.numel() > 0) {
+    return bf16_attention_backward(call.scores, call.g, call.q, call.k, call.v, call.out,
+                                   call.log_sum, call.g_q, call.g_k, call.g_v);
   }
-  fill(g_k, 0);
-  fill(g_v, 0);
-  if (out.numel() == 0) return fill(g_q, 0);
-  if (q.dtype() == kFloat64) {
-    return backward<double>(scores, g, q, k, v, out, log_sum, g_q, g_k, g_v);
+  run(call::Fill{call.g_k, 0});
+  run(call::Fill{call.g_v, 0});
+  if (call.out.numel() == 0) return run(call::Fill{call.g_q, 0});
+  if (call.q.dtype() == kFloat64) {
+    return backward<double>(call.scores, call.g, call.q, call.k, call.v, call.out, call.log_sum,
+                            call.g_q, call.g_k, call.g_v);
   }
-  backward<float>(scores, g, q, k, v, out, log_sum, g_q, g_k, g_v);
+  backward<float>(call.scores, call.g, call.q, call.k, call.v, call.out, call.log_sum, call.g_q,
+                  call.g_k, call.g_v);
 }
 
 }  // namespace hero::core::cpu

@@ -297,34 +297,38 @@ void channels_backward(const ChannelNorm& norm, const Array& g, const Array& x, 
 
 }  // namespace
 
-void CpuBackend::normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
-                                    const Array& mean, const Array& variance) {
-  if (x.numel() == 0) return;
-  if (x.dtype() == kFloat64) return channels_forward<double>(norm, x, out, mean, variance);
-  if (x.dtype() == kFloat32) return channels_forward<float>(norm, x, out, mean, variance);
-  if (are_planes(x)) return channels_forward<float, BFloat16>(norm, x, out, mean, variance);
-  const Array wide = x.to(kFloat32);
-  channels_forward<float>(norm, wide, wide, mean, variance);
-  copy(wide, out);
+void CpuBackend::run(const call::NormalizeChannels& call) {
+  if (call.x.numel() == 0) return;
+  if (call.x.dtype() == kFloat64)
+    return channels_forward<double>(call.norm, call.x, call.out, call.mean, call.variance);
+  if (call.x.dtype() == kFloat32)
+    return channels_forward<float>(call.norm, call.x, call.out, call.mean, call.variance);
+  if (are_planes(call.x))
+    return channels_forward<float, BFloat16>(call.norm, call.x, call.out, call.mean, call.variance);
+  const Array wide = call.x.to(kFloat32);
+  channels_forward<float>(call.norm, wide, wide, call.mean, call.variance);
+  run(call::Copy{wide, call.out});
 }
 
-void CpuBackend::normalize_channels_backward(const ChannelNorm& norm, const Array& g,
-                                             const Array& x, const Array& mean,
-                                             const Array& variance, const Array* g_x,
-                                             const Array* g_weight, const Array* g_bias) {
-  if (x.numel() == 0) {
-    if (g_weight != nullptr) fill(*g_weight, 0);
-    if (g_bias != nullptr) fill(*g_bias, 0);
+void CpuBackend::run(const call::NormalizeChannelsBack& call) {
+  if (call.x.numel() == 0) {
+    if (call.g_weight != nullptr) run(call::Fill{*call.g_weight, 0});
+    if (call.g_bias != nullptr) run(call::Fill{*call.g_bias, 0});
     return;
   }
-  const ChannelGradients to{g_x, g_weight, g_bias};
-  if (x.dtype() == kFloat64) return channels_backward<double>(norm, g, x, mean, variance, to);
-  if (x.dtype() == kFloat32) return channels_backward<float>(norm, g, x, mean, variance, to);
-  if (are_planes(x)) return channels_backward<float, BFloat16>(norm, g, x, mean, variance, to);
-  const Array wide = g_x != nullptr ? Array::empty(x.shape()) : Array();
-  channels_backward<float>(norm, g.to(kFloat32), x.to(kFloat32), mean, variance,
-                           {g_x != nullptr ? &wide : nullptr, g_weight, g_bias});
-  if (g_x != nullptr) copy(wide, *g_x);
+  const ChannelGradients to{call.g_x, call.g_weight, call.g_bias};
+  if (call.x.dtype() == kFloat64)
+    return channels_backward<double>(call.norm, call.g, call.x, call.mean, call.variance, to);
+  if (call.x.dtype() == kFloat32)
+    return channels_backward<float>(call.norm, call.g, call.x, call.mean, call.variance, to);
+  if (are_planes(call.x))
+    return channels_backward<float, BFloat16>(call.norm, call.g, call.x, call.mean, call.variance,
+                                              to);
+  const Array wide = call.g_x != nullptr ? Array::empty(call.x.shape()) : Array();
+  channels_backward<float>(call.norm, call.g.to(kFloat32), call.x.to(kFloat32), call.mean,
+                           call.variance,
+                           {call.g_x != nullptr ? &wide : nullptr, call.g_weight, call.g_bias});
+  if (call.g_x != nullptr) run(call::Copy{wide, *call.g_x});
 }
 
 }  // namespace hero::core::cpu

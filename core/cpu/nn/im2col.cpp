@@ -178,15 +178,17 @@ void col2im_as(const Array& columns, const Window& window, const Array& out) {
 
 }  // namespace
 
-void CpuBackend::im2col(const Array& x, const Window& window, const Array& out) {
-  if (out.numel() == 0) return;
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) { im2col_as<T>(x, window, out); });
+void CpuBackend::run(const call::Im2col& call) {
+  if (call.out.numel() == 0) return;
+  dispatch(call.x.dtype(),
+           [&]<class T>(TypeTag<T>) { im2col_as<T>(call.x, call.window, call.out); });
 }
 
-void CpuBackend::col2im(const Array& columns, const Window& window, const Array& out) {
-  if (out.numel() == 0) return;
-  if (columns.numel() == 0) return fill(out, 0);
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) { col2im_as<T>(columns, window, out); });
+void CpuBackend::run(const call::Col2im& call) {
+  if (call.out.numel() == 0) return;
+  if (call.columns.numel() == 0) return run(call::Fill{call.out, 0});
+  dispatch(call.out.dtype(),
+           [&]<class T>(TypeTag<T>) { col2im_as<T>(call.columns, call.window, call.out); });
 }
 
 }  // namespace hero::core::cpu

@@ -272,28 +272,29 @@ void backward_groups(const RowNorm& norm, const Array& g, const Array& x, const 
 
 }  // namespace
 
-void CpuBackend::normalize_rows(const RowNorm& norm, const Array& x, const Array& out,
-                                const Array& mean, const Array& scale) {
-  if (x.numel() == 0) return;
-  if (x.dtype() == kFloat64) return forward<double>(norm, x, out, mean, scale);
-  forward<float>(norm, x, out, mean, scale);
+void CpuBackend::run(const call::NormalizeRows& call) {
+  if (call.x.numel() == 0) return;
+  if (call.x.dtype() == kFloat64)
+    return forward<double>(call.norm, call.x, call.out, call.mean, call.scale);
+  forward<float>(call.norm, call.x, call.out, call.mean, call.scale);
 }
 
-void CpuBackend::normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
-                                         const Array& mean, const Array& scale, const Array& g_x,
-                                         const Array* g_weight, const Array* g_bias) {
-  if (x.numel() == 0) {
-    if (g_weight != nullptr) fill(*g_weight, 0);
-    if (g_bias != nullptr) fill(*g_bias, 0);
+void CpuBackend::run(const call::NormalizeRowsBack& call) {
+  if (call.x.numel() == 0) {
+    if (call.g_weight != nullptr) run(call::Fill{*call.g_weight, 0});
+    if (call.g_bias != nullptr) run(call::Fill{*call.g_bias, 0});
     return;
   }
-  if (x.dtype() == kFloat64) {
-    return backward<double>(norm, g, x, mean, scale, g_x, g_weight, g_bias);
+  if (call.x.dtype() == kFloat64) {
+    return backward<double>(call.norm, call.g, call.x, call.mean, call.scale, call.g_x,
+                            call.g_weight, call.g_bias);
   }
-  if (norm.groups > 0) {
-    return backward_groups(norm, g, x, mean, scale, g_x, g_weight, g_bias);
+  if (call.norm.groups > 0) {
+    return backward_groups(call.norm, call.g, call.x, call.mean, call.scale, call.g_x,
+                           call.g_weight, call.g_bias);
   }
-  backward<float>(norm, g, x, mean, scale, g_x, g_weight, g_bias);
+  backward<float>(call.norm, call.g, call.x, call.mean, call.scale, call.g_x, call.g_weight,
+                  call.g_bias);
 }
 
 }  // namespace hero::core::cpu

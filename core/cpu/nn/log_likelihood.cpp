@@ -48,18 +48,18 @@ void backward(const Array& g, const Array& x, const Array& classes, const Array&
 
 }  // namespace
 
-void CpuBackend::log_likelihood(const Array& x, const Array& classes, const Array& out,
-                                const Array& log_sum) {
-  if (x.numel() == 0) return;
-  if (x.dtype() == kFloat64) return forward<double>(x, classes, out, log_sum);
-  forward<float>(x, classes, out, log_sum);
+void CpuBackend::run(const call::LogLikelihood& call) {
+  if (call.x.numel() == 0) return;
+  if (call.x.dtype() == kFloat64)
+    return forward<double>(call.x, call.classes, call.out, call.log_sum);
+  forward<float>(call.x, call.classes, call.out, call.log_sum);
 }
 
-void CpuBackend::log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
-                                         const Array& log_sum, const Array& g_x) {
-  if (x.numel() == 0) return;
-  if (x.dtype() == kFloat64) return backward<double>(g, x, classes, log_sum, g_x);
-  backward<float>(g, x, classes, log_sum, g_x);
+void CpuBackend::run(const call::LogLikelihoodBack& call) {
+  if (call.x.numel() == 0) return;
+  if (call.x.dtype() == kFloat64)
+    return backward<double>(call.g, call.x, call.classes, call.log_sum, call.g_x);
+  backward<float>(call.g, call.x, call.classes, call.log_sum, call.g_x);
 }
 
 }  // namespace hero::core::cpu

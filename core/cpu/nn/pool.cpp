@@ -219,32 +219,31 @@ void max_pool_gradient(const Array& g, const Array& indices, const Array& out, i
 
 }  // namespace
 
-void CpuBackend::pool(PoolOp op, const Array& x, const Window& window, const Array& out,
-                      const Array* indices) {
-  if (out.numel() == 0) return;
-  if (op == PoolOp::average) return average_pool(x, window, out);
-  const int64_t planes = out.shape()[0] * out.shape()[1];
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_for(planes, planes_grain(out, window), [&](int64_t begin, int64_t end) {
+void CpuBackend::run(const call::Pool& call) {
+  if (call.out.numel() == 0) return;
+  if (call.op == PoolOp::average) return average_pool(call.x, call.window, call.out);
+  const int64_t planes = call.out.shape()[0] * call.out.shape()[1];
+  dispatch(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_for(planes, planes_grain(call.out, call.window), [&](int64_t begin, int64_t end) {
       if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>) {
-        if (pools_lines(x, window, out, indices)) {
-          return max_pool_lines<Compute<T>, T>(x, window, out, indices, begin, end);
+        if (pools_lines(call.x, call.window, call.out, call.indices)) {
+          return max_pool_lines<Compute<T>, T>(call.x, call.window, call.out, call.indices, begin,
+                                               end);
         }
       }
-      max_pool<T>(x, window, out, indices, begin, end);
+      max_pool<T>(call.x, call.window, call.out, call.indices, begin, end);
     });
   });
 }
 
-void CpuBackend::max_pool_backward(const Array& g, const Window&, const Array& indices,
-                                   const Array& out) {
-  if (out.numel() == 0) return;
-  if (g.numel() == 0) return fill(out, 0);
-  const int64_t planes = out.shape()[0] * out.shape()[1];
-  const int64_t grain = std::max<int64_t>(1, kGrain / (out.shape()[2] * out.shape()[3]));
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
+void CpuBackend::run(const call::MaxPoolBack& call) {
+  if (call.out.numel() == 0) return;
+  if (call.g.numel() == 0) return run(call::Fill{call.out, 0});
+  const int64_t planes = call.out.shape()[0] * call.out.shape()[1];
+  const int64_t grain = std::max<int64_t>(1, kGrain / (call.out.shape()[2] * call.out.shape()[3]));
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(planes, grain, [&](int64_t begin, int64_t end) {
-      max_pool_gradient<T>(g, indices, out, begin, end);
+      max_pool_gradient<T>(call.g, call.indices, call.out, begin, end);
     });
   });
 }

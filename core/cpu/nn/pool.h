@@ -5,7 +5,7 @@
 
 namespace hero::core::cpu {
 
-/// Pools by the mean, as Backend::pool says.
+/// Pools by the mean, as call::Pool says.
 void average_pool(const Array& x, const Window& window, const Array& out);
 
 /// Calls body(plane, place_y, place_x, taps_y, taps_x) for every place of every plane of the pooled

@@ -243,16 +243,17 @@ void average_pool(const Array& x, const Window& window, const Array& out) {
   });
 }
 
-void CpuBackend::average_pool_backward(const Array& g, const Window& window, const Array& out) {
-  if (out.numel() == 0) return;
-  if (g.numel() == 0) return fill(out, 0);
-  const int64_t planes = out.shape()[0] * out.shape()[1];
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_for(planes, planes_grain(g, window), [&](int64_t begin, int64_t end) {
+void CpuBackend::run(const call::AveragePoolBack& call) {
+  if (call.out.numel() == 0) return;
+  if (call.g.numel() == 0) return run(call::Fill{call.out, 0});
+  const int64_t planes = call.out.shape()[0] * call.out.shape()[1];
+  dispatch(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_for(planes, planes_grain(call.g, call.window), [&](int64_t begin, int64_t end) {
       if constexpr (kHasLines<T>) {
-        if (averages_lines(out, g, window)) return gradient_by_lines<T>(g, window, out, begin, end);
+        if (averages_lines(call.out, call.g, call.window))
+          return gradient_by_lines<T>(call.g, call.window, call.out, begin, end);
       }
-      gradient_by_places<T>(g, window, out, begin, end);
+      gradient_by_places<T>(call.g, call.window, call.out, begin, end);
     });
   });
 }

@@ -23,7 +23,7 @@ void each_row(int64_t rows, int64_t hidden, Body&& body) {
 }
 
 template <class T, class H>
-void lstm(const CellStep& s) {
+void lstm(const call::CellStep& s) {
   const int64_t n = s.h.shape()[1];
   T *gates = s.of_x.data<T>(), *c = s.c.data<T>();
   H* h = s.h.data<H>();
@@ -86,7 +86,7 @@ struct WholeGradient {
 };
 
 template <class T, class H>
-void lstm_backward(const CellStepBack& s) {
+void lstm_backward(const call::CellStepBack& s) {
   const int64_t n = s.g_h.shape()[1];
   const T *gates = s.gates.data<T>(), *before = s.c_before.data<T>(), *cells = s.c.data<T>();
   const T* g_h = s.g_h.data<T>();
@@ -122,7 +122,7 @@ void lstm_backward(const CellStepBack& s) {
 }
 
 template <class T, class H>
-void gru(const CellStep& s) {
+void gru(const call::CellStep& s) {
   const int64_t n = s.h.shape()[1];
   T* gates = s.of_x.data<T>();
   H* h = s.h.data<H>();
@@ -143,7 +143,7 @@ void gru(const CellStep& s) {
 }
 
 template <class T, class H>
-void gru_backward(const CellStepBack& s) {
+void gru_backward(const call::CellStepBack& s) {
   const int64_t n = s.g_h.shape()[1];
   const T *gates = s.gates.data<T>(), *sums = s.of_h.data<T>(), *g_h = s.g_h.data<T>();
   const H* before = s.h_before.data<H>();
@@ -196,37 +196,37 @@ void for_states(DType dtype, Body&& body) {
 }  // namespace
 
 // Float16, whose products go through float32 as well, has no loops of its own.
-void CpuBackend::recurrent_cell(CellKind kind, const CellStep& step) {
+void CpuBackend::run(const call::CellStep& step) {
   if (step.h.numel() == 0) return;
   if (step.h.dtype() == kFloat16) {
-    CellStep wide = step;
+    call::CellStep wide = step;
     wide.h = Array::empty(step.h.shape());
-    if (kind == CellKind::gru) wide.h_before = step.h_before.to(kFloat32);
-    recurrent_cell(kind, wide);
-    return copy(wide.h, step.h);
+    if (step.kind == CellKind::gru) wide.h_before = step.h_before.to(kFloat32);
+    run(wide);
+    return run(call::Copy{wide.h, step.h});
   }
   for_states(step.h.dtype(), [&]<class T, class H>(T, H) {
-    kind == CellKind::lstm ? lstm<T, H>(step) : gru<T, H>(step);
+    step.kind == CellKind::lstm ? lstm<T, H>(step) : gru<T, H>(step);
   });
 }
 
-void CpuBackend::recurrent_cell_backward(CellKind kind, const CellStepBack& step) {
+void CpuBackend::run(const call::CellStepBack& step) {
   if (step.g_h.numel() == 0) return;
   if (step.g_of_x.dtype() == kFloat16) {
-    CellStepBack wide = step;
+    call::CellStepBack wide = step;
     if (step.g_output.defined()) wide.g_output = step.g_output.to(kFloat32);
     wide.g_of_x = Array::empty(step.g_of_x.shape());
-    if (kind == CellKind::gru) {
+    if (step.kind == CellKind::gru) {
       wide.h_before = step.h_before.to(kFloat32);
       wide.g_of_h = Array::empty(step.g_of_h.shape());
     }
-    recurrent_cell_backward(kind, wide);
-    copy(wide.g_of_x, step.g_of_x);
-    if (kind == CellKind::gru) copy(wide.g_of_h, step.g_of_h);
+    run(wide);
+    run(call::Copy{wide.g_of_x, step.g_of_x});
+    if (step.kind == CellKind::gru) run(call::Copy{wide.g_of_h, step.g_of_h});
     return;
   }
   for_states(step.g_of_x.dtype(), [&]<class T, class H>(T, H) {
-    kind == CellKind::lstm ? lstm_backward<T, H>(step) : gru_backward<T, H>(step);
+    step.kind == CellKind::lstm ? lstm_backward<T, H>(step) : gru_backward<T, H>(step);
   });
 }
 

@@ -165,17 +165,18 @@ void softmax_backward_as(SoftmaxKind kind, const Array& g, const Array& y, int d
 
 }  // namespace
 
-void CpuBackend::softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
-  if (out.numel() == 0) return;
-  if (out.dtype() == kFloat64) return softmax_as<double>(kind, x, dim, out);
-  softmax_as<float>(kind, x, dim, out);
+void CpuBackend::run(const call::Softmax& call) {
+  if (call.out.numel() == 0) return;
+  if (call.out.dtype() == kFloat64)
+    return softmax_as<double>(call.kind, call.x, call.dim, call.out);
+  softmax_as<float>(call.kind, call.x, call.dim, call.out);
 }
 
-void CpuBackend::softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
-                                  const Array& out) {
-  if (out.numel() == 0) return;
-  if (out.dtype() == kFloat64) return softmax_backward_as<double>(kind, g, y, dim, out);
-  softmax_backward_as<float>(kind, g, y, dim, out);
+void CpuBackend::run(const call::SoftmaxBack& call) {
+  if (call.out.numel() == 0) return;
+  if (call.out.dtype() == kFloat64)
+    return softmax_backward_as<double>(call.kind, call.g, call.y, call.dim, call.out);
+  softmax_backward_as<float>(call.kind, call.g, call.y, call.dim, call.out);
 }
 
 }  // namespace hero::core::cpu

@@ -62,7 +62,7 @@ void run_rows(const Array* bias, const Array& z, const Array& out) {
 }
 
 template <class T>
-void run(Activation activation, const Array* bias, const Array& z, const Array& out) {
+void finish(Activation activation, const Array* bias, const Array& z, const Array& out) {
   switch (activation) {
     case Activation::none:
       return run_rows<Identity, T>(bias, z, out);
@@ -77,11 +77,11 @@ void run(Activation activation, const Array* bias, const Array& z, const Array& 
 
 }  // namespace
 
-void CpuBackend::bias_activation(Activation activation, const Array* bias, const Array& z,
-                                 const Array& out) {
-  if (z.numel() == 0) return;
-  if (z.dtype() == kFloat64) return run<double>(activation, bias, z, out);
-  run<float>(activation, bias, z, out);
+void CpuBackend::run(const call::BiasActivation& call) {
+  if (call.z.numel() == 0) return;
+  if (call.z.dtype() == kFloat64)
+    return finish<double>(call.activation, call.bias, call.z, call.out);
+  finish<float>(call.activation, call.bias, call.z, call.out);
 }
 
 }  // namespace hero::core::cpu

@@ -101,7 +101,7 @@ void run_linear(const Array& x, const Array& w, const Array* bias, const Array& 
 }
 
 template <class F>
-void run_gradient(const LinearBack& back) {
+void run_gradient(const call::LinearBack& back) {
   const IntoGradient<F> to(back.u.data<BFloat16>(), back.g_x.data<BFloat16>(), back.g_x.size(1));
   gemm_bf16(back.g.size(0), back.w.size(1), back.g.size(1), matrix(back.g), matrix(back.w), to);
 }
@@ -162,7 +162,7 @@ void bf16_linear(Activation activation, const Array& x, const Array& w, const Ar
   }
 }
 
-void bf16_input_backward(const LinearBack& back) {
+void bf16_input_backward(const call::LinearBack& back) {
   if (!back.g_x.defined() || back.g_x.numel() == 0) return;
   switch (back.activation) {
     case Activation::gelu:

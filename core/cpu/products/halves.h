@@ -50,18 +50,18 @@ struct WideBlocks {
   }
 };
 
-/// Backend::matmul, out not empty; out is bfloat16 or float32.
+/// call::Matmul, out not empty; out is bfloat16 or float32.
 void bf16_products(const Array& a, const Array& b, const Array& out);
-/// Backend::pack_matrix and Backend::matmul_packed, out not empty.
+/// call::PackMatrix and call::MatmulPacked, out not empty.
 PackedMatrix bf16_packed(const Array& b);
 void bf16_packed_product(const Array& a, const PackedMatrix& b, const Array& out);
-/// Backend::linear, out not empty.
+/// call::Linear, out not empty.
 void bf16_linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                  const Array& out, const Array* z);
 /// Sets g_x where it is defined. The gradient of an activation's output is rounded before it goes
 /// on to u, as it is where the two are operations of their own.
-void bf16_input_backward(const LinearBack& back);
-/// Backend::attention and its backward, out not empty. Probabilities enter their product as two
+void bf16_input_backward(const call::LinearBack& back);
+/// call::Attention and its backward, out not empty. Probabilities enter their product as two
 /// halves each, their rounding and what it leaves, so that the result is rounded once; those of
 /// backward, and the gradients of scores, are rounded.
 void bf16_attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,

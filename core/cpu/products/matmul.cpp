@@ -116,7 +116,7 @@ void widened_products(const Array& a, const Array& b, const Array& out) {
       const Array to = out.select(0, p);
       widened_blocks(a.select(0, p), b.select(0, p),
                      [&](int64_t row, int64_t column, const Array& sums) {
-                       cpu_backend().copy(sums, place_of(sums, to, row, column));
+                       cpu_backend().run(call::Copy{sums, place_of(sums, to, row, column)});
                      });
     }
     return;
@@ -130,7 +130,7 @@ void widened_products(const Array& a, const Array& b, const Array& out) {
     const int64_t count = std::min(step, out.size(0) - at);
     const Array wide = Array::empty({count, out.size(1), out.size(2)});
     float_products<float>(part(a, at, count), part(b, at, count), wide);
-    cpu_backend().copy(wide, out.slice(0, at, at + count));
+    cpu_backend().run(call::Copy{wide, out.slice(0, at, at + count)});
   }
 }
 
@@ -150,76 +150,79 @@ void packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
 
 }  // namespace
 
-PackedMatrix CpuBackend::pack_matrix(const Array& b) {
-  if (b.dtype() == kFloat64) return packed<double>(b);
-  if (!is_half(b.dtype())) return packed<float>(b);
-  return are_widened(b.dtype()) ? packed<float>(b.to(kFloat32)) : bf16_packed(b);
+PackedMatrix CpuBackend::run(const call::PackMatrix& call) {
+  if (call.b.dtype() == kFloat64) return packed<double>(call.b);
+  if (!is_half(call.b.dtype())) return packed<float>(call.b);
+  return are_widened(call.b.dtype()) ? packed<float>(call.b.to(kFloat32)) : bf16_packed(call.b);
 }
 
-void CpuBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) {
-  if (out.numel() == 0) return;
-  if (a.dtype() == kFloat64) return packed_product<double>(a, b, out);
-  if (a.dtype() == kFloat32) return packed_product<float>(a, b, out);
-  if (b.panels.dtype() == kBFloat16) return bf16_packed_product(a, b, out);
+void CpuBackend::run(const call::MatmulPacked& call) {
+  if (call.out.numel() == 0) return;
+  if (call.a.dtype() == kFloat64) return packed_product<double>(call.a, call.b, call.out);
+  if (call.a.dtype() == kFloat32) return packed_product<float>(call.a, call.b, call.out);
+  if (call.b.panels.dtype() == kBFloat16) return bf16_packed_product(call.a, call.b, call.out);
   constexpr int64_t kRows = 256;  // that pay for reading the packed matrix
-  const int64_t widest = std::max<int64_t>({a.size(1), out.size(1), 1});
+  const int64_t widest = std::max<int64_t>({call.a.size(1), call.out.size(1), 1});
   const int64_t rows = std::max(kRows, kWideElements / widest);
-  for (int64_t row = 0; row < a.size(0); row += rows) {
-    const int64_t end = std::min(row + rows, a.size(0));
-    const Array to = out.slice(0, row, end);
-    const Array sums = out.dtype() == kFloat32 ? to : Array::empty(to.shape());
-    packed_product<float>(a.slice(0, row, end).to(kFloat32), b, sums);
-    if (out.dtype() != kFloat32) copy(sums, to);
+  for (int64_t row = 0; row < call.a.size(0); row += rows) {
+    const int64_t end = std::min(row + rows, call.a.size(0));
+    const Array to = call.out.slice(0, row, end);
+    const Array sums = call.out.dtype() == kFloat32 ? to : Array::empty(to.shape());
+    packed_product<float>(call.a.slice(0, row, end).to(kFloat32), call.b, sums);
+    if (call.out.dtype() != kFloat32) run(call::Copy{sums, to});
   }
 }
 
-void CpuBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
-                        const Array& out, const Array* z) {
-  if (out.numel() == 0) return;
+void CpuBackend::run(const call::Linear& call) {
+  if (call.out.numel() == 0) return;
   const auto product = [&](const Array& to) {
-    matmul(x.unsqueeze(0), w.t().unsqueeze(0), to.unsqueeze(0));
+    run(call::Matmul{call.x.unsqueeze(0), call.w.t().unsqueeze(0), to.unsqueeze(0)});
   };
-  if (item_size(out.dtype()) != 2) {
-    const Array& sums = z ? *z : out;
+  if (item_size(call.out.dtype()) != 2) {
+    const Array& sums = call.z ? *call.z : call.out;
     product(sums);
-    if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
+    if (call.bias || call.activation != Activation::none || call.z)
+      run(call::BiasActivation{call.activation, call.bias, sums, call.out});
     return;
   }
-  if (!are_widened(out.dtype())) return bf16_linear(activation, x, w, bias, out, z);
+  if (!are_widened(call.out.dtype()))
+    return bf16_linear(call.activation, call.x, call.w, call.bias, call.out, call.z);
   // Halves: what follows the product is done on its float32 sums, and the result is rounded.
-  const Array shift = bias ? bias->to(kFloat32) : Array();
-  widened_blocks(x, w.t(), [&](int64_t row, int64_t column, const Array& sums) {
-    const Array wide = z ? sums.empty_like() : sums;
-    const Array own = bias ? shift.slice(0, column, column + sums.size(1)) : Array();
-    bias_activation(activation, bias ? &own : nullptr, sums, wide);
-    copy(wide, place_of(wide, out, row, column));
-    if (z) copy(sums, place_of(sums, *z, row, column));
+  const Array shift = call.bias ? call.bias->to(kFloat32) : Array();
+  widened_blocks(call.x, call.w.t(), [&](int64_t row, int64_t column, const Array& sums) {
+    const Array wide = call.z ? sums.empty_like() : sums;
+    const Array own = call.bias ? shift.slice(0, column, column + sums.size(1)) : Array();
+    run(call::BiasActivation{call.activation, call.bias ? &own : nullptr, sums, wide});
+    run(call::Copy{wide, place_of(wide, call.out, row, column)});
+    if (call.z) run(call::Copy{sums, place_of(sums, *call.z, row, column)});
   });
 }
 
-void CpuBackend::linear_backward(const LinearBack& back) {
+void CpuBackend::run(const call::LinearBack& back) {
   const bool native = is_half(back.g.dtype()) && !are_widened(back.g.dtype());
   native ? bf16_input_backward(back) : plain_input_backward(back);
   plain_weight_backward(back);
 }
 
-void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
-  if (out.numel() == 0) return;
-  switch (out.dtype()) {
+void CpuBackend::run(const call::Matmul& call) {
+  if (call.out.numel() == 0) return;
+  switch (call.out.dtype()) {
     case DType::float64:
-      return float_products<double>(a, b, out);
+      return float_products<double>(call.a, call.b, call.out);
     case DType::int64:
-      return integer_products<int64_t>(a, b, out);
+      return integer_products<int64_t>(call.a, call.b, call.out);
     case DType::int32:
-      return integer_products<int32_t>(a, b, out);
+      return integer_products<int32_t>(call.a, call.b, call.out);
     case DType::uint8:
-      return integer_products<uint8_t>(a, b, out);
+      return integer_products<uint8_t>(call.a, call.b, call.out);
     case DType::boolean:
       fail("matmul: bool matrices have no product; convert with to()");
     case DType::float32:
-      return a.dtype() == kFloat32 ? float_products<float>(a, b, out) : bf16_products(a, b, out);
+      return call.a.dtype() == kFloat32 ? float_products<float>(call.a, call.b, call.out)
+                                        : bf16_products(call.a, call.b, call.out);
     default:
-      return are_widened(out.dtype()) ? widened_products(a, b, out) : bf16_products(a, b, out);
+      return are_widened(call.out.dtype()) ? widened_products(call.a, call.b, call.out)
+                                           : bf16_products(call.a, call.b, call.out);
   }
 }
 

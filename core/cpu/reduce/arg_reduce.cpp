@@ -125,11 +125,11 @@ void arg_reduce_as(ArgOp op, const Array& x, int dim, const Array& values, const
 
 }  // namespace
 
-void CpuBackend::arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
-                            const Array& indices) {
-  if (x.numel() == 0) return;
-  dispatch_compute(x.dtype(),
-                   [&]<class T>(TypeTag<T>) { arg_reduce_as<T>(op, x, dim, values, indices); });
+void CpuBackend::run(const call::ArgReduce& call) {
+  if (call.x.numel() == 0) return;
+  dispatch_compute(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    arg_reduce_as<T>(call.op, call.x, call.dim, call.values, call.indices);
+  });
 }
 
 }  // namespace hero::core::cpu

@@ -31,37 +31,37 @@ void add_exact_sum(ReduceKind op, std::span<const Array> xs, int64_t* words) {
   for (const int64_t more : sum.words()) *words++ += more;
 }
 
-void CpuBackend::exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) {
+void CpuBackend::run(const call::ExactSum& call) {
   std::vector<Array> dense;
-  dense.reserve(xs.size());
-  for (const Array& x : xs) dense.push_back(x.contiguous());
+  dense.reserve(call.xs.size());
+  for (const Array& x : call.xs) dense.push_back(x.contiguous());
   const std::span<const Array> all = dense;
-  auto* const first = words.data<int64_t>();
-  if (words.ndim() == 1) return add_exact_sum(op, all, first);
+  auto* const first = call.words.data<int64_t>();
+  if (call.words.ndim() == 1) return add_exact_sum(call.op, all, first);
   for (size_t i = 0; i < all.size(); ++i) {
-    add_exact_sum(op, all.subspan(i, 1), first + i * exact::kWords);
+    add_exact_sum(call.op, all.subspan(i, 1), first + i * exact::kWords);
   }
 }
 
-void CpuBackend::exact_result(SumResult result, const Array& words, const Array& out) {
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    const int64_t* const found = words.data<int64_t>() + i * exact::kWords;
-    double& value = out.data<double>()[i];
+void CpuBackend::run(const call::ExactResult& call) {
+  for (int64_t i = 0; i < call.out.numel(); ++i) {
+    const int64_t* const found = call.words.data<int64_t>() + i * exact::kWords;
+    double& value = call.out.data<double>()[i];
     if (is_carried(found)) {
-      value = result_of(result, found);
+      value = result_of(call.result, found);
       continue;
     }
     std::array<int64_t, exact::kWords> carried;
     std::copy_n(found, carried.size(), carried.begin());
     exact::carry(carried.data());
-    value = result_of(result, carried.data());
+    value = result_of(call.result, carried.data());
   }
 }
 
-void CpuBackend::limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) {
-  const double factor = limit_factor(max_norm, *norm.data<double>());
+void CpuBackend::run(const call::LimitNorm& call) {
+  const double factor = limit_factor(call.max_norm, *call.norm.data<double>());
   if (factor >= 1.0) return;
-  for (const Array& x : xs) map_into<kernels::Mul>(x, x, Scalar(factor));
+  for (const Array& x : call.xs) map_into<kernels::Mul>(x, x, Scalar(factor));
 }
 
 }  // namespace hero::core::cpu

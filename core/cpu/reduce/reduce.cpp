@@ -254,36 +254,38 @@ void add_up(ReduceKind op, const Array& x, const Array* center, const Array& out
 
 }  // namespace
 
-void CpuBackend::reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) {
-  if (out.numel() == 0) return;
-  if (x.numel() == 0) {
-    return fill(out, op == ReduceKind::prod || op == ReduceKind::all ? 1 : 0);
+void CpuBackend::run(const call::Reduce& call) {
+  if (call.out.numel() == 0) return;
+  if (call.x.numel() == 0) {
+    return run(
+        call::Fill{call.out, call.op == ReduceKind::prod || call.op == ReduceKind::all ? 1 : 0});
   }
   // any and all read every input as a truth value, stored as a byte.
-  if (op == ReduceKind::any || op == ReduceKind::all)
-    return take_extreme<uint8_t>(op, x, out, kBool);
-  const bool chooses = op == ReduceKind::max || op == ReduceKind::min;
-  switch (out.dtype()) {
+  if (call.op == ReduceKind::any || call.op == ReduceKind::all)
+    return take_extreme<uint8_t>(call.op, call.x, call.out, kBool);
+  const bool chooses = call.op == ReduceKind::max || call.op == ReduceKind::min;
+  switch (call.out.dtype()) {
     case DType::float64:
-      return chooses ? take_extreme<double>(op, x, out, kFloat64)
-                     : add_up<double>(op, x, center, out, kFloat64);
+      return chooses ? take_extreme<double>(call.op, call.x, call.out, kFloat64)
+                     : add_up<double>(call.op, call.x, call.center, call.out, kFloat64);
     case DType::int64:
-      return chooses ? take_extreme<int64_t>(op, x, out, kInt64)
-                     : add_up<int64_t>(op, x, center, out, kInt64);
+      return chooses ? take_extreme<int64_t>(call.op, call.x, call.out, kInt64)
+                     : add_up<int64_t>(call.op, call.x, call.center, call.out, kInt64);
     case DType::int32:
     case DType::uint8:
     case DType::boolean:
       break;
     default:
-      return chooses ? take_extreme<float>(op, x, out, kFloat32)
-                     : add_up<float>(op, x, center, out, kFloat32);
+      return chooses ? take_extreme<float>(call.op, call.x, call.out, kFloat32)
+                     : add_up<float>(call.op, call.x, call.center, call.out, kFloat32);
   }
-  if (chooses && out.dtype() == kInt32) return take_extreme<int32_t>(op, x, out, kInt32);
-  if (chooses) return take_extreme<uint8_t>(op, x, out, kUInt8);
+  if (chooses && call.out.dtype() == kInt32)
+    return take_extreme<int32_t>(call.op, call.x, call.out, kInt32);
+  if (chooses) return take_extreme<uint8_t>(call.op, call.x, call.out, kUInt8);
   // Narrow integers wrap: they are the lowest bits of int64's.
-  const Array wide = Array::empty(out.shape(), kInt64);
-  add_up<int64_t>(op, x.to(out.dtype()), center, wide, kInt64);
-  copy(wide, out);
+  const Array wide = Array::empty(call.out.shape(), kInt64);
+  add_up<int64_t>(call.op, call.x.to(call.out.dtype()), call.center, wide, kInt64);
+  run(call::Copy{wide, call.out});
 }
 
 }  // namespace hero::core::cpu

@@ -5,7 +5,6 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
-#include <hero/core/cpu/reduce/positions.h>
 #include <hero/core/cpu/side_by_side.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/kernels/wrapping.h>
@@ -169,20 +168,20 @@ void running_rows(const Array& x, int dim, const Array& values, const Array& pos
 
 }  // namespace
 
-void running_extremes(ArgOp op, const Array& x, int dim, const Array& values,
-                      const Array& positions) {
-  if (x.numel() == 0) return;
-  dispatch_compute(x.dtype(), [&]<class T>(TypeTag<T>) {
-    op == ArgOp::max ? running_rows<std::greater<T>, T>(x, dim, values, positions)
-                     : running_rows<std::less<T>, T>(x, dim, values, positions);
+void CpuBackend::run(const call::RunningExtremes& call) {
+  if (call.x.numel() == 0) return;
+  dispatch_compute(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    call.op == ArgOp::max
+        ? running_rows<std::greater<T>, T>(call.x, call.dim, call.values, call.positions)
+        : running_rows<std::less<T>, T>(call.x, call.dim, call.values, call.positions);
   });
 }
 
-void CpuBackend::scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) {
-  if (out.numel() == 0) return;
-  dispatch_compute(out.dtype(), [&]<class T>(TypeTag<T>) {
-    op == ScanOp::sum ? scan_as<Added, T>(direction, x, dim, out)
-                      : scan_as<Multiplied, T>(direction, x, dim, out);
+void CpuBackend::run(const call::Scan& call) {
+  if (call.out.numel() == 0) return;
+  dispatch_compute(call.out.dtype(), [&]<class T>(TypeTag<T>) {
+    call.op == ScanOp::sum ? scan_as<Added, T>(call.direction, call.x, call.dim, call.out)
+                           : scan_as<Multiplied, T>(call.direction, call.x, call.dim, call.out);
   });
 }
 

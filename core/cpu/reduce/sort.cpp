@@ -10,7 +10,6 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
-#include <hero/core/cpu/reduce/positions.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/kernels/sort_keys.h>
 #include <hero/core/thread_pool.h>
@@ -226,16 +225,18 @@ void find_kth_as(const Array& x, int dim, int64_t k, int64_t* positions) {
 
 }  // namespace
 
-void find_kth(const Array& x, int dim, int64_t k, int64_t* positions) {
-  if (x.numel() == 0) return;
-  dispatch_compute(x.dtype(), [&]<class T>(TypeTag<T>) { find_kth_as<T>(x, dim, k, positions); });
+void CpuBackend::run(const call::KthPositions& call) {
+  if (call.x.numel() == 0) return;
+  dispatch_compute(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    find_kth_as<T>(call.x, call.dim, call.k, call.positions.data<int64_t>());
+  });
 }
 
-void CpuBackend::sort(const Array& x, int dim, bool descending, const Array& values,
-                      const Array& indices) {
-  if (x.numel() == 0) return;
-  dispatch_compute(x.dtype(),
-                   [&]<class T>(TypeTag<T>) { sort_as<T>(x, dim, descending, values, indices); });
+void CpuBackend::run(const call::Sort& call) {
+  if (call.x.numel() == 0) return;
+  dispatch_compute(call.x.dtype(), [&]<class T>(TypeTag<T>) {
+    sort_as<T>(call.x, call.dim, call.descending, call.values, call.indices);
+  });
 }
 
 }  // namespace hero::core::cpu

@@ -49,11 +49,11 @@ Results by_definition(const Array& x, const Array& weight, const Array& bias,
   const Array logits =
       product(kRows, kClasses, kInputs, x_at, [&](int64_t p, int64_t j) { return w_at(j, p); });
   core::Backend& cpu = core::cpu_backend();
-  cpu.bias_activation(core::Activation::none, &bias, logits, logits);
+  cpu.run(core::call::BiasActivation{core::Activation::none, &bias, logits, logits});
   const Array likelihood = Array::empty({kRows}), log_sum = Array::empty({kRows});
-  cpu.log_likelihood(logits, classes, likelihood, log_sum);
+  cpu.run(core::call::LogLikelihood{logits, classes, likelihood, log_sum});
   const Array sign = Array::full({kRows}, -1.0), slopes = Array::empty({kRows, kClasses});
-  cpu.log_likelihood_backward(sign, logits, classes, log_sum, slopes);
+  cpu.run(core::call::LogLikelihoodBack{sign, logits, classes, log_sum, slopes});
   const Array rounded = slopes.to(kBFloat16);
   const auto slope_at = element_of(rounded);
   Tensor g_weight, g_bias;

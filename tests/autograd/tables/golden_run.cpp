@@ -23,7 +23,7 @@ Array transposed(const Array& x) {
   if (x.ndim() == 1) {
     const Array rows = Array::zeros({x.size(0), 2}, x.dtype(), x.device());
     const Array view = rows.select(1, 1);
-    core::backend(x.device()).copy(x, view);
+    core::backend(x.device()).run(core::call::Copy{x, view});
     return view;
   }
   Dims reversed;

@@ -184,9 +184,11 @@ TEST_CASE("native attention of bfloat16 has the bits of its definition, its grad
     Attention defined = native;
     native.make_results();
     Backend& backend = cpu_backend();
-    backend.attention(native.scores, native.q, native.k, native.v, native.out, native.log_sum);
-    backend.attention_backward(native.scores, native.g, native.q, native.k, native.v, native.out,
-                               native.log_sum, native.g_q, native.g_k, native.g_v);
+    backend.run(
+        call::Attention{native.scores, native.q, native.k, native.v, native.out, native.log_sum});
+    backend.run(call::AttentionBack{native.scores, native.g, native.q, native.k, native.v,
+                                    native.out, native.log_sum, native.g_q, native.g_k,
+                                    native.g_v});
     by_definition(defined);
     REQUIRE(same(native.log_sum, defined.log_sum));
     REQUIRE(same(native.out, defined.out));

@@ -160,10 +160,10 @@ TEST_CASE("a layer of halves converts blocks of its weight", "[core]") {
     Array out = Array::empty({rows, outputs}, kFloat16), z = out.empty_like();
     current_ledger().reset_peak();
     const int64_t before = current_ledger().live();
-    backend(kCpu).linear(activation, x, w, &bias, out, &z);
+    backend(kCpu).run(call::Linear{activation, x, w, &bias, out, &z});
     CHECK(current_ledger().peak() - before <= 24 << 20);  // a block, 1 MiB of x, sums and a bias
     const Array both = sums.clone();
-    backend(kCpu).bias_activation(activation, &shift, both, wide);
+    backend(kCpu).run(call::BiasActivation{activation, &shift, both, wide});
     CHECK(same(out, wide.to(kFloat16)));
     CHECK(same(z, both.to(kFloat16)));
   }

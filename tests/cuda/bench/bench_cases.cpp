@@ -193,13 +193,13 @@ void feed_forward(List& list, bool tiny, Device device) {
                       if (!whole) {
                         return [=]() -> Tensors { return {matmul(g.t(), x), sum(g, {0})}; };
                       }
-                      core::LinearBack back;
+                      core::call::LinearBack back;
                       back.g = g.array();
                       back.x = x.array();
                       back.g_w = Array::empty({hidden, in}, kBFloat16, device);
                       back.g_bias = Array::empty({hidden}, kBFloat16, device);
                       return [=]() -> Tensors {
-                        core::backend(device).linear_backward(back);
+                        core::backend(device).run(back);
                         return {Tensor(back.g_w), Tensor(back.g_bias)};
                       };
                     }});

@@ -120,8 +120,8 @@ Results attend(const Inputs& in, DType dtype, Device device) {
   r.g_k = beside(k.shape(), dtype, device);
   r.g_v = beside(v.shape(), dtype, device);
   core::Backend& backend = core::backend(device);
-  backend.attention(scores, q, k, v, r.out, r.log_sum);
-  backend.attention_backward(scores, g, q, k, v, r.out, r.log_sum, r.g_q, r.g_k, r.g_v);
+  backend.run(core::call::Attention{scores, q, k, v, r.out, r.log_sum});
+  backend.run(core::call::AttentionBack{scores, g, q, k, v, r.out, r.log_sum, r.g_q, r.g_k, r.g_v});
   return r;
 }
 
@@ -290,7 +290,7 @@ TEST_CASE(
   const Array x = Array::zeros({1, 1, 2, 8}, kBFloat16, kGpu);
   const Array log_sum = Array::zeros({1, 1, 2}, kBFloat16, kGpu);
   CHECK_THROWS_WITH(
-      core::backend(kGpu).attention({}, x, x, x, x, log_sum),
+      core::backend(kGpu).run(core::call::Attention{{}, x, x, x, x, log_sum}),
       ContainsSubstring("attention: log_sum is bfloat16") && ContainsSubstring("make it float32"));
 }
 

@@ -20,8 +20,8 @@ Array numbers(const Shape& shape, DType dtype) {
 // Copies on both devices from an array laid out as `src` to one laid out as `dst`.
 void compare(const Array& src, const Array& dst) {
   const Array gpu_src = on_gpu(src), gpu_dst = on_gpu(dst);
-  core::backend(kCpu).copy(src, dst);
-  core::backend(kGpu).copy(gpu_src, gpu_dst);
+  core::backend(kCpu).run(core::call::Copy{src, dst});
+  core::backend(kGpu).run(core::call::Copy{gpu_src, gpu_dst});
   INFO(to_string(src.dtype()) << " " << to_string(src.shape()) << " " << to_string(src.strides())
                               << " to " << to_string(dst.dtype()) << " " << to_string(dst.shape())
                               << " " << to_string(dst.strides()));
@@ -47,12 +47,12 @@ TEST_CASE("views are filled from the host and read into views of the host") {
   const Array x = numbers({4, 6}, kFloat32);
   const Array there = Array::zeros({6, 9}, kFloat32, kGpu);
   const Array view = there.slice(1, 1, kEnd, 2).t();
-  core::backend(kGpu).copy(awkward(x), view);
+  core::backend(kGpu).run(core::call::Copy{awkward(x), view});
   CHECK(same(view.to(kCpu), x));
   CHECK(there.select(1, 0).to_vector<float>() == std::vector<float>(6, 0.0f));
   CHECK(there.select(1, 2).to_vector<float>() == std::vector<float>(6, 0.0f));
   const Array back = awkward(Array::zeros({4, 6}));
-  core::backend(kGpu).copy(view, back);
+  core::backend(kGpu).run(core::call::Copy{view, back});
   CHECK(same(back.contiguous(), x));
 }
 
@@ -119,7 +119,8 @@ TEST_CASE("transposed copies go by tiles of any size and number") {
 TEST_CASE("copies keep gaps of the destination as they are") {
   HERO_NEEDS_GPU();
   const Array whole = Array::full({9, 24}, 5.0, kFloat32, kGpu);
-  core::backend(kGpu).copy(Array::zeros({9, 8}, kFloat32, kGpu), whole.slice(1, 8, 16));
+  core::backend(kGpu).run(
+      core::call::Copy{Array::zeros({9, 8}, kFloat32, kGpu), whole.slice(1, 8, 16)});
   for (const int64_t at : {0, 16}) {
     CHECK(whole.slice(1, at, at + 8).to_vector<float>() == std::vector<float>(72, 5.0f));
   }
@@ -136,8 +137,8 @@ TEST_CASE("every dtype is filled, dense, from between two vectors and with gaps"
       }
       const Array whole = Array::full({40}, 1.0, dtype, kGpu), x = Array::full({40}, 1.0, dtype);
       for (const Array& array : {whole, x}) {
-        core::backend(array.device()).fill(array.slice(0, 1, 20), value);
-        core::backend(array.device()).fill(array.slice(0, 21, 40, 3), value);
+        core::backend(array.device()).run(core::call::Fill{array.slice(0, 1, 20), value});
+        core::backend(array.device()).run(core::call::Fill{array.slice(0, 21, 40, 3), value});
       }
       CHECK(same(whole.to(kCpu), x));
     }
@@ -147,7 +148,7 @@ TEST_CASE("every dtype is filled, dense, from between two vectors and with gaps"
 TEST_CASE("an array copied onto itself stays what it was") {
   HERO_NEEDS_GPU();
   const Array x = numbers({50}, kFloat32), there = x.to(kGpu);
-  core::backend(kGpu).copy(there, there);
+  core::backend(kGpu).run(core::call::Copy{there, there});
   CHECK(same(there.to(kCpu), x));
 }
 
@@ -160,6 +161,6 @@ TEST_CASE("arrays go from one GPU to another, whatever their layout") {
   CHECK(same(x.to(kGpu).to(second).to(kCpu), x));
   CHECK(same(on_gpu(awkward(x)).to(second).to(kCpu), x));
   const Array target = Array::zeros({12, 5}, kBFloat16, second);
-  core::backend(second).copy(x.to(kGpu), target.t());
+  core::backend(second).run(core::call::Copy{x.to(kGpu), target.t()});
   CHECK(same(target.t().to(kCpu), x));
 }

@@ -69,9 +69,9 @@ TEST_CASE("exact sums on the GPU remember what is not finite, and add up over ar
   const double infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : {kFloat16, kFloat32, kFloat64}) {
     Array x = noise({40}, dtype);
-    backend(kCpu).fill(x.select(0, 17), infinity);
+    backend(kCpu).run(call::Fill{x.select(0, 17), infinity});
     check_words(x);
-    backend(kCpu).fill(x.select(0, 3), std::nan(""));
+    backend(kCpu).run(call::Fill{x.select(0, 3), std::nan("")});
     check_words(x);
   }
   const Array a = noise({700}, kFloat32, 1), b = noise({90}, kBFloat16, 2);
@@ -126,8 +126,8 @@ TEST_CASE("the GPU sums the squares of each of many arrays, also where a block s
   }
   const double infinity = std::numeric_limits<double>::infinity();
   for (const auto& [at, value] : {std::pair{size_t{35}, infinity}, {size_t{36}, std::nan("")}}) {
-    backend(kCpu).fill(here[at].slice(0, 0, 1), value);
-    backend(kGpu).fill(there[at].slice(0, 0, 1), value);
+    backend(kCpu).run(call::Fill{here[at].slice(0, 0, 1), value});
+    backend(kGpu).run(call::Fill{there[at].slice(0, 0, 1), value});
   }
   const Array expected = roots_of_words(words_of_squares(here));
   const Array found = roots_of_words(words_of_squares(there));

@@ -20,7 +20,7 @@ Likelihood likelihood(const Array& x, const Array& classes) {
   const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const Array out = Array::empty(classes.shape(), dtype, x.device());
   const Likelihood result{out, out.empty_like()};
-  core::backend(x.device()).log_likelihood(x, classes, result.out, result.log_sum);
+  core::backend(x.device()).run(core::call::LogLikelihood{x, classes, result.out, result.log_sum});
   return result;
 }
 
@@ -56,15 +56,15 @@ TEST_CASE("log-likelihoods and their gradients are the CPU's in float64, to roun
 
       const Array g = noise({rows}, found.out.dtype(), 3);
       Array expected = Array::empty({rows, n}, kFloat64);
-      core::backend(kCpu).log_likelihood_backward(g.to(kFloat64), x.to(kFloat64), classes,
-                                                  exact.log_sum, expected);
+      core::backend(kCpu).run(core::call::LogLikelihoodBack{g.to(kFloat64), x.to(kFloat64), classes,
+                                                            exact.log_sum, expected});
       const Array g_x = there.empty_like();
-      core::backend(kGpu).log_likelihood_backward(g.to(kGpu), there, classes_there, found.log_sum,
-                                                  g_x);
+      core::backend(kGpu).run(
+          core::call::LogLikelihoodBack{g.to(kGpu), there, classes_there, found.log_sum, g_x});
       if (n > 1) CHECK(distance(g_x, expected) <= 2 * allowed(dtype));
       // In place of the scores.
-      core::backend(kGpu).log_likelihood_backward(g.to(kGpu), there, classes_there, found.log_sum,
-                                                  there);
+      core::backend(kGpu).run(
+          core::call::LogLikelihoodBack{g.to(kGpu), there, classes_there, found.log_sum, there});
       CHECK(same_bits(there, g_x.to(kCpu)));
     }
   }
@@ -78,9 +78,9 @@ TEST_CASE("log-likelihoods of infinities and NaN are the CPU's, and of nothing n
       Array x = noise({5, n}, dtype);
       const double special[] = {kInf, -kInf, std::nan("")};
       for (int row = 0; row < 3; ++row) {
-        core::backend(kCpu).fill(x.select(0, row).slice(0, 4, 5), special[row]);
+        core::backend(kCpu).run(core::call::Fill{x.select(0, row).slice(0, 4, 5), special[row]});
       }
-      core::backend(kCpu).fill(x.select(0, 3), -kInf);
+      core::backend(kCpu).run(core::call::Fill{x.select(0, 3), -kInf});
       const Array classes = classes_of(5, n);
       const Likelihood exact = likelihood(x.to(kFloat64), classes);
       const Likelihood found = likelihood(x.to(kGpu), classes.to(kGpu));
@@ -100,7 +100,7 @@ TEST_CASE("log-likelihoods have the same bits from call to call, read in packs o
   const Array first = likelihood(there, classes).log_sum.to(kCpu);
   CHECK(same_bits(likelihood(there, classes).log_sum, first));
   const Array moved = Array::zeros({3 * 4096 + 1}, kBFloat16, kGpu).slice(0, 1).reshape({3, 4096});
-  core::backend(kGpu).copy(there, moved);
+  core::backend(kGpu).run(core::call::Copy{there, moved});
   CHECK(same_bits(likelihood(moved, classes).log_sum, first));
 }
 
@@ -121,10 +121,11 @@ TEST_CASE("a likelihood and its gradient in place have the bits of the two opera
       const Array x = noise({rows, n}, dtype).to(kGpu), classes = classes_of(rows, n).to(kGpu);
       const Likelihood two = likelihood(x, classes);
       const Array g = noise({rows}, two.out.dtype(), 3).to(kGpu), g_x = x.empty_like();
-      core::backend(kGpu).log_likelihood_backward(g, x, classes, two.log_sum, g_x);
+      core::backend(kGpu).run(core::call::LogLikelihoodBack{g, x, classes, two.log_sum, g_x});
 
       const Likelihood one{two.out.empty_like(), two.out.empty_like()};
-      core::backend(kGpu).log_likelihood_in_place(g, x, classes, one.out, one.log_sum);
+      core::backend(kGpu).run(
+          core::call::LogLikelihoodInPlace{g, x, classes, one.out, one.log_sum});
       CHECK(same_bits(one.out, two.out.to(kCpu)));
       CHECK(same_bits(one.log_sum, two.log_sum.to(kCpu)));
       CHECK(same_bits(x, g_x.to(kCpu)));

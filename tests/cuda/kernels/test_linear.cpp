@@ -30,7 +30,8 @@ TEST_CASE("a linear layer's bias and activation ride on the product or follow it
     const Array out = Array::empty({9, columns}, x_in.dtype(), x_in.device());
     const Array z = out.empty_like();
     core::backend(x_in.device())
-        .linear(activation, x_in, w_in, has_bias ? &bias_in : nullptr, out, wants_z ? &z : nullptr);
+        .run(core::call::Linear{activation, x_in, w_in, has_bias ? &bias_in : nullptr, out,
+                                wants_z ? &z : nullptr});
     return std::pair(out, wants_z ? z : out);
   };
   const auto [out, z] = run(x.to(kFloat64), w.to(kFloat64), bias.to(kFloat64));
@@ -56,11 +57,12 @@ TEST_CASE("a linear layer keeps NaN and adds its bias to empty sums") {
   const Array x = Array::full({1, 8}, std::nan(""), kFloat32, kGpu);
   const Array w = Array::ones({8, 8}, kFloat32, kGpu), bias = Array::ones({8}, kFloat32, kGpu);
   const Array out = Array::empty({1, 8}, kFloat32, kGpu);
-  core::backend(kGpu).linear(core::Activation::relu, x, w, &bias, out, nullptr);
+  core::backend(kGpu).run(core::call::Linear{core::Activation::relu, x, w, &bias, out, nullptr});
   CHECK(std::isnan(out.to(kCpu).data<float>()[3]));
   const Array none = Array::empty({1, 0}, kFloat32, kGpu),
               no_w = Array::empty({8, 0}, kFloat32, kGpu);
-  core::backend(kGpu).linear(core::Activation::none, none, no_w, &bias, out, nullptr);
+  core::backend(kGpu).run(
+      core::call::Linear{core::Activation::none, none, no_w, &bias, out, nullptr});
   CHECK(same(out.to(kCpu), Array::ones({1, 8})));
 }
 
@@ -78,7 +80,7 @@ TEST_CASE("a linear layer's gradients ride on two products or follow them") {
     const auto make = [&](const Shape& shape) {
       return Array::empty(shape, g_in.dtype(), g_in.device());
     };
-    core::LinearBack back;
+    core::call::LinearBack back;
     back.g = g_in;
     back.x = x_in;
     back.w = w_in;
@@ -89,12 +91,13 @@ TEST_CASE("a linear layer's gradients ride on two products or follow them") {
       back.activation = activation;
       back.u = u_in;
     }
-    core::backend(g_in.device()).linear_backward(back);
+    core::backend(g_in.device()).run(back);
     return back;
   };
-  const core::LinearBack expected =
+  const core::call::LinearBack expected =
       run(g.to(kFloat64), x.to(kFloat64), w.to(kFloat64), u.to(kFloat64));
-  const core::LinearBack got = run(awkward_on_gpu(g), awkward_on_gpu(x), on_gpu(w), u.to(kGpu));
+  const core::call::LinearBack got =
+      run(awkward_on_gpu(g), awkward_on_gpu(x), on_gpu(w), u.to(kGpu));
   // As for the layer: a product that is not fused is rounded before gelu's derivative multiplies
   // it.
   const double several = 3.0 * product_tolerance(dtype, std::max({m, n, k}));
@@ -112,9 +115,9 @@ TEST_CASE("a linear layer's gradients ride on two products or follow them") {
 #if defined(HERO_CUSIM)
   CHECK(cusim::products().last_epilogue ==
         (wants_bias && dtype != kFloat64 ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT));
-  core::LinearBack input_only = got;
+  core::call::LinearBack input_only = got;
   input_only.g_w = input_only.g_bias = Array();
-  core::backend(kGpu).linear_backward(input_only);
+  core::backend(kGpu).run(input_only);
   const bool fused = activation == Activation::gelu_tanh && item_size(dtype) == 2 && k % 8 == 0;
   CHECK(cusim::products().last_epilogue ==
         (fused ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT));
@@ -124,7 +127,7 @@ TEST_CASE("a linear layer's gradients ride on two products or follow them") {
 TEST_CASE("gradients of a linear layer over no rows are zero") {
   HERO_NEEDS_GPU();
   const auto make = [](const Shape& shape) { return Array::full(shape, 7, kFloat32, kGpu); };
-  core::LinearBack back;
+  core::call::LinearBack back;
   back.g = make({0, 3});
   back.x = make({0, 8});
   back.w = make({3, 8});
@@ -133,7 +136,7 @@ TEST_CASE("gradients of a linear layer over no rows are zero") {
   back.g_bias = make({3});
   back.activation = core::Activation::gelu_tanh;
   back.u = make({0, 8});
-  core::backend(kGpu).linear_backward(back);
+  core::backend(kGpu).run(back);
   CHECK(same(back.g_w.to(kCpu), Array::zeros({3, 8})));
   CHECK(same(back.g_bias.to(kCpu), Array::zeros({3})));
 }
@@ -145,7 +148,7 @@ TEST_CASE("a bias anywhere in memory has the bits of one at its beginning") {
   const Array values = noise({9}, dtype, 3);
   const auto run = [&](const Array& bias) {
     const Array out = Array::empty({6, 8}, dtype, kGpu), z = out.empty_like();
-    core::backend(kGpu).linear(core::Activation::gelu_tanh, x, w, &bias, out, &z);
+    core::backend(kGpu).run(core::call::Linear{core::Activation::gelu_tanh, x, w, &bias, out, &z});
     return out.to(kCpu);
   };
   const Array first = run(values.slice(0, 1, 9).clone().to(kGpu));
@@ -159,7 +162,7 @@ TEST_CASE("an epilogue that is slow, or fails, is left to kernels of our own") {
   const int64_t m = refused ? 5 : 6, k = 16, n = 24;  // shapes of no other test
   const Array x = noise({m, k}, kFloat32, 1).to(kGpu), w = noise({n, k}, kFloat32, 2).to(kGpu);
   const Array bias = noise({n}, kFloat32, 3).to(kGpu), g = noise({m, n}, kFloat32, 4).to(kGpu);
-  core::LinearBack back;
+  core::call::LinearBack back;
   back.g = g;
   back.x = x;
   back.w = w;
@@ -168,16 +171,16 @@ TEST_CASE("an epilogue that is slow, or fails, is left to kernels of our own") {
   const Array out = g.empty_like(), z = g.empty_like();
   cusim::set_epilogues(5.0, refused);
   for (int call = 0; call < 2; ++call) {
-    core::backend(kGpu).linear(core::Activation::gelu_tanh, x, w, &bias, out, &z);
+    core::backend(kGpu).run(core::call::Linear{core::Activation::gelu_tanh, x, w, &bias, out, &z});
     CHECK(cusim::products().last_epilogue == CUBLASLT_EPILOGUE_DEFAULT);
-    core::backend(kGpu).linear_backward(back);
+    core::backend(kGpu).run(back);
     CHECK(cusim::products().last_epilogue == CUBLASLT_EPILOGUE_DEFAULT);
   }
   cusim::set_epilogues(0.0);
   const Array expected = g.to(kCpu).empty_like(), expected_z = expected.empty_like();
   const Array cpu_bias = bias.to(kCpu);
-  core::cpu_backend().linear(core::Activation::gelu_tanh, x.to(kCpu), w.to(kCpu), &cpu_bias,
-                             expected, &expected_z);
+  core::cpu_backend().run(core::call::Linear{core::Activation::gelu_tanh, x.to(kCpu), w.to(kCpu),
+                                             &cpu_bias, expected, &expected_z});
   CHECK(distance(out, expected) <= 2.0 * product_tolerance(kFloat32, k));
   CHECK(distance(z, expected_z) <= product_tolerance(kFloat32, k));
   CHECK(distance(back.g_bias, core::reduce(core::ReduceKind::sum, g.to(kCpu), {0})) < 1e-5);

@@ -87,8 +87,8 @@ void compare(const Functor& f, std::span<const Array> inputs, DType compute, DTy
     }
   }
   const Array gpu_out = on_gpu(cpu_out);
-  core::backend(kCpu).map(f.op, here_operands, compute, cpu_out);
-  core::backend(kGpu).map(f.op, there_operands, compute, gpu_out);
+  core::backend(kCpu).run(core::call::Map{f.op, here_operands, compute, cpu_out});
+  core::backend(kGpu).run(core::call::Map{f.op, there_operands, compute, gpu_out});
   INFO(f.name << " of " << to_string(stored) << " computed in " << to_string(compute) << ", "
               << to_string(cpu_out.shape()) << " " << to_string(cpu_out.strides()));
   if (cpu_out.dtype() == kFloat64 && is_of_library(f)) {
@@ -115,7 +115,7 @@ constexpr DType kStored[] = {kBool,    kUInt8,    kInt32,   kInt64,
 Array shifted(const Array& x) {
   const Array longer = Array::zeros({x.numel() + 1}, x.dtype());
   const Array view = longer.slice(0, 1).reshape(x.shape());
-  core::backend(kCpu).copy(x, view);
+  core::backend(kCpu).run(core::call::Copy{x, view});
   return view;
 }
 

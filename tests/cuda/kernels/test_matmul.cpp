@@ -103,7 +103,8 @@ TEST_CASE("integers are multiplied exactly, modulo their size") {
   CHECK(same(matmul(left.to(kGpu), on_gpu(right.slice(0, 1, 2))).to(kCpu),
              matmul(left, right.slice(0, 1, 2))));
   const Array flags = Array::zeros({1, 2, 2}, kBool, kGpu);
-  CHECK_THROWS_WITH(core::backend(kGpu).matmul(flags, flags, flags), ContainsSubstring("bool"));
+  CHECK_THROWS_WITH(core::backend(kGpu).run(core::call::Matmul{flags, flags, flags}),
+                    ContainsSubstring("bool"));
 }
 
 TEST_CASE("a packed matrix gives the products of the matrix") {
@@ -111,11 +112,11 @@ TEST_CASE("a packed matrix gives the products of the matrix") {
   const DType dtype = GENERATE(kFloat32, kFloat64, kBFloat16);
   core::Backend& device = core::backend(kGpu);
   const Array a = noise({3, 9}, dtype, 1), w = noise({6, 9}, dtype, 2);
-  const core::PackedMatrix packed = device.pack_matrix(w.to(kGpu).t());
+  const core::PackedMatrix packed = device.run(core::call::PackMatrix{w.to(kGpu).t()});
   CHECK(packed.rows == 9);
   CHECK(packed.columns == 6);
   const Array out = Array::empty({3, 6}, dtype, kGpu);
-  device.matmul_packed(a.to(kGpu), packed, out);
+  device.run(core::call::MatmulPacked{a.to(kGpu), packed, out});
   CHECK(distance(out, matmul(a.to(kFloat64), w.to(kFloat64).t())) <= product_tolerance(dtype, 9));
 }
 
@@ -143,7 +144,8 @@ TEST_CASE("a captured product runs the algorithm that eager ones run") {
   const Array bias = noise({8}, kFloat32, 3).to(kGpu);
   const auto step = [&](const std::vector<Array>& in) {
     const Array out = Array::empty({6, 8}, kFloat32, kGpu), z = out.empty_like();
-    core::backend(kGpu).linear(core::Activation::gelu_tanh, in[0], w.t(), &bias, out, &z);
+    core::backend(kGpu).run(
+        core::call::Linear{core::Activation::gelu_tanh, in[0], w.t(), &bias, out, &z});
     return std::vector<Array>{matmul(in[0], w), out};
   };
   const std::vector<Array> eager = step({a});

@@ -55,10 +55,10 @@ Solution solve(const Problem& p, const Options& options) {
     norm.g_sum = &p.g_sum;
   }
   core::Backend& device = core::backend(p.x.device());
-  device.normalize_rows(norm, p.x, s.out, s.mean, s.scale);
-  device.normalize_rows_backward(norm, p.g, s.sum, s.mean, s.scale, s.g_x,
-                                 options.weight ? &s.g_weight : nullptr,
-                                 options.bias ? &s.g_bias : nullptr);
+  device.run(core::call::NormalizeRows{norm, p.x, s.out, s.mean, s.scale});
+  device.run(core::call::NormalizeRowsBack{norm, p.g, s.sum, s.mean, s.scale, s.g_x,
+                                           options.weight ? &s.g_weight : nullptr,
+                                           options.bias ? &s.g_bias : nullptr});
   return s;
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("a residual is added and stored before rows are normalised, and its gr
       RowNorm norm{&p.weight, &p.bias, 1e-5, true, &p.residual, &p.x};
       const Solution apart = solve(p, {true, true, true, true});
       const Array out = p.x.empty_like();
-      core::backend(kGpu).normalize_rows(norm, p.x, out, apart.mean, apart.scale);
+      core::backend(kGpu).run(core::call::NormalizeRows{norm, p.x, out, apart.mean, apart.scale});
       CHECK(same_bits(p.x, sum));
       CHECK(same_bits(out, apart.out.to(kCpu)));
     }
@@ -179,10 +179,11 @@ TEST_CASE(
       const Array mean = wide.mean.empty_like(), scale = wide.mean.empty_like();
       const RowNorm norm{&p.weight, &p.bias, 1e-5, true, &p.residual, &sum, &p.g_sum};
       core::Backend& device = core::backend(kGpu);
-      device.normalize_rows(norm, p.x, out, mean, scale);
+      device.run(core::call::NormalizeRows{norm, p.x, out, mean, scale});
       const Array g_x = p.x.empty_like(), g_weight = p.weight.empty_like();
       const Array g_bias = p.bias.empty_like();
-      device.normalize_rows_backward(norm, p.g.to(half), sum, mean, scale, g_x, &g_weight, &g_bias);
+      device.run(core::call::NormalizeRowsBack{norm, p.g.to(half), sum, mean, scale, g_x, &g_weight,
+                                               &g_bias});
       INFO(name(half) << " " << rows << " x " << n);
       CHECK(same_bits(out, wide.out.to(kCpu).to(half)));
       CHECK(same_bits(g_x, wide.g_x.to(kCpu)));
@@ -203,8 +204,8 @@ TEST_CASE("many rows share their sums for weight and bias in a fixed order") {
   CHECK(distance(first.g_bias, exact.g_bias) <= 2 * allowed(kFloat32));
   const Array again = first.g_weight.empty_like();
   const RowNorm norm{&there.weight, &there.bias, 1e-5, true};
-  core::backend(kGpu).normalize_rows_backward(norm, there.g, there.x, first.mean, first.scale,
-                                              first.g_x, &again, nullptr);
+  core::backend(kGpu).run(core::call::NormalizeRowsBack{norm, there.g, there.x, first.mean,
+                                                        first.scale, first.g_x, &again, nullptr});
   CHECK(same_bits(again, first.g_weight.to(kCpu)));
 }
 
@@ -212,7 +213,7 @@ TEST_CASE("a row with NaN spoils itself alone, and no rows give gradients of zer
   HERO_NEEDS_GPU();
   for (const DType dtype : kFloatDTypes) {
     Problem p(4, 200, dtype);
-    core::backend(kCpu).fill(p.x.select(0, 2).slice(0, 7, 8), std::nan(""));
+    core::backend(kCpu).run(core::call::Fill{p.x.select(0, 2).slice(0, 7, 8), std::nan("")});
     const Solution exact = solve(p.to(kFloat64), {true, true, true});
     const Solution found = solve(p.to(kGpu), {true, true, true});
     CHECK(distance(found.out, exact.out) <= allowed(dtype));
@@ -232,7 +233,7 @@ TEST_CASE("parameters anywhere in memory give the bits of those at its beginning
       for (Array* parameter : {&p.weight, &p.bias}) {  // as a shard of many parameters lies
         const Array longer = Array::empty({n + 1}, dtype, kGpu);
         const Array moved = longer.slice(0, 1, n + 1);
-        core::backend(kGpu).copy(*parameter, moved);
+        core::backend(kGpu).run(core::call::Copy{*parameter, moved});
         *parameter = moved;
       }
       const Solution found = solve(p, {true, true, true, true});

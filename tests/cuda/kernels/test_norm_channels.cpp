@@ -24,12 +24,12 @@ Solution solve(const Array& x, const Array& g, const Array& weight, const Array&
              x.empty_like(), weight.empty_like(), weight.empty_like()};
   core::Backend& device = core::backend(x.device());
   if (norm.fixed) {
-    device.copy(bias, s.mean);
-    device.fill(s.variance, 2.0);
+    device.run(core::call::Copy{bias, s.mean});
+    device.run(core::call::Fill{s.variance, 2.0});
   }
-  device.normalize_channels(norm, x, s.out, s.mean, s.variance);
-  device.normalize_channels_backward(norm, g, x, s.mean, s.variance, &s.g_x, &s.g_weight,
-                                     &s.g_bias);
+  device.run(core::call::NormalizeChannels{norm, x, s.out, s.mean, s.variance});
+  device.run(core::call::NormalizeChannelsBack{norm, g, x, s.mean, s.variance, &s.g_x, &s.g_weight,
+                                               &s.g_bias});
   return s;
 }
 
@@ -73,9 +73,10 @@ TEST_CASE("gradients of channels that nobody wants are not made, and no samples 
     const Solution all = solve(x, g, weight, bias, {.fixed = fixed});
     const ChannelNorm norm{.weight = &weight, .bias = &bias, .eps = 1e-5, .fixed = fixed};
     const Array g_x = x.empty_like(), g_bias = bias.empty_like();
-    device.normalize_channels_backward(norm, g, x, all.mean, all.variance, &g_x, nullptr, nullptr);
-    device.normalize_channels_backward(norm, g, x, all.mean, all.variance, nullptr, nullptr,
-                                       &g_bias);
+    device.run(core::call::NormalizeChannelsBack{norm, g, x, all.mean, all.variance, &g_x, nullptr,
+                                                 nullptr});
+    device.run(core::call::NormalizeChannelsBack{norm, g, x, all.mean, all.variance, nullptr,
+                                                 nullptr, &g_bias});
     CHECK(test::same(g_x.to(kCpu), all.g_x.to(kCpu)));
     CHECK(test::same(g_bias.to(kCpu), all.g_bias.to(kCpu)));
   }

@@ -28,19 +28,19 @@ Array ties(const Shape& shape, DType dtype) {
 void check_max_pool(const Array& x, const Window& w, const Shape& shape) {
   const DType dtype = x.dtype();
   const Array expected = Array::empty(shape, dtype), chosen = Array::empty(shape, kInt64);
-  backend(kCpu).pool(PoolOp::max, x, w, expected, &chosen);
+  backend(kCpu).run(call::Pool{PoolOp::max, x, w, expected, &chosen});
   const Array out = Array::empty(shape, dtype, kGpu), found = Array::empty(shape, kInt64, kGpu);
-  backend(kGpu).pool(PoolOp::max, x.to(kGpu), w, out, &found);
+  backend(kGpu).run(call::Pool{PoolOp::max, x.to(kGpu), w, out, &found});
   CHECK(same_bits(out, expected));
   CHECK(same(found.to(kCpu), chosen));
   const Array strided = awkward_on_gpu(Array::zeros(shape, dtype));
-  backend(kGpu).pool(PoolOp::max, awkward_on_gpu(x), w, strided, nullptr);
+  backend(kGpu).run(call::Pool{PoolOp::max, awkward_on_gpu(x), w, strided, nullptr});
   CHECK(same_bits(strided, expected));
 
   const Array g = noise(shape, dtype, 4), back = Array::empty(x.shape(), dtype);
-  backend(kCpu).max_pool_backward(g, w, chosen, back);
+  backend(kCpu).run(call::MaxPoolBack{g, w, chosen, back});
   const Array gradient = Array::empty(x.shape(), dtype, kGpu);
-  backend(kGpu).max_pool_backward(g.to(kGpu), w, found, gradient);
+  backend(kGpu).run(call::MaxPoolBack{g.to(kGpu), w, found, gradient});
   CHECK(same(gradient.to(kCpu), back));
 }
 
@@ -62,8 +62,8 @@ TEST_CASE("integers are pooled too") {
       {1, 2, 7, 8}, [](int64_t i) { return i * 31 % 17 - 9; }, kInt32);
   const Shape shape{1, 2, places(w, 0, 7), places(w, 1, 8)};
   const Array expected = Array::empty(shape, kInt32), out = Array::empty(shape, kInt32, kGpu);
-  backend(kCpu).pool(PoolOp::max, x, w, expected, nullptr);
-  backend(kGpu).pool(PoolOp::max, x.to(kGpu), w, out, nullptr);
+  backend(kCpu).run(call::Pool{PoolOp::max, x, w, expected, nullptr});
+  backend(kGpu).run(call::Pool{PoolOp::max, x.to(kGpu), w, out, nullptr});
   CHECK(same_bits(out, expected));
 }
 
@@ -85,15 +85,15 @@ TEST_CASE("averages and their gradients are the CPU's") {
   for (const Window& w : windows()) {
     const Shape shape{2, 3, places(w, 0, 7), places(w, 1, 8)};
     const Array expected = Array::empty(shape, dtype);
-    backend(kCpu).pool(PoolOp::average, x, w, expected, nullptr);
+    backend(kCpu).run(call::Pool{PoolOp::average, x, w, expected, nullptr});
     const Array out = Array::empty(shape, dtype, kGpu);
-    backend(kGpu).pool(PoolOp::average, awkward_on_gpu(x), w, out, nullptr);
+    backend(kGpu).run(call::Pool{PoolOp::average, awkward_on_gpu(x), w, out, nullptr});
     CHECK(same_bits(out, expected));
 
     const Array g = noise(shape, dtype, 6), back = Array::empty(x.shape(), dtype);
-    backend(kCpu).average_pool_backward(g, w, back);
+    backend(kCpu).run(call::AveragePoolBack{g, w, back});
     const Array gradient = awkward_on_gpu(Array::zeros(x.shape(), dtype));
-    backend(kGpu).average_pool_backward(awkward_on_gpu(g), w, gradient);
+    backend(kGpu).run(call::AveragePoolBack{awkward_on_gpu(g), w, gradient});
     CHECK(same(gradient.to(kCpu).contiguous(), back));
   }
 }
@@ -101,13 +101,13 @@ TEST_CASE("averages and their gradients are the CPU's") {
 TEST_CASE("nothing to pool is nothing to do, and no gradients are zeros") {
   HERO_NEEDS_GPU();
   const Array none = Array::empty({0, 3, 2, 2}, kFloat32, kGpu);
-  backend(kGpu).pool(PoolOp::average, none, {}, none, nullptr);
+  backend(kGpu).run(call::Pool{PoolOp::average, none, {}, none, nullptr});
   const Array g = Array::empty({1, 1, 0, 0}, kFloat32, kGpu);
   const Array found = Array::empty({1, 1, 0, 0}, kInt64, kGpu);
   const Array out = Array::full({1, 1, 2, 2}, 5, kFloat32, kGpu);
-  backend(kGpu).max_pool_backward(g, {}, found, out);
+  backend(kGpu).run(call::MaxPoolBack{g, {}, found, out});
   CHECK(same(out.to(kCpu), Array::zeros({1, 1, 2, 2})));
-  backend(kGpu).fill(out, 5);
-  backend(kGpu).average_pool_backward(g, {}, out);
+  backend(kGpu).run(call::Fill{out, 5});
+  backend(kGpu).run(call::AveragePoolBack{g, {}, out});
   CHECK(same(out.to(kCpu), Array::zeros({1, 1, 2, 2})));
 }

@@ -29,8 +29,8 @@ RandomFill integers(int64_t low, int64_t high) {
 
 void compare(const RandomFill& fill, int64_t first, const Array& out) {
   const Array there = on_gpu(out);
-  core::backend(kCpu).random(fill, first, out);
-  core::backend(kGpu).random(fill, first, there);
+  core::backend(kCpu).run(core::call::Random{fill, first, out});
+  core::backend(kGpu).run(core::call::Random{fill, first, there});
   INFO("kind " << static_cast<int>(fill.kind) << ", " << to_string(out.dtype()) << " "
                << to_string(out.shape()) << " from " << first);
   CHECK(same_bits(there, out));
@@ -40,8 +40,8 @@ void compare_mask(double p, double scale, const Array& x, const Array& out) {
   const RandomFill fill = fill_of(Kind::bernoulli, p);
   const Array gpu_x = on_gpu(x), there = on_gpu(out);
   for (const int64_t first : {0, 5, 8, 1030}) {
-    core::backend(kCpu).random_mask(fill, first, scale, x, out);
-    core::backend(kGpu).random_mask(fill, first, scale, gpu_x, there);
+    core::backend(kCpu).run(core::call::RandomMask{fill, first, scale, x, out});
+    core::backend(kGpu).run(core::call::RandomMask{fill, first, scale, gpu_x, there});
     INFO(to_string(x.dtype()) << " " << to_string(x.shape()) << " to " << to_string(out.dtype())
                               << " from " << first);
     CHECK(same_bits(there, out));
@@ -98,7 +98,7 @@ TEST_CASE("parameters out of range are errors on a GPU too") {
   HERO_NEEDS_GPU();
   const Array out = Array::empty({3}, kFloat32, kGpu);
   const auto draw = [&](const RandomFill& fill) {
-    return error_of([&] { core::backend(kGpu).random(fill, 0, out); });
+    return error_of([&] { core::backend(kGpu).run(core::call::Random{fill, 0, out}); });
   };
   CHECK(draw(fill_of(Kind::normal, 0.0, -1.0)).find("standard deviation") != std::string::npos);
   CHECK(draw(fill_of(Kind::bernoulli, 1.5)).find("probability") != std::string::npos);

@@ -5,6 +5,8 @@
 
 using namespace hero;
 using namespace hero::core;
+using hero::core::call::CellStep;
+using hero::core::call::CellStepBack;
 using namespace hero_test;
 using hero::test::noise;
 using hero::test::same;
@@ -24,6 +26,7 @@ const BackMembers kBack{&CellStepBack::gates,    &CellStepBack::of_h, &CellStepB
 template <class Step, class List>
 Step moved(const Step& step, const List& members, DType dtype, Device device) {
   Step result;
+  result.kind = step.kind;
   for (const auto member : members) {
     if ((step.*member).defined()) result.*member = (step.*member).to(dtype).to(device).clone();
   }
@@ -33,6 +36,7 @@ Step moved(const Step& step, const List& members, DType dtype, Device device) {
 CellStep step_of(CellKind kind, const Shape& shape, DType dtype) {
   const Shape wide{shape[0], shape[1] * (kind == CellKind::lstm ? 4 : 3)};
   CellStep step;
+  step.kind = kind;
   step.of_x = noise(wide, dtype, 1);
   step.of_h = noise(wide, dtype, 2);
   step.h_before = noise(shape, dtype, 3);
@@ -45,6 +49,7 @@ CellStep step_of(CellKind kind, const Shape& shape, DType dtype) {
 
 CellStepBack back_of(CellKind kind, const CellStep& step, const Shape& shape, bool is_output) {
   CellStepBack back;
+  back.kind = kind;
   const DType dtype = step.h.dtype();
   back.gates = step.of_x;
   back.h_before = step.h_before;
@@ -79,13 +84,13 @@ TEST_CASE("a step of a recurrent cell in float32 has the CPU's bits, forward and
   const Shape shape = GENERATE(Shape{1, 1}, Shape{3, 7}, Shape{5, 33}, Shape{9, 64});
   const CellStep cpu = step_of(kind, shape, kFloat32);
   const CellStep gpu = moved(cpu, kStep, kFloat32, kGpu);
-  backend(kCpu).recurrent_cell(kind, cpu);
-  backend(kGpu).recurrent_cell(kind, gpu);
+  backend(kCpu).run(cpu);
+  backend(kGpu).run(gpu);
   check_all(gpu, cpu, kStep, same);
   const CellStepBack cpu_back = back_of(kind, cpu, shape, is_output);
   const CellStepBack gpu_back = moved(cpu_back, kBack, kFloat32, kGpu);
-  backend(kCpu).recurrent_cell_backward(kind, cpu_back);
-  backend(kGpu).recurrent_cell_backward(kind, gpu_back);
+  backend(kCpu).run(cpu_back);
+  backend(kGpu).run(gpu_back);
   check_all(gpu_back, cpu_back, kBack, same);
 }
 
@@ -104,20 +109,20 @@ TEST_CASE("steps of recurrent cells in other dtypes are those of float64") {
   const CellStep half = step_of(kind, shape, dtype);
   const CellStep cpu = moved(half, kStep, kFloat64, kCpu);
   const CellStep gpu = moved(half, kStep, dtype, kGpu);
-  backend(kCpu).recurrent_cell(kind, cpu);
-  backend(kGpu).recurrent_cell(kind, gpu);
+  backend(kCpu).run(cpu);
+  backend(kGpu).run(gpu);
   check_all(gpu, cpu, kStep, close);
   const CellStepBack gpu_back = back_of(kind, moved(gpu, kStep, dtype, kCpu), shape, true);
   const CellStepBack cpu_back = moved(gpu_back, kBack, kFloat64, kCpu);
   const CellStepBack there = moved(gpu_back, kBack, dtype, kGpu);
-  backend(kCpu).recurrent_cell_backward(kind, cpu_back);
-  backend(kGpu).recurrent_cell_backward(kind, there);
+  backend(kCpu).run(cpu_back);
+  backend(kGpu).run(there);
   check_all(there, cpu_back, kBack, close);
 }
 
 TEST_CASE("a step of no rows is nothing to do") {
   HERO_NEEDS_GPU();
   const CellStep step = moved(step_of(CellKind::gru, {0, 5}, kFloat32), kStep, kFloat32, kGpu);
-  backend(kGpu).recurrent_cell(CellKind::gru, step);
+  backend(kGpu).run(step);
   CHECK(step.h.numel() == 0);
 }

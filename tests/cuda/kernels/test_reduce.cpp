@@ -136,9 +136,10 @@ TEST_CASE("NaN and infinity go through reductions as on the CPU") {
     Array x = noise({6, 100}, dtype);
     const double special[] = {kInf, -kInf, std::nan("")};
     for (int row = 0; row < 3; ++row) {
-      core::backend(kCpu).fill(x.select(0, row).slice(0, 40 + row, 41 + row), special[row]);
+      core::backend(kCpu).run(
+          core::call::Fill{x.select(0, row).slice(0, 40 + row, 41 + row), special[row]});
     }
-    core::backend(kCpu).fill(x.select(0, 3), -kInf);
+    core::backend(kCpu).run(core::call::Fill{x.select(0, 3), -kInf});
     const Array there = x.to(kGpu);
     for (const ReduceKind op :
          {ReduceKind::sum, ReduceKind::max, ReduceKind::min, ReduceKind::sum_abs}) {
@@ -161,7 +162,7 @@ TEST_CASE("a long float32 sum keeps its accuracy, and its bits from call to call
   CHECK(same_bits(core::reduce(ReduceKind::sum, there), sum.to(kCpu)));
   // Whether rows can be read in packs does not change a bit.
   const Array moved = Array::zeros({300002}, kFloat32, kGpu).slice(0, 1);
-  core::backend(kGpu).copy(there, moved);
+  core::backend(kGpu).run(core::call::Copy{there, moved});
   CHECK(same_bits(core::reduce(ReduceKind::sum, moved), sum.to(kCpu)));
 }
 
@@ -174,8 +175,10 @@ TEST_CASE("the first of the largest and smallest elements is found; NaN wins") {
       Array x = make(
           shape, [](int64_t i) { return (i * 7919) % 29 - 3; }, dtype);
       if (is_floating(dtype) && shape == Shape{5, 70}) {
-        core::backend(kCpu).fill(x.select(0, 2).slice(0, 30, 60, 20), std::nan(""));
-        core::backend(kCpu).fill(x.select(0, 3), -std::numeric_limits<double>::infinity());
+        core::backend(kCpu).run(
+            core::call::Fill{x.select(0, 2).slice(0, 30, 60, 20), std::nan("")});
+        core::backend(kCpu).run(
+            core::call::Fill{x.select(0, 3), -std::numeric_limits<double>::infinity()});
       }
       for (const Array& there : {x.to(kGpu), awkward_on_gpu(x)}) {
         for (const core::ArgOp op : {core::ArgOp::max, core::ArgOp::min}) {

@@ -55,7 +55,7 @@ TEST_CASE("running products and integer sums are the CPU's, NaN from where it ca
                  cumulative(ScanOp::prod, Direction::backward, few.to(kFloat64), 0)) <=
         allowed(kFloat32));
   Array broken = factors.clone();
-  core::backend(kCpu).fill(broken.slice(0, 4500, 4501), std::nan(""));
+  core::backend(kCpu).run(core::call::Fill{broken.slice(0, 4500, 4501), std::nan("")});
   CHECK(distance(cumulative(ScanOp::sum, Direction::forward, broken.to(kGpu), 0),
                  cumulative(ScanOp::sum, Direction::forward, broken.to(kFloat64), 0)) <=
         allowed(kFloat32));

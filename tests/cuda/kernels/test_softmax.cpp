@@ -91,9 +91,9 @@ TEST_CASE("softmax of infinities and NaN is the CPU's") {
       Array x = noise({5, n}, dtype);
       const double special[] = {kInf, -kInf, std::nan("")};
       for (int row = 0; row < 3; ++row) {
-        core::backend(kCpu).fill(x.select(0, row).slice(0, 4, 5), special[row]);
+        core::backend(kCpu).run(core::call::Fill{x.select(0, row).slice(0, 4, 5), special[row]});
       }
-      core::backend(kCpu).fill(x.select(0, 3), -kInf);
+      core::backend(kCpu).run(core::call::Fill{x.select(0, 3), -kInf});
       for (const SoftmaxKind kind : kKinds) {
         INFO(name(dtype) << " " << n);
         CHECK(distance(core::softmax(kind, x.to(kGpu), 1),
@@ -112,7 +112,7 @@ TEST_CASE("softmax may be made in place, with the same bits, and nothing of noth
     const Array x = noise(shape, kBFloat16).to(kGpu);
     const Array y = core::softmax(SoftmaxKind::softmax, x, 1).to(kCpu);
     CHECK(same_bits(core::softmax(SoftmaxKind::softmax, x, 1), y));
-    core::backend(kGpu).softmax(SoftmaxKind::softmax, x, 1, x);
+    core::backend(kGpu).run(core::call::Softmax{SoftmaxKind::softmax, x, 1, x});
     CHECK(same_bits(x, y));
   }
   const Array none = Array::empty({0, 5}, kFloat32, kGpu);

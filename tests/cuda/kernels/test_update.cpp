@@ -31,7 +31,7 @@ typename F::template Step<double> coefficients() {
 Array at_offset(const Array& x, int64_t shift) {
   const Array whole = Array::zeros({x.numel() + shift}, x.dtype());
   const Array view = whole.slice(0, shift).reshape(x.shape());
-  core::backend(kCpu).copy(x, view);
+  core::backend(kCpu).run(core::call::Copy{x, view});
   return view;
 }
 
@@ -181,8 +181,9 @@ TEST_CASE("bias and activation give the CPU's bits") {
     const Array out = in_place ? here : z.empty_like();
     const Array gpu_out = in_place ? there : there.empty_like();
     const Array gpu_bias = bias ? bias->to(kGpu) : Array();
-    core::backend(kCpu).bias_activation(activation, bias, here, out);
-    core::backend(kGpu).bias_activation(activation, bias ? &gpu_bias : nullptr, there, gpu_out);
+    core::backend(kCpu).run(core::call::BiasActivation{activation, bias, here, out});
+    core::backend(kGpu).run(
+        core::call::BiasActivation{activation, bias ? &gpu_bias : nullptr, there, gpu_out});
     INFO("activation " << static_cast<int>(activation) << " of " << to_string(z.dtype()) << " "
                        << to_string(z.shape()) << (in_place ? " in place" : "") << ", bias "
                        << (bias ? to_string(bias->shape()) : "none"));
@@ -214,12 +215,13 @@ TEST_CASE("bias and activation of halves round the sum, then the result") {
     for (const Shape& shape : {Shape{6, 16}, Shape{5, 7}}) {
       const Array z = noise(shape, dtype, 1), bias = noise({shape[1]}, dtype, 2);
       const Array sum = z.to(kFloat32), out = sum.empty_like(), wide = bias.to(kFloat32);
-      core::backend(kCpu).bias_activation(core::Activation::none, &wide, sum, sum);
+      core::backend(kCpu).run(core::call::BiasActivation{core::Activation::none, &wide, sum, sum});
       const Array rounded = sum.to(dtype);
-      core::backend(kCpu).bias_activation(core::Activation::gelu, nullptr, rounded.to(kFloat32),
-                                          out);
+      core::backend(kCpu).run(
+          core::call::BiasActivation{core::Activation::gelu, nullptr, rounded.to(kFloat32), out});
       const Array there = z.to(kGpu), gpu_bias = bias.to(kGpu), gpu_out = there.empty_like();
-      core::backend(kGpu).bias_activation(core::Activation::gelu, &gpu_bias, there, gpu_out);
+      core::backend(kGpu).run(
+          core::call::BiasActivation{core::Activation::gelu, &gpu_bias, there, gpu_out});
       CHECK(same_bits(there, rounded));
       CHECK(same_bits(gpu_out, out.to(dtype)));
     }

@@ -75,11 +75,11 @@ TEST_CASE("nccl: calls go on beside the rank's own work, in order with it") {
     const Array all = Array::empty({world.size() * 513}, kFloat32, device);
     const Array other = Array::zeros({513}, kFloat32, device);
     for (int round = 0; round < 4; ++round) {
-      gpu.fill(mine, 10.0 * round + world.rank());
+      gpu.run(core::call::Fill{mine, 10.0 * round + world.rank()});
       Work gather = world.all_gather(all, mine, {.async = true});
-      gpu.fill(other, round);  // meanwhile
+      gpu.run(core::call::Fill{other, round});  // meanwhile
       gather.wait();
-      gpu.fill(mine, -1.0);
+      gpu.run(core::call::Fill{mine, -1.0});
       for (int r = 0; r < world.size(); ++r) {
         expect(same_values(all.slice(0, 513 * r, 513 * (r + 1)).contiguous(),
                            Array::full({513}, 10.0 * round + r)),

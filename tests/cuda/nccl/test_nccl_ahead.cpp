@@ -73,8 +73,8 @@ TEST_CASE("nccl: a sum is enqueued, and waited for, before another rank has come
           const Flag flag(went_on);
           cusim::take_nccl_log();
           world.all_reduce(x, {.order = Order::native});
-          core::backend(world.device()).copy(x, copy);
-          core::backend(world.device()).fill(x, 0.0);
+          core::backend(world.device()).run(core::call::Copy{x, copy});
+          core::backend(world.device()).run(core::call::Fill{x, 0.0});
           log = cusim::take_nccl_log();
         } else {
           expect(comes([&] { return went_on.load(); }), "rank 0 goes on");

@@ -51,7 +51,7 @@ TEST_CASE("an error of a launch names its operation") {
   const Deferred at_once(false);
   const Array x = Array::zeros({5}, kFloat32, kGpu);
   cusim::break_next("fill");
-  CHECK_THROWS_WITH(core::backend(kGpu).fill(x, 1),
+  CHECK_THROWS_WITH(core::backend(kGpu).run(core::call::Fill{x, 1}),
                     ContainsSubstring("fill: CUDA reports: cudaErrorIllegalAddress"));
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("sums on the GPU are the trees and the loops of their definitions, at 
           for (const Array& input : inputs) {
             there.push_back(Array::zeros({n + shift}, dtype, kGpu));
             const Array part = there.back().slice(0, shift, n + shift);
-            core::backend(kGpu).copy(input.to(kGpu), part);
+            core::backend(kGpu).run(core::call::Copy{input.to(kGpu), part});
             places.push_back(part.bytes());
           }
           const bool half = dtype == kBFloat16 || dtype == kFloat16;
@@ -133,9 +133,10 @@ TEST_CASE("what a rank does to its GPU arrays after a call does not reach the ot
     const Array mine = Array::empty({513}, kFloat32, kGpu);
     const Array all = Array::empty({3 * 513}, kFloat32, kGpu);
     for (int round = 0; round < 4; ++round) {
-      core::backend(kGpu).fill(mine, 10.0 * round + world.rank());  // no wait in between
+      core::backend(kGpu).run(
+          core::call::Fill{mine, 10.0 * round + world.rank()});  // no wait in between
       world.all_gather(all, mine);
-      core::backend(kGpu).fill(mine, -1.0);
+      core::backend(kGpu).run(core::call::Fill{mine, -1.0});
       for (int r = 0; r < 3; ++r) {
         expect(same_values(all.slice(0, 513 * r, 513 * (r + 1)).contiguous(),
                            Array::full({513}, 10.0 * round + r)),
@@ -149,7 +150,7 @@ TEST_CASE("what ranks did on the GPU is done for the one who ran them") {
   HERO_NEEDS_GPU();
   const Array x = Array::full({300}, 1.0, kFloat32, kGpu), y = Array::empty({300}, kFloat32, kGpu);
   run_ranks(2, [&](Communicator& world) {
-    if (world.rank() == 0) core::backend(kGpu).copy(x, y);
+    if (world.rank() == 0) core::backend(kGpu).run(core::call::Copy{x, y});
     world.barrier();
   });
   CHECK(same_values(y, Array::ones({300})));

@@ -28,7 +28,7 @@ struct Shift {
   std::vector<Array> operator()(const std::vector<Array>& in) {
     ++runs;
     const Array before = state.clone();  // memory of the step's own
-    core::backend(kGpu).copy(in[0], state);
+    core::backend(kGpu).run(core::call::Copy{in[0], state});
     return {before};
   }
 };
@@ -57,7 +57,7 @@ TEST_CASE("with recapture the host code runs in every call and its numbers are t
   const Array state = Array::zeros({3}, kFloat32, kGpu);
   int runs = 0;
   const auto fill = [&](const std::vector<Array>&) {
-    core::backend(kGpu).fill(state, ++runs);
+    core::backend(kGpu).run(core::call::Fill{state, ++runs});
     return std::vector<Array>{state.clone()};
   };
   GraphedStep step(fill, {.recapture = true});
@@ -71,7 +71,8 @@ TEST_CASE("with recapture the host code runs in every call and its numbers are t
     GraphedStep grows(
         [&](const std::vector<Array>&) {
           ++runs;
-          for (int k = 0; k < runs; ++k) core::backend(kGpu).fill(state, 10 * runs + k);
+          for (int k = 0; k < runs; ++k)
+            core::backend(kGpu).run(core::call::Fill{state, 10 * runs + k});
           return std::vector<Array>{};
         },
         {.warmup = 1, .recapture = true});
@@ -87,7 +88,7 @@ TEST_CASE("a number of the host that changes is an error of a step that would re
   const Array state = Array::zeros({3}, kFloat32, kGpu);
   int runs = 0;
   GraphedStep step([&](const std::vector<Array>&) {
-    core::backend(kGpu).fill(state, ++runs);
+    core::backend(kGpu).run(core::call::Fill{state, ++runs});
     return std::vector<Array>{};
   });
   step({});
@@ -105,9 +106,9 @@ TEST_CASE("what cannot be captured is an error that names it, and the stream sta
   bool faulty = false;
   int which = 0;
   GraphedStep step([&](const std::vector<Array>& in) {
-    core::backend(kGpu).copy(in[0], state);
+    core::backend(kGpu).run(core::call::Copy{in[0], state});
     if (faulty && which == 0) host(state);
-    if (faulty && which == 1) core::backend(kGpu).copy(Array::ones({3}), state);
+    if (faulty && which == 1) core::backend(kGpu).run(core::call::Copy{Array::ones({3}), state});
     if (faulty && which == 2) synchronize();
     if (faulty && which == 3) fail("a step that throws");
     return std::vector<Array>{};
@@ -202,11 +203,11 @@ void check_pinned_steps(int64_t size) {
         },
         {.recapture = recapture});
     for (int i = 0; i < 5; ++i) {
-      core::backend(kGpu).fill(state, 0);
+      core::backend(kGpu).run(core::call::Fill{state, 0});
       step({});
       // whoever gets the block now must not be read instead
       const Array other = pinned({size});
-      core::cpu_backend().fill(other, -1);
+      core::cpu_backend().run(core::call::Fill{other, -1});
       CHECK(host(state) == std::vector<float>(static_cast<size_t>(size), 8));
     }
   }
@@ -225,15 +226,19 @@ TEST_CASE("random numbers of a replayed step are those of a step that was not ca
   const auto draw = [](Device device) {
     Array normal = Array::empty({37}, kFloat32, device), fixed = normal.empty_like();
     const auto stream = default_generator().next();
-    core::backend(device).random(
-        {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id}, 0,
-        normal);
-    core::backend(device).random({.seed = 5, .stream = 1}, 0, fixed);
+    core::backend(device).run(core::call::Random{
+        {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id},
+        0,
+        normal});
+    core::backend(device).run(core::call::Random{{.seed = 5, .stream = 1}, 0, fixed});
     const auto kept = default_generator().next();
     const Array masked = Array::empty({50}, kFloat32, device);
-    core::backend(device).random_mask(
+    core::backend(device).run(core::call::RandomMask{
         {.kind = core::RandomFill::Kind::bernoulli, .seed = kept.key, .stream = kept.id, .a = 0.5},
-        0, 2, Array::ones({50}, kFloat32, device), masked);
+        0,
+        2,
+        Array::ones({50}, kFloat32, device),
+        masked});
     return std::vector<Array>{normal, fixed, masked};
   };
   for (const bool recapture : {false, true}) {
@@ -264,7 +269,7 @@ TEST_CASE("a stream of another generator that moves on is an error of a replayed
   const Array x = Array::empty({3}, kFloat32, kGpu);
   GraphedStep step([&](const std::vector<Array>&) {
     const auto stream = own.next();
-    core::backend(kGpu).random({.seed = stream.key, .stream = stream.id}, 0, x);
+    core::backend(kGpu).run(core::call::Random{{.seed = stream.key, .stream = stream.id}, 0, x});
     return std::vector<Array>{};
   });
   step({});

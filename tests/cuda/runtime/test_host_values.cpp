@@ -159,7 +159,7 @@ TEST_CASE("the loss scaler and the anomaly watch see what is not finite on the G
   }
   optim::SGD all(many, {.lr = 0.5});
   CHECK(all.gradients_finite());
-  core::backend(kGpu).fill(many[169].grad().array().slice(0, 3), std::nan(""));
+  core::backend(kGpu).run(core::call::Fill{many[169].grad().array().slice(0, 3), std::nan("")});
   CHECK_FALSE(all.gradients_finite());
   const DetectAnomaly watch;
   const Tensor x = zeros({2}, {.device = kGpu}).requires_grad_();

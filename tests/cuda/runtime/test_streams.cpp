@@ -139,11 +139,11 @@ TEST_CASE("cusim does deferred work when something waits for it, and only that s
   const cuda::Stream a, b;
   {
     const StreamScope scope(a);
-    core::backend(kGpu).fill(x, 1);
+    core::backend(kGpu).run(core::call::Fill{x, 1});
   }
   {
     const StreamScope scope(b);
-    core::backend(kGpu).fill(y, 2);
+    core::backend(kGpu).run(core::call::Fill{y, 2});
   }
   CHECK(now(x) == 0);
   SECTION("the host waits for a stream") {
@@ -156,7 +156,7 @@ TEST_CASE("cusim does deferred work when something waits for it, and only that s
     const Event event = a.record();
     {
       const StreamScope scope(a);
-      core::backend(kGpu).fill(x, 5);
+      core::backend(kGpu).run(core::call::Fill{x, 5});
     }
     event.synchronize();
     CHECK(now(x) == 1);

@@ -74,16 +74,16 @@ TEST_CASE("launches are counted by operation and by the module of forward and ba
 TEST_CASE("nothing is timed unless it is asked for, and a reset forgets") {
   HERO_NEEDS_GPU();
   const Array x = on_gpu(noise({4}));
-  core::backend(kGpu).fill(x, 1);
+  core::backend(kGpu).run(core::call::Fill{x, 1});
   CHECK(cuda::operation_times_text().empty());
   {
     const Timing timing;
-    core::backend(kGpu).fill(x, 2);
+    core::backend(kGpu).run(core::call::Fill{x, 2});
     CHECK(launches().at({"fill", ""}) == 1);
     cuda::reset_operation_times();
     CHECK(cuda::operation_times().empty());
   }
-  core::backend(kGpu).fill(x, 3);
+  core::backend(kGpu).run(core::call::Fill{x, 3});
   CHECK(cuda::operation_times().empty());
 }
 
@@ -118,11 +118,11 @@ TEST_CASE("operations and modules are ranges, which close in order") {
   {
     const std::string path = "h.3.mlp";
     const PlaceScope place(path);
-    core::backend(kGpu).fill(x, 1);
+    core::backend(kGpu).run(core::call::Fill{x, 1});
   }
-  core::backend(kGpu).fill(x, 2);
+  core::backend(kGpu).run(core::call::Fill{x, 2});
   cuda::set_ranges({});
-  core::backend(kGpu).fill(x, 3);
+  core::backend(kGpu).run(core::call::Fill{x, 3});
   CHECK(drawn() == std::vector<std::string>{"h.3.mlp", "fill", "close", "close", "fill", "close"});
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("the first index of a device may be checked within a capture") {
   REQUIRE(cudaStreamBeginCapture(cuda::current_stream(), cudaStreamCaptureModeGlobal) ==
           cudaSuccess);
   Array checked;
-  CHECK_NOTHROW(checked = core::backend(other).checked_index("gather", index, 5));
+  CHECK_NOTHROW(checked = core::backend(other).run(core::call::CheckedIndex{"gather", index, 5}));
   CHECK(cudaStreamEndCapture(cuda::current_stream(), &graph) == cudaSuccess);
   cudaGraphDestroy(graph);
 }

@@ -78,8 +78,8 @@ TEST_CASE("a norm that is not finite reaches the gradients on the GPU, or is an 
   HERO_NEEDS_GPU();
   for (const double bad : {kInfinity, std::nan("")}) {
     const Gradients g;
-    core::backend(kCpu).fill(g.here[33].grad().array().slice(0, 70, 71), bad);
-    core::backend(kGpu).fill(g.there[33].grad().array().slice(0, 70, 71), bad);
+    core::backend(kCpu).run(core::call::Fill{g.here[33].grad().array().slice(0, 70, 71), bad});
+    core::backend(kGpu).run(core::call::Fill{g.there[33].grad().array().slice(0, 70, 71), bad});
     CHECK_THROWS_WITH(optim::clip_grad_norm(g.there, 1.0, {.error_if_nonfinite = true}),
                       ContainsSubstring("clip_grad_norm: the norm of the gradients is"));
     g.check_same();

@@ -171,7 +171,7 @@ TEST_CASE("attention of halves to no keys at all is 0, and queries do not come b
   const Array log_sum = Array::empty({1, 2, 70}, kFloat32, kGpu);
   core::AttentionScores scores;
   scores.scale = 0.125;
-  core::backend(kGpu).attention(scores, q, none, none, out, log_sum);
+  core::backend(kGpu).run(core::call::Attention{scores, q, none, none, out, log_sum});
   for (const double value : out.to(kCpu).to(kFloat64).to_vector<double>()) {
     if (value != 0.0) FAIL("a result of no keys is " << value);
   }

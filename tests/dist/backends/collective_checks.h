@@ -175,7 +175,7 @@ inline void check_moves(const Communicator& world, DType dtype, const Parts& par
   expect(same_values(gathered, whole), "all_gather");
   const Array place_of = Array::zeros({parts.total}, dtype, device);
   const Array place = place_of.slice(0, parts.own_begin, parts.own_begin + parts.own);
-  core::backend(device).copy(mine, place);
+  core::backend(device).run(core::call::Copy{mine, place});
   world.all_gather(place_of, place, parts.options);
   expect(same_values(place_of, whole), "all_gather in place");
 

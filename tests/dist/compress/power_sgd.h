@@ -104,8 +104,8 @@ class PowerSimulation {
     const int64_t rank = std::min({options_.rank, shape[0], shape[1]});
     const Stream stream = named_stream(options_.seed, name);
     const Array q = Array::empty({shape[1], rank}, kFloat32);
-    core::backend(kCpu).random(
-        {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id}, 0, q);
+    core::backend(kCpu).run(core::call::Random{
+        {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id}, 0, q});
     const Floats first = flat_of({q});
     PowerMatrix& last =
         factors_.try_emplace(name, PowerMatrix{first, static_cast<size_t>(rank)}).first->second;

@@ -35,8 +35,8 @@ inline Array slice_of(const Array& whole, const Partition& place, int64_t count)
   const Array part = Array::empty({count}, whole.dtype());
   layout::Runs runs(place.whole, place.boxes, place.first, count);
   for (layout::Run run; runs.next(run);) {
-    core::backend(kCpu).copy(flat.slice(0, run.whole, run.whole + run.count),
-                             part.slice(0, run.part, run.part + run.count));
+    core::backend(kCpu).run(core::call::Copy{flat.slice(0, run.whole, run.whole + run.count),
+                                             part.slice(0, run.part, run.part + run.count)});
   }
   return part;
 }

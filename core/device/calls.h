@@ -1,0 +1,750 @@
+#pragma once
+// The calls of kernels: one struct for each family that a device implements
+// (core/device/backend.h). A value of it holds all that a kernel needs, its arrays, options and
+// results, so that what is done before every kernel is written once for all families:
+//   arrays(visit)  calls visit() with all arrays that the kernel reads or writes. Among them are
+//                  pointers, null where there is no array, and spans of arrays or operands.
+//   work()         how many flops and bytes the call asks for (core/profile/work_of.cpp): a Work,
+//   or
+//                  an array of these where a call does several things.
+//   Result         what the kernel returns, where that is not void.
+//   kOnHost        that only the CPU has a kernel.
+// A call refers to arrays that live somewhere else, and is made where it is run:
+//   backend(out.device()).run(call::Matmul{a, b, out});
+//
+// Callers (core/functions, autograd/ops) have checked devices, shapes and dtypes, and kernels do
+// not check them again. So a kernel throws only for what its comment says, and for memory or a
+// device that fails. All arrays of a call lie on one device, except where Copy says otherwise.
+// Results are arrays that the caller has allocated; a kernel overwrites them, unless it is said to
+// add. Operands may have any strides, a stride of 0 among them, unless they are said to be
+// contiguous; results do not overlap themselves. Dimensions may be empty. An array that is given by
+// pointer is optional: null where there is none. "Halves" are float16 and bfloat16: sums of them
+// are made in float32 and rounded once, as they are stored.
+#include <span>
+
+#include <hero/core/array.h>
+#include <hero/core/array/type_list.h>
+#include <hero/core/device/backend_arguments.h>
+
+namespace hero::core {
+
+struct Work;
+
+namespace call {
+
+/// \name Elements, one by one.
+/// \{
+/// out[i] = f(inputs[0][i], inputs[1][i], ...) for the functor that `op` names. Inputs are
+/// broadcast to out's shape and converted to the dtype `compute` as they are read, and results
+/// are converted to out's dtype. `out` may be an input, if it is the same view.
+struct Map {
+  MapOp op;                         ///< the functor
+  std::span<const Operand> inputs;  ///< as many as the functor takes
+  DType compute;                    ///< what the functor computes in
+  const Array& out;                 ///< result
+
+  void arrays(auto&& visit) const { visit(inputs, out); }
+  Work work() const;
+};
+/// Some steps, each of which is a map whose functor computes in `compute` and is no predicate.
+/// The result of a step is one of `outs`, or some later step takes it, or both. Results between
+/// steps keep the dtype `compute`.
+struct Chain {
+  std::span<const ChainStep> steps;  ///< in the order in which they are computed
+  std::span<const Operand> inputs;   ///< broadcast to the shape of outs
+  DType compute;                     ///< what the functors compute in
+  std::span<const Array> outs;       ///< results, of one shape; none is an input
+
+  void arrays(auto&& visit) const { visit(inputs, outs); }
+  Work work() const;
+};
+/// The sums of rows of the one result of a chain: as many rows, of neighbours, as out has elements,
+/// each in the order of Reduce.
+struct ChainSum {
+  std::span<const ChainStep> steps;  ///< as in Chain; the last one has the result
+  std::span<const Operand> inputs;   ///< broadcast to `shape`
+  DType compute;                     ///< what the functors compute in
+  const Shape& shape;                ///< that of the chain's result
+  const Array& out;                  ///< result, of the dtype `compute`
+
+  void arrays(auto&& visit) const { visit(inputs, out); }
+  Work work() const;
+};
+/// dst = src, broadcast to dst's shape and converted to its dtype. Here src may have strides
+/// below 0. A device with memory of its own also copies from and to the host, and between devices
+/// of its kind; both arrays have one shape and one dtype then.
+struct Copy {
+  const Array& src;  ///< on dst's device, or elsewhere as said
+  const Array& dst;  ///< result
+
+  void arrays(auto&& visit) const { visit(src, dst); }
+  Work work() const;
+};
+/// Every element of out becomes the value, converted to out's dtype.
+struct Fill {
+  const Array& out;  ///< result
+  Scalar value;
+
+  void arrays(auto&& visit) const { visit(out); }
+  Work work() const;
+};
+/// Fills out with random numbers. An element's number depends only on the fill and on the
+/// element's position: the first in row-major order has the position `first`, the next one
+/// first + 1. So the parts of an array can be filled one by one.
+struct Random {
+  const RandomFill& fill;
+  int64_t first;     ///< position of out's first element
+  const Array& out;  ///< result
+
+  void arrays(auto&& visit) const { visit(out); }
+  Work work() const;
+};
+/// out = x * scale where the fill, which is bernoulli, draws true, and 0 elsewhere. x and out have
+/// one shape and one floating dtype.
+struct RandomMask {
+  const RandomFill& fill;
+  int64_t first;  ///< position of x's first element, as in Random
+  double scale;
+  const Array& x;
+  const Array& out;  ///< result
+
+  void arrays(auto&& visit) const { visit(x, out); }
+  Work work() const;
+};
+/// One optimizer step over the elements of all items, whose parameters do not overlap. Parameters
+/// and states are changed in place from the gradients; an item's `low` is set to its parameter,
+/// rounded. Items hold addresses and no arrays, so somebody has fetched these before.
+struct Update {
+  UpdateOp op;
+  DType dtype;  ///< of the parameters and, beside no `low`, of the gradients; states: float32 for
+                ///< halves, else this one
+  std::span<const UpdateItem> items;
+  std::span<const double> coefficients;  ///< the fields of the functor's Step, in their order
+
+  void arrays(auto&&) const {}
+  Work work() const;
+};
+/// \}
+
+/// \name Reductions, scans and sorting.
+/// \{
+/// Reduces x over every dimension in which out has size 1; out has as many dimensions as x, and
+/// the same size in all others. Elements are converted to out's dtype (for halves to float32)
+/// before they are reduced. An empty dimension gives the sum 0, the product 1, any false and all
+/// true; max and min do not get one.
+struct Reduce {
+  ReduceKind op;
+  const Array& x;
+  const Array* center;  ///< of out's shape; for sum_deviation and sum_exp only, else null
+  const Array& out;     ///< result
+
+  void arrays(auto&& visit) const { visit(x, center, out); }
+  Work work() const;
+};
+/// Adds to `words` the sum of |x| (sum_abs) or of x^2 (sum_square), without any rounding, in the
+/// words of core/functions/exact_sum.h. If words is int64 [exact::kWords], it takes the sum over
+/// all arrays; if it is int64 [xs.size(), exact::kWords], row i takes that over xs[i].
+struct ExactSum {
+  ReduceKind op;
+  std::span<const Array> xs;  ///< each of a floating dtype
+  const Array& words;         ///< added to
+
+  void arrays(auto&& visit) const { visit(xs, words); }
+  Work work() const;
+};
+/// out = ExactSum::value() or root() of the sums that `words` holds: float64 of shape [] for
+/// words [exact::kWords], and [n] for words [n, exact::kWords].
+struct ExactResult {
+  SumResult result;
+  const Array& words;
+  const Array& out;  ///< result
+
+  void arrays(auto&& visit) const { visit(words, out); }
+  Work work() const;
+};
+/// Multiplies every x by limit_factor(max_norm, norm) (core/kernels/limit_norm.h) if that factor
+/// is below 1 or NaN.
+struct LimitNorm {
+  std::span<const Array> xs;  ///< each of a floating dtype; multiplied in place
+  const Array& norm;          ///< float64 of shape []
+  double max_norm;
+
+  void arrays(auto&& visit) const { visit(xs, norm); }
+  Work work() const;
+};
+/// The largest or smallest element along `dim`, and the position (int64) where it occurs first. A
+/// NaN wins over all numbers.
+struct ArgReduce {
+  ArgOp op;
+  const Array& x;  ///< not empty along dim
+  int dim;
+  const Array& values;   ///< result, of size 1 along dim
+  const Array& indices;  ///< result, of size 1 along dim
+
+  void arrays(auto&& visit) const { visit(x, values, indices); }
+  Work work() const;
+};
+/// out[.., i, ..] = the sum or product of x[.., 0, ..] to x[.., i, ..] along `dim` or, backward,
+/// of x[.., i, ..] to the last.
+struct Scan {
+  ScanOp op;
+  Direction direction;
+  const Array& x;
+  int dim;
+  const Array& out;  ///< result, of x's shape; its own dtype is computed in
+
+  void arrays(auto&& visit) const { visit(x, out); }
+  Work work() const;
+};
+/// Sorts along `dim`, stably; NaN counts as the largest. Of results that are shorter along dim the
+/// CPU finds only these first elements.
+struct Sort {
+  const Array& x;
+  int dim;
+  bool descending;
+  const Array& values;   ///< result, of x's shape and dtype
+  const Array& indices;  ///< result, int64: the positions in x from which values came
+
+  void arrays(auto&& visit) const { visit(x, values, indices); }
+  Work work() const;
+};
+/// \}
+
+/// \name Matrix products.
+/// \{
+/// out[i] = a[i] @ b[i], all of one dtype, which is not bool. Beside operands of bfloat16, the CPU
+/// also takes a float32 out where native_half_products() (core/functions/half_products.h) is true.
+struct Matmul {
+  const Array& a;    ///< [B, M, K]; here and in b, a batch stride of 0 repeats a matrix
+  const Array& b;    ///< [B, K, N]
+  const Array& out;  ///< result, contiguous [B, M, N]
+
+  void arrays(auto&& visit) const { visit(a, b, out); }
+  Work work() const;
+};
+/// Packs b [K, N], of a floating dtype, for many products with few rows.
+struct PackMatrix {
+  using Result = PackedMatrix;
+  const Array& b;
+
+  void arrays(auto&& visit) const { visit(b); }
+  Work work() const;
+};
+/// out = a @ b with the bits of Matmul. half_products() must be what it was when b was packed.
+struct MatmulPacked {
+  const Array& a;  ///< [M, K]
+  const PackedMatrix& b;
+  const Array& out;  ///< result, contiguous [M, N] of b's dtype; for halves on the CPU also float32
+
+  void arrays(auto&& visit) const { visit(a, b.panels, out); }
+  Work work() const;
+};
+/// out = activation(z) for z = x w^T + bias, of one floating dtype. A float32 out is taken as for
+/// Matmul.
+struct Linear {
+  Activation activation;
+  const Array& x;     ///< [M, K]
+  const Array& w;     ///< [N, K]
+  const Array* bias;  ///< contiguous [N]
+  const Array& out;   ///< result, contiguous [M, N]
+  const Array* z;     ///< result, contiguous [M, N]
+
+  void arrays(auto&& visit) const { visit(x, w, bias, out, z); }
+  Work work() const;
+};
+/// The gradients of z = x w^T + bias. `g`, `x` and `w` may have any strides and share one floating
+/// dtype. A result that is defined is contiguous and of g's dtype, and is overwritten; one that is
+/// undefined is not computed.
+struct LinearBack {
+  Array g;       ///< [M, N]: the gradient of z
+  Array x;       ///< [M, K]
+  Array w;       ///< [N, K]
+  Array g_x;     ///< result [M, K]: g w
+  Array g_w;     ///< result [N, K]: g^T x
+  Array g_bias;  ///< result [N]: the sums of g's columns
+  /// Where x = activation(u), for gelu or gelu_tanh and a contiguous u [M, K], g_x becomes the
+  /// gradient of u. With `none`, u is undefined.
+  Activation activation = Activation::none;
+  Array u;
+
+  void arrays(auto&& visit) const { visit(g, x, w, g_x, g_w, g_bias, u); }
+  std::array<Work, 3> work() const;
+};
+/// z [M, N] += bias, then out = activation(z). A bias [N] has a number for each column. A bias
+/// [C, 1] has one for each row, and its rows begin again after every C rows of z. All contiguous,
+/// of one dtype: float32 or float64, on cuda also a half.
+struct BiasActivation {
+  Activation activation;
+  const Array* bias;
+  const Array& z;    ///< changed in place
+  const Array& out;  ///< result; may be z, if z is not needed any more
+
+  void arrays(auto&& visit) const { visit(bias, z, out); }
+  Work work() const;
+};
+/// \}
+
+/// \name Indexing.
+/// An index is int64 and has been checked, except that of CheckedIndex.
+/// \{
+/// Returns `index` (int32 or int64) as int64. An index outside [0, size) is an Error that names
+/// `op`, the index and its position. The CPU throws it at once, for the first such index. A
+/// device that works behind the host's back throws it where the host next waits for the device or
+/// indexes there, for any such index, which counts as 0 until then.
+struct CheckedIndex {
+  using Result = Array;
+  const char* op;
+  const Array& index;
+  int64_t size;
+
+  void arrays(auto&& visit) const { visit(index); }
+  Work work() const;
+};
+/// For dim 0 and three dimensions, out[i][j][k] = x[index[i][j][k]][j][k], and alike for others.
+struct Gather {
+  const Array& x;
+  int dim;
+  const Array& index;  ///< of out's shape
+  const Array& out;    ///< result
+
+  void arrays(auto&& visit) const { visit(x, index, out); }
+  Work work() const;
+};
+/// The reverse of Gather: for dim 0, src[i][j][k] goes to out[index[i][j][k]][j][k] for every
+/// element of the index, in row-major order. It replaces what is there, so that the last one
+/// stays, or is added to it, multiplied with it, or the larger or smaller of both stays, in which
+/// NaN wins.
+struct Scatter {
+  ScatterMode mode;
+  const Array& src;  ///< at least as large as the index, and of out's dtype
+  int dim;
+  const Array& index;
+  const Array& out;  ///< changed in place
+
+  void arrays(auto&& visit) const { visit(src, index, out); }
+  Work work() const;
+};
+/// out[.., i, ..] = x[.., index[i], ..] along `dim`.
+struct IndexSelect {
+  const Array& x;
+  int dim;
+  const Array& index;  ///< of at most one dimension
+  const Array& out;    ///< result
+
+  void arrays(auto&& visit) const { visit(x, index, out); }
+  Work work() const;
+};
+/// out[.., index[i], ..] += alpha * src[.., i, ..] along `dim`, for i from 0 on.
+struct IndexAdd {
+  const Array& src;  ///< of out's dtype
+  int dim;
+  const Array& index;
+  Scalar alpha;
+  const Array& out;  ///< added to
+
+  void arrays(auto&& visit) const { visit(src, index, out); }
+  Work work() const;
+};
+/// Multiplies by a sparse matrix along `dim`: out[.., i, ..] is the sum of weight *
+/// x[.., place, ..] over the entries of row i, in their order.
+struct Weigh {
+  const SparseRows& rows;
+  const Array& x;  ///< contiguous, float32 or float64
+  int dim;
+  const Array& out;  ///< result, contiguous and of x's dtype
+
+  void arrays(auto&& visit) const { visit(rows.starts, rows.places, rows.weights, x, out); }
+  Work work() const;
+};
+/// The positions of the elements that are not zero, in row-major order, as the rows of a new
+/// int64 array [count, ndim]. An Error on meta, where there are no values to count.
+struct Nonzero {
+  using Result = Array;
+  const Array& x;
+
+  void arrays(auto&& visit) const { visit(x); }
+  Work work() const;
+};
+/// \}
+
+/// \name Windows (convolutions and pooling).
+/// \{
+/// Writes windows of x as the columns of out. oh and ow are window.places() of H and W. Positions
+/// in the padding count as 0.
+struct Im2col {
+  const Array& x;  ///< [N, C, H, W]
+  const Window& window;
+  const Array& out;  ///< result [N, C * kh * kw, oh * ow]
+
+  void arrays(auto&& visit) const { visit(x, out); }
+  Work work() const;
+};
+/// The transposed map: each element of out becomes the sum of all elements of the columns that
+/// Im2col would have copied from it.
+struct Col2im {
+  const Array& columns;  ///< [N, C * kh * kw, oh * ow]
+  const Window& window;
+  const Array& out;  ///< result [N, C, H, W]
+
+  void arrays(auto&& visit) const { visit(columns, out); }
+  Work work() const;
+};
+/// Max pooling ignores the padding. NaN counts as the largest, and the first of equal elements is
+/// taken.
+struct Pool {
+  PoolOp op;
+  const Array& x;  ///< [N, C, H, W]
+  const Window& window;
+  const Array& out;      ///< result [N, C, oh, ow], of x's dtype
+  const Array* indices;  ///< result of max pooling: int64 positions y * W + x, in the shape of out
+
+  void arrays(auto&& visit) const { visit(x, out, indices); }
+  Work work() const;
+};
+/// The gradient of max pooling with respect to x: each element of out becomes the sum, in order, of
+/// the g whose index is its position, and 0 if there is none. All are contiguous.
+struct MaxPoolBack {
+  const Array& g;  ///< [N, C, oh, ow]
+  const Window& window;
+  const Array& indices;  ///< those of Pool
+  const Array& out;      ///< result [N, C, H, W]
+
+  void arrays(auto&& visit) const { visit(g, indices, out); }
+  Work work() const;
+};
+/// The gradient of average pooling with respect to x.
+struct AveragePoolBack {
+  const Array& g;  ///< [N, C, oh, ow]
+  const Window& window;
+  const Array& out;  ///< result [N, C, H, W]
+
+  void arrays(auto&& visit) const { visit(g, out); }
+  Work work() const;
+};
+/// \}
+
+/// \name Softmax, norms, attention, likelihoods and recurrent cells.
+/// Arrays are contiguous and of one dtype, which is float32 or float64 and on cuda also a half,
+/// unless it is said otherwise. The statistics of halves (mean, scale, log_sum) are float32.
+/// \{
+/// out = softmax or log_softmax of x along `dim`; any strides, and any floating dtype of out.
+struct Softmax {
+  SoftmaxKind kind;
+  const Array& x;
+  int dim;
+  const Array& out;  ///< result
+
+  void arrays(auto&& visit) const { visit(x, out); }
+  Work work() const;
+};
+/// The gradient with respect to x. Any strides and floating dtype.
+struct SoftmaxBack {
+  SoftmaxKind kind;
+  const Array& g;  ///< the gradient of y
+  const Array& y;  ///< the output of Softmax
+  int dim;
+  const Array& out;  ///< result
+
+  void arrays(auto&& visit) const { visit(g, y, out); }
+  Work work() const;
+};
+/// Normalises rows of x as RowNorm says.
+struct NormalizeRows {
+  const RowNorm& norm;
+  const Array& x;      ///< [M, N]
+  const Array& out;    ///< result [M, N], of x's dtype or, where that is float32, a half's
+  const Array& mean;   ///< result [M]; zeros unless centered
+  const Array& scale;  ///< result [M]: 1 / sqrt(variance + eps)
+
+  void arrays(auto&& visit) const { norm.arrays(visit), visit(x, out, mean, scale); }
+  Work work() const;
+};
+/// The gradients of x, weight and bias.
+struct NormalizeRowsBack {
+  const RowNorm& norm;
+  const Array& g;         ///< the gradient of out, in its dtype
+  const Array& x;         ///< [M, N]
+  const Array& mean;      ///< as NormalizeRows has set it
+  const Array& scale;     ///< as NormalizeRows has set it
+  const Array& g_x;       ///< result [M, N]
+  const Array* g_weight;  ///< result [N]
+  const Array* g_bias;    ///< result [N]
+
+  void arrays(auto&& visit) const {
+    norm.arrays(visit), visit(g, x, mean, scale, g_x, g_weight, g_bias);
+  }
+  Work work() const;
+};
+/// out = (x - mean) / sqrt(variance + eps) * weight + bias for channels of x, float32 or float64 on
+/// every device, and bfloat16 on the CPU alone. All that is [C] has the dtype of x, or is float32
+/// beside bfloat16.
+struct NormalizeChannels {
+  const ChannelNorm& norm;
+  const Array& x;         ///< [N, C, L]
+  const Array& out;       ///< result [N, C, L]
+  const Array& mean;      ///< [C]; a result, unless norm.fixed
+  const Array& variance;  ///< [C], the biased one; a result, unless norm.fixed
+
+  void arrays(auto&& visit) const { visit(norm.weight, norm.bias, x, out, mean, variance); }
+  Work work() const;
+};
+/// The gradients of x, weight and bias.
+struct NormalizeChannelsBack {
+  const ChannelNorm& norm;
+  const Array& g;         ///< the gradient of out
+  const Array& x;         ///< [N, C, L]
+  const Array& mean;      ///< as in NormalizeChannels
+  const Array& variance;  ///< as in NormalizeChannels
+  const Array* g_x;       ///< result [N, C, L]
+  const Array* g_weight;  ///< result [C]
+  const Array* g_bias;    ///< result [C]
+
+  void arrays(auto&& visit) const {
+    visit(norm.weight, norm.bias, g, x, mean, variance, g_x, g_weight, g_bias);
+  }
+  Work work() const;
+};
+/// out = softmax(scores of q k^T) v, and log_sum = log(sum(exp(scores))) of each query. H / G
+/// neighbouring heads of q share one of k and v. The CPU takes bfloat16 where
+/// native_half_products() is true.
+struct Attention {
+  const AttentionScores& scores;
+  const Array& q;        ///< [B, H, T, D] of any strides
+  const Array& k;        ///< [B, G, S, D] of any strides
+  const Array& v;        ///< [B, G, S, E] of any strides
+  const Array& out;      ///< result [B, H, T, E], of any strides but the last, which is 1
+  const Array& log_sum;  ///< result, contiguous [B, H, T]
+
+  void arrays(auto&& visit) const { visit(scores.mask, scores.bias, q, k, v, out, log_sum); }
+  Work work() const;
+};
+/// The gradients of q, k and v. The last strides of these results are 1; other strides are free.
+struct AttentionBack {
+  const AttentionScores& scores;
+  const Array& g;        ///< the gradient of out
+  const Array& q;        ///< as in Attention, as are the next ones
+  const Array& k;        ///< [B, G, S, D]
+  const Array& v;        ///< [B, G, S, E]
+  const Array& out;      ///< as Attention has set it
+  const Array& log_sum;  ///< as Attention has set it
+  const Array& g_q;      ///< result
+  const Array& g_k;      ///< result
+  const Array& g_v;      ///< result
+
+  void arrays(auto&& visit) const {
+    visit(scores.mask, scores.bias, g, q, k, v, out, log_sum, g_q, g_k, g_v);
+  }
+  Work work() const;
+};
+/// out[n] = x[n][classes[n]] - log_sum[n] and log_sum[n] = log(sum(exp(x[n]))).
+struct LogLikelihood {
+  const Array& x;        ///< [N, C]
+  const Array& classes;  ///< int64 [N] that have been checked
+  const Array& out;      ///< result [N]
+  const Array& log_sum;  ///< result [N]
+
+  void arrays(auto&& visit) const { visit(x, classes, out, log_sum); }
+  Work work() const;
+};
+/// g_x[n][c] = g[n] * ((c == classes[n]) - exp(x[n][c] - log_sum[n])).
+struct LogLikelihoodBack {
+  const Array& g;        ///< [N], of log_sum's dtype
+  const Array& x;        ///< [N, C]
+  const Array& classes;  ///< as in LogLikelihood
+  const Array& log_sum;  ///< as LogLikelihood has set it
+  const Array& g_x;      ///< result [N, C]; may be x
+
+  void arrays(auto&& visit) const { visit(g, x, classes, log_sum, g_x); }
+  Work work() const;
+};
+/// LogLikelihood, and then LogLikelihoodBack with x as its own g_x: the same bits, where a device
+/// can with one reading of x less.
+struct LogLikelihoodInPlace {
+  const Array& g;        ///< [N], of log_sum's dtype
+  const Array& x;        ///< [N, C]; becomes its own gradient
+  const Array& classes;  ///< as in LogLikelihood
+  const Array& out;      ///< result [N]
+  const Array& log_sum;  ///< result [N]
+
+  void arrays(auto&& visit) const { visit(g, x, classes, out, log_sum); }
+  std::array<Work, 2> work() const;
+};
+/// One step of a recurrent cell for N sequences with H hidden units, in which all matrix products
+/// have been computed. A row of gates consists of blocks of H columns in the order i, f, g, o
+/// (lstm) or r, z, n (gru), which is PyTorch's. All arrays have one dtype, but for halves on the
+/// CPU, which are h, h_before, g_output, g_of_x and g_of_h alone: the others are float32 there.
+struct CellStep {
+  CellKind kind = CellKind::lstm;
+  Array of_x;      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
+  Array of_h;      ///< [N, gates * H]: products with h_before; for gru, plus their bias
+  Array h_before;  ///< [N, H], for gru only
+  Array c_before;  ///< [N, H], for lstm only
+  Array h;         ///< result [N, H]
+  Array c;         ///< result [N, H], for lstm only
+
+  void arrays(auto&& visit) const { visit(of_x, of_h, h_before, c_before, h, c); }
+  Work work() const;
+};
+/// The way back through a CellStep, whose arrays are given as the step left them.
+struct CellStepBack {
+  CellKind kind = CellKind::lstm;
+  Array gates;        ///< [N, gates * H]: what the step made of of_x
+  Array of_h;         ///< for gru only, which needs its block n
+  Array h_before;     ///< [N, H], for gru only
+  Array c_before, c;  ///< [N, H], for lstm only
+  /// [N, H]: the gradient of h from the step after it. For gru, g_c is to be added to it.
+  Array g_h;
+  Array g_output;  ///< [N, H], or undefined: what else is to be added, h being an output as well
+  /// lstm: holds the gradient of c [N, H] and becomes that of c_before. gru: holds the part of h's
+  /// gradient that did not go through a product, and becomes that of h_before's.
+  Array g_c;
+  Array g_of_x;  ///< result [N, gates * H]
+  Array g_of_h;  ///< result [N, gates * H], for gru only: lstm's would equal g_of_x
+
+  void arrays(auto&& visit) const {
+    visit(gates, of_h, h_before, c_before, c, g_h, g_output, g_c, g_of_x, g_of_h);
+  }
+  Work work() const;
+};
+/// \}
+
+/// \name Codecs, in the formats of core/functions/codec.h.
+/// \{
+/// Encodes x row by row: `row` elements become one row of bytes. If error is not null, x + error is
+/// encoded, and error becomes what is lost.
+struct Encode {
+  Codec codec;
+  const Array& x;  ///< contiguous [n], float32 or a half
+  int64_t row;
+  const Array& bytes;  ///< result [rows, encoded_bytes(codec, row)], contiguous, aligned to 4 bytes
+  const Array* error;  ///< contiguous float32 [n]
+
+  void arrays(auto&& visit) const { visit(x, bytes, error); }
+  Work work() const;
+};
+/// The reverse of Encode.
+struct Decode {
+  Codec codec;
+  const Array& bytes;  ///< as in Encode
+  int64_t row;
+  DecodeMode mode;
+  const Array& out;  ///< result, contiguous [n], float32 or a half
+
+  void arrays(auto&& visit) const { visit(bytes, out); }
+  Work work() const;
+};
+/// \}
+
+/// \name Kernels of the CPU alone, and of meta where it is planned for the CPU.
+/// Other devices have none: callers compose there what these do, as kOnHost says, and running such
+/// a call is an Error.
+/// \{
+/// out[.., i, ..] = b[.., i, ..] + a[.., j, ..] out[.., j, ..] along `dim`, where j is i - 1 or,
+/// backward, i + 1; the first element is that of b. Computed in double.
+struct Recurrence {
+  static constexpr bool kOnHost = true;
+  const Array& a;  ///< float32 or float64
+  const Array& b;  ///< of a's shape and dtype
+  int dim;
+  Direction direction;
+  const Array& out;  ///< result, of a's shape and dtype
+
+  void arrays(auto&& visit) const { visit(a, b, out); }
+  Work work() const;
+};
+/// For each line of x along `dim` the position of what would be element k if it were sorted as Sort
+/// does.
+struct KthPositions {
+  static constexpr bool kOnHost = true;
+  const Array& x;  ///< not empty along dim
+  int dim;
+  int64_t k;
+  const Array& positions;  ///< result, int64, of size 1 along dim
+
+  void arrays(auto&& visit) const { visit(x, positions); }
+  Work work() const;
+};
+/// The largest or smallest element up to each one along `dim`, and where it is: of several the
+/// last, and of NaN, which wins over all numbers.
+struct RunningExtremes {
+  static constexpr bool kOnHost = true;
+  ArgOp op;
+  const Array& x;
+  int dim;
+  const Array& values;     ///< result, of x's shape and dtype
+  const Array& positions;  ///< result, int64, of x's shape
+
+  void arrays(auto&& visit) const { visit(x, values, positions); }
+  Work work() const;
+};
+/// Samples of images in two or three dimensions at points. Here and in its gradients, all arrays
+/// are contiguous and of one dtype, float32 or float64; core/functions/grid_sample.h says how
+/// large.
+struct GridSample {
+  static constexpr bool kOnHost = true;
+  const GridSampling& how;
+  const Array& x;     ///< [N, C, sizes..]
+  const Array& grid;  ///< [N, points.., dims]
+  const Array& out;   ///< result [N, C, points..]
+
+  void arrays(auto&& visit) const { visit(x, grid, out); }
+  Work work() const;
+};
+/// The gradient of the images.
+struct GridSampleBackX {
+  static constexpr bool kOnHost = true;
+  const GridSampling& how;
+  const Array& g;     ///< [N, C, points..]: the gradient of the samples
+  const Array& grid;  ///< [N, points.., dims]
+  const Array& out;   ///< result [N, C, sizes..]
+
+  void arrays(auto&& visit) const { visit(g, grid, out); }
+  Work work() const;
+};
+/// The gradient of the points.
+struct GridSampleBackGrid {
+  static constexpr bool kOnHost = true;
+  const GridSampling& how;
+  const Array& g;     ///< [N, C, points..]: the gradient of the samples
+  const Array& x;     ///< [N, C, sizes..]
+  const Array& grid;  ///< [N, points.., dims]
+  const Array& out;   ///< result [N, points.., dims]
+
+  void arrays(auto&& visit) const { visit(g, x, grid, out); }
+  Work work() const;
+};
+/// \}
+
+}  // namespace call
+
+/// All families of kernels.
+using Calls = TypeList<
+    call::Map, call::Chain, call::ChainSum, call::Copy, call::Fill, call::Random, call::RandomMask,
+    call::Update, call::Reduce, call::ExactSum, call::ExactResult, call::LimitNorm, call::ArgReduce,
+    call::Scan, call::Sort, call::Matmul, call::PackMatrix, call::MatmulPacked, call::Linear,
+    call::LinearBack, call::BiasActivation, call::CheckedIndex, call::Gather, call::Scatter,
+    call::IndexSelect, call::IndexAdd, call::Weigh, call::Nonzero, call::Im2col, call::Col2im,
+    call::Pool, call::MaxPoolBack, call::AveragePoolBack, call::Softmax, call::SoftmaxBack,
+    call::NormalizeRows, call::NormalizeRowsBack, call::NormalizeChannels,
+    call::NormalizeChannelsBack, call::Attention, call::AttentionBack, call::LogLikelihood,
+    call::LogLikelihoodBack, call::LogLikelihoodInPlace, call::CellStep, call::CellStepBack,
+    call::Encode, call::Decode, call::Recurrence, call::KthPositions, call::RunningExtremes,
+    call::GridSample, call::GridSampleBackX, call::GridSampleBackGrid>;
+
+/// \cond
+template <class Call>
+struct ResultOfCall {
+  using type = void;
+};
+template <class Call>
+requires requires { typename Call::Result; }
+struct ResultOfCall<Call> {
+  using type = typename Call::Result;
+};
+/// \endcond
+
+/// What a kernel returns for such a call: Call::Result, or void where it has none.
+template <class Call>
+using ResultOf = typename ResultOfCall<Call>::type;
+
+}  // namespace hero::core
