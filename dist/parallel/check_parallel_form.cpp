@@ -55,8 +55,8 @@ Array elements_of_leaf(const Array& whole, const Tensor& leaf) {
   const Array part = Array::empty({leaf.numel()}, whole.dtype());
   layout::Runs runs(place->whole, place->boxes, place->first, leaf.numel());
   for (layout::Run run; runs.next(run);) {
-    core::backend(kCpu).copy(flat.slice(0, run.whole, run.whole + run.count),
-                             part.slice(0, run.part, run.part + run.count));
+    core::backend(kCpu).run(core::call::Copy{flat.slice(0, run.whole, run.whole + run.count),
+                                             part.slice(0, run.part, run.part + run.count)});
   }
   return part.reshape(leaf.shape());
 }

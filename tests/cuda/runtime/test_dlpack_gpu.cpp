@@ -23,7 +23,7 @@ TEST_CASE("arrays of a GPU are shared by DLPack where they lie") {
     CHECK(back.bytes() == part.bytes());
     CHECK(back.strides() == part.strides());
     CHECK(same(back.to(kCpu), part.to(kCpu)));
-    core::backend(kGpu).fill(back, 2);
+    core::backend(kGpu).run(core::call::Fill{back, 2});
   }
   CHECK(x.to(kCpu).to_vector<double>()[1] == 2);
   auto* const beyond = core::to_dlpack_unversioned(x);
