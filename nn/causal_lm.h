@@ -249,10 +249,10 @@ class CausalLM : public Module, public DecoderChain, public Parallelizable {
     using Options = CausalLMConfig;
     /// Makes the parameters for this configuration.
     explicit Body(const CausalLMConfig& config);
-    Embedding& tokens;           ///< the embedding of tokens, [V, C]
-    Embedding* const positions;  ///< the embedding of positions; null with rotary positions
-    ModuleListOf<Block>& blocks;
-    ResidualNorm& norm;  ///< what follows the last block
+    Embedding& tokens;            ///< the embedding of tokens, [V, C]
+    Embedding* const positions;   ///< the embedding of positions; null with rotary positions
+    ModuleListOf<Block>& blocks;  ///< the blocks
+    ResidualNorm& norm;           ///< what follows the last block
   };
   Body& body;
   Linear& lm_head;  ///< the projection to logits, [V, C]

@@ -35,7 +35,7 @@ struct GPTConfig {
                                    const PretrainedOptions& options = {});
   /// Writes folder/config.json for weights of this dtype. Throws as GPT::save_pretrained() does.
   void save_pretrained(const std::string& folder, DType dtype = kFloat32) const;
-  /// The same model as a CausalLM. Throws as GPT(config) does.
+  /// The same model as a CausalLM.
   operator CausalLMConfig() const;
 };
 

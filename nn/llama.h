@@ -46,7 +46,7 @@ struct LlamaConfig {
   /// Writes folder/config.json for weights of this dtype, which dist::save_full(folder, ..) writes.
   void save_pretrained(const std::string& folder, DType dtype = kFloat32) const;
   /// The same model as a CausalLM, whose context is `factor` times as long with dynamic scaling of
-  /// rotations. Throws as Llama(config) does.
+  /// rotations.
   operator CausalLMConfig() const;
 };
 

@@ -193,9 +193,9 @@ ParallelForm CausalSelfAttention::parallel_form() const {
 
 FeedForward::FeedForward(const CausalLMConfig& c)
     : CausalLMPart(c.names.mlp_type),
-      gate(checked_lm(c).gated ? &add<Linear>(c.names.gate, c.width, inner_width_of(c),
-                                              LinearOptions{.bias = c.mlp_bias})
-                               : nullptr),
+      gate(c.gated ? &add<Linear>(c.names.gate, c.width, inner_width_of(c),
+                                  LinearOptions{.bias = c.mlp_bias})
+                   : nullptr),
       up(add<Linear>(c.names.up, c.width, inner_width_of(c), LinearOptions{.bias = c.mlp_bias})),
       down(
           add<Linear>(c.names.down, inner_width_of(c), c.width, LinearOptions{.bias = c.mlp_bias})),

@@ -4,13 +4,21 @@
 
 namespace hero::nn {
 
+namespace {
+
+const GPTConfig& checked_gpt(const GPTConfig& c) {
+  check(c.vocab_size > 0 && c.block_size > 0 && c.n_layer > 0 && c.n_head > 0 && c.n_embd > 0,
+        "GPT: sizes must be positive: vocab_size ", c.vocab_size, ", block_size ", c.block_size,
+        ", n_layer ", c.n_layer, ", n_head ", c.n_head, ", n_embd ", c.n_embd);
+  check(c.n_embd % c.n_head == 0, "GPT: n_head ", c.n_head, " does not divide n_embd ", c.n_embd);
+  const int64_t kv = c.n_kv_head.value_or(c.n_head);
+  check(kv > 0 && c.n_head % kv == 0, "GPT: n_kv_head ", kv, " does not divide n_head ", c.n_head);
+  return c;
+}
+
+}  // namespace
+
 GPTConfig::operator CausalLMConfig() const {
-  check(vocab_size > 0 && block_size > 0 && n_layer > 0 && n_head > 0 && n_embd > 0,
-        "GPT: sizes must be positive: vocab_size ", vocab_size, ", block_size ", block_size,
-        ", n_layer ", n_layer, ", n_head ", n_head, ", n_embd ", n_embd);
-  check(n_embd % n_head == 0, "GPT: n_head ", n_head, " does not divide n_embd ", n_embd);
-  const int64_t kv = n_kv_head.value_or(n_head);
-  check(kv > 0 && n_head % kv == 0, "GPT: n_kv_head ", kv, " does not divide n_head ", n_head);
   return {.vocab_size = vocab_size,
           .context_length = block_size,
           .layers = n_layer,
@@ -33,7 +41,7 @@ GPTConfig::operator CausalLMConfig() const {
 }
 
 GPT::GPT(const GPTConfig& config)
-    : CausalLM(config),
+    : CausalLM(checked_gpt(config)),
       transformer{body.tokens, body.positions, body.blocks, static_cast<LayerNorm&>(body.norm)},
       config_(config) {}
 

@@ -32,23 +32,27 @@ CausalLMNames llama_names() {
           .down = "down_proj"};
 }
 
+const LlamaConfig& checked_llama(const LlamaConfig& c) {
+  check(c.vocab_size > 0 && c.hidden_size > 0 && c.intermediate_size > 0 &&
+            c.num_hidden_layers > 0 && c.num_attention_heads > 0 && c.max_position_embeddings > 0,
+        "Llama: sizes must be positive: vocab_size ", c.vocab_size, ", hidden_size ", c.hidden_size,
+        ", intermediate_size ", c.intermediate_size, ", num_hidden_layers ", c.num_hidden_layers,
+        ", num_attention_heads ", c.num_attention_heads, ", max_position_embeddings ",
+        c.max_position_embeddings);
+  check(c.head_dim || c.hidden_size % c.num_attention_heads == 0, "Llama: num_attention_heads ",
+        c.num_attention_heads, " does not divide hidden_size ", c.hidden_size, "; give a head_dim");
+  const int64_t dim = c.head_dim.value_or(c.hidden_size / c.num_attention_heads);
+  check(dim > 0 && dim % 2 == 0, "Llama: head_dim is ", dim,
+        "; it must be even and positive, as pairs of elements turn");
+  const int64_t kv = c.num_key_value_heads.value_or(c.num_attention_heads);
+  check(kv > 0 && c.num_attention_heads % kv == 0, "Llama: num_key_value_heads ", kv,
+        " does not divide num_attention_heads ", c.num_attention_heads);
+  return c;
+}
+
 }  // namespace
 
 LlamaConfig::operator CausalLMConfig() const {
-  check(vocab_size > 0 && hidden_size > 0 && intermediate_size > 0 && num_hidden_layers > 0 &&
-            num_attention_heads > 0 && max_position_embeddings > 0,
-        "Llama: sizes must be positive: vocab_size ", vocab_size, ", hidden_size ", hidden_size,
-        ", intermediate_size ", intermediate_size, ", num_hidden_layers ", num_hidden_layers,
-        ", num_attention_heads ", num_attention_heads, ", max_position_embeddings ",
-        max_position_embeddings);
-  check(head_dim || hidden_size % num_attention_heads == 0, "Llama: num_attention_heads ",
-        num_attention_heads, " does not divide hidden_size ", hidden_size, "; give a head_dim");
-  const int64_t dim = head_dim.value_or(hidden_size / num_attention_heads);
-  check(dim > 0 && dim % 2 == 0, "Llama: head_dim is ", dim,
-        "; it must be even and positive, as pairs of elements turn");
-  const int64_t kv = num_key_value_heads.value_or(num_attention_heads);
-  check(kv > 0 && num_attention_heads % kv == 0, "Llama: num_key_value_heads ", kv,
-        " does not divide num_attention_heads ", num_attention_heads);
   const double longest = static_cast<double>(max_position_embeddings) * rope_scaling.factor;
   const bool grows = rope_scaling.kind == RotaryScaling::Kind::dynamic;
   return {.vocab_size = vocab_size,
@@ -75,7 +79,7 @@ LlamaConfig::operator CausalLMConfig() const {
 }
 
 Llama::Llama(const LlamaConfig& config)
-    : CausalLM(config),
+    : CausalLM(checked_llama(config)),
       model{body.tokens, body.blocks, static_cast<RMSNorm&>(body.norm)},
       config_(config) {}
 

@@ -176,6 +176,8 @@ TEST_CASE("configurations of a CausalLM that make no sense are errors") {
   CausalLMConfig config = tiny_lm();
   config.heads = 0;
   CHECK_THROWS_WITH(nn::CausalSelfAttention(config), ContainsSubstring("sizes must be positive"));
+  // a feed-forward layer has no heads
+  CHECK(nn::FeedForward(nn::GPTConfig{.n_embd = 8}).up.weight.shape() == Shape{32, 8});
   CHECK_THROWS_WITH(CausalLM(tiny_lm())(lm_tokens(1, 17)),
                     ContainsSubstring("17 tokens do not fit the context length of 16"));
 }
