@@ -46,8 +46,7 @@ nn::StateDict fine_tune(dist::Communicator& world, const std::string& folder, co
   nn::Llama llama = with_adapters(folder);
   const int64_t T = std::min<int64_t>(llama.context_length(), 32), pieces = text.numel() - T;
   // [snippet: train]
-  const auto sharded =
-      dist::fully_shard(llama, world, {.unit = dist::each<nn::Block>()});
+  const auto sharded = dist::fully_shard(llama, world, {.unit = dist::each<nn::Block>()});
   optim::AdamW adamw(nn::lora_parameters(llama), {.lr = 1e-2, .weight_decay = 0.0});
   optim::Schedule schedule(adamw, optim::CosineAnnealingLR{.t_max = steps});
   // [end]

@@ -86,9 +86,8 @@ nn::StateDict trained(int data, int tensor, bool shards) {
     const auto model = adapted_llama();
     dist::tensor_parallel(*model, mesh["tensor"], {.slices = 4});
     const dist::DataParallel parallel =
-        shards
-            ? dist::fully_shard(*model, mesh["data"], {.unit = dist::each<nn::Block>()})
-            : dist::DDP(*model, mesh["data"]);
+        shards ? dist::fully_shard(*model, mesh["data"], {.unit = dist::each<nn::Block>()})
+               : dist::DDP(*model, mesh["data"]);
     optim::AdamW adamw(nn::lora_parameters(*model), {.lr = 0.05});
     for (int step = 0; step < 3; ++step) {
       const auto seed = static_cast<uint64_t>(100 * step + mesh.coordinate("data") + 1);
