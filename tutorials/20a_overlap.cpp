@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/options/command.h"
+#include "support/options/device.h"
 #include "support/pictures/plot.h"
 
 #include <hero/core/io/file.h>
@@ -285,9 +286,14 @@ int main(int argc, char** argv) {
   tutorial::Command command("When messages hide behind computing: rules, and simulations of them.");
   std::string folder = "figures";
   bool measures = false;
-  command.out(folder).flag("--measure", measures,
-                           "no rules; two threads train on links of several rates");
+  hero::Device device = hero::kCpu;
+  command.out(folder)
+      .flag("--measure", measures, "no rules; two threads train on links of several rates")
+      .device(device);
   return command.run(argc, argv, [&] {
+    hero::check(!measures || device == hero::kCpu,
+                "--measure: links are compared on the CPU; leave --device out");
+    const tutorial::OnDevice on(device);
     command.make_out();
     if (measures) {
       measure_links(folder);
