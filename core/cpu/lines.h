@@ -2,8 +2,14 @@
 // Kernels along one dimension: every line of an array as a contiguous row of the type that is
 // computed in.
 #include <hero/core/cpu/block_io.h>
+#include <hero/core/device/backend_arguments.h>
 
 namespace hero::core::cpu {
+
+/// Where step i of n lies in a line that is gone through in this direction.
+inline int64_t position_of_step(int64_t i, int64_t n, Direction direction) {
+  return direction == Direction::forward ? i : n - 1 - i;
+}
 
 /// dispatch() over the types that are computed in.
 template <class Body>

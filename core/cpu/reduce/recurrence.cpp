@@ -11,16 +11,12 @@ namespace hero::core::cpu {
 
 namespace {
 
-int64_t place(int64_t i, int64_t n, Direction direction) {
-  return direction == Direction::forward ? i : n - 1 - i;
-}
-
 // kRows rows of n, one behind the other, side by side, so that no step waits for the one before it.
 template <int kRows, class T>
 void rows_together(const T* a, const T* b, int64_t n, Direction direction, T* out) {
   double value[kRows] = {}, factor[kRows] = {};
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t at = place(i, n, direction);
+    const int64_t at = position_of_step(i, n, direction);
     for (int r = 0; r < kRows; ++r) {
       value[r] = double{b[r * n + at]} + factor[r] * value[r];
       factor[r] = double{a[r * n + at]};
@@ -69,7 +65,7 @@ void along_columns(const Array& a, const Array& b, const ColumnLayout& layout, D
       std::fill(factor.begin(), factor.end(), 0.0);
       double *v = value.data(), *f = factor.data();
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t at = place(i, n, direction);
+        const int64_t at = position_of_step(i, n, direction);
         const int64_t next = direction == Direction::forward ? at + 1 : at - 1;
         factors.fetch_row(from_a, next, width);
         terms.fetch_row(from_b, next, width);

@@ -34,17 +34,13 @@ struct Multiplied {
   }
 };
 
-int64_t place(int64_t i, int64_t n, Direction direction) {
-  return direction == Direction::forward ? i : n - 1 - i;
-}
-
 // kRows rows of n, one behind the other; `out` may be `x`.
 template <class Join, int kRows, class T>
 [[gnu::noinline]] void scan_together(const T* x, int64_t n, Direction direction, T* out) {
   Running<T> value[kRows];
   std::fill_n(value, kRows, Running<T>(Join::kFirst));
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t at = place(i, n, direction);
+    const int64_t at = position_of_step(i, n, direction);
     for (int r = 0; r < kRows; ++r) {
       value[r] = Join::join(value[r], static_cast<Running<T>>(x[r * n + at]));
       out[r * n + at] = static_cast<T>(value[r]);
@@ -96,7 +92,7 @@ void scan_columns(Direction direction, const Array& x, const ColumnLayout& layou
       std::byte *const source = reader.start(piece), *const target = writer.start(piece);
       std::fill(value.begin(), value.end(), Running<T>(Join::kFirst));
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t at = place(i, n, direction);
+        const int64_t at = position_of_step(i, n, direction);
         reader.fetch_row(source, direction == Direction::forward ? at + 1 : at - 1, width);
         const T* from = reader.read_row(source, at, width, in.data());
         T* to = writer.row_target(target, at, result.data());
