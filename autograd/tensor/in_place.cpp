@@ -159,6 +159,7 @@ const Tensor& Tensor::zero_() const { return fill_(0); }
 
 // Operations in place whose values are those of their counterparts: computed, then copied over.
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions and of parameters
 #define HERO_UNARY_IN_PLACE(f) \
   const Tensor& Tensor::f##_() const { return become(#f "_", *this, hero::f); }
 #define HERO_BINARY_IN_PLACE(f, a, b)                                                  \
@@ -170,6 +171,7 @@ const Tensor& Tensor::zero_() const { return fill_(0); }
     return become(#f "_", *this, false, [&] { return hero::f(*this, b); }); \
   }
 #include <hero/autograd/ops/elementwise/elementwise_list.h>
+// NOLINTEND(bugprone-macro-parentheses)
 
 const Tensor& Tensor::logit_(std::optional<double> eps) const {
   return become("logit_", *this, false, [&] { return hero::logit(*this, eps); });

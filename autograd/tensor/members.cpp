@@ -5,6 +5,7 @@
 
 namespace hero {
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions and of parameters
 #define HERO_UNARY(f) \
   Tensor Tensor::f() const { return hero::f(*this); }
 #define HERO_BINARY(f, a, b) \
@@ -12,6 +13,7 @@ namespace hero {
 #define HERO_NUMBER(f, a, b) \
   Tensor Tensor::f(Scalar b) const { return hero::f(*this, b); }
 #include <hero/autograd/ops/elementwise/elementwise_list.h>
+// NOLINTEND(bugprone-macro-parentheses)
 
 Tensor Tensor::view(const Shape& shape) const {
   const detail::Named named("view", {"x", *this});

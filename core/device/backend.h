@@ -17,19 +17,17 @@ template <size_t I, class List>
 struct CallAt;
 template <size_t I, class... Each>
 struct CallAt<I, TypeList<Each...>> : std::tuple_element<I, std::tuple<Each...>> {};
-/// \endcond
-/// The call that has n - 1 others behind it in the list of all.
+// The call that has n - 1 others behind it in the list of all.
 template <int n>
 using LastCall = typename CallAt<Calls::size - n, Calls>::type;
 
-/// run() for each of the last n calls, pure virtual where not only the CPU has a kernel.
+// run() for each of the last n calls, pure virtual where not only the CPU has a kernel.
 template <int n>
 class Runs : public Runs<n - 1> {
  public:
   using Runs<n - 1>::run;
   virtual ResultOf<LastCall<n>> run(const LastCall<n>& call) = 0;
 };
-/// \cond
 template <>
 class Runs<0> {
  public:
@@ -46,6 +44,7 @@ requires(LastCall<n>::kOnHost) class Runs<n> : public Runs<n - 1> {
 };
 /// \endcond
 
+/// The kernels of a device: run() for each call of core/device/calls.h.
 class Backend : public Runs<Calls::size> {
  public:
   using Runs<Calls::size>::run;
@@ -57,8 +56,9 @@ class Backend : public Runs<Calls::size> {
   /// \}
 };
 
-/// A backend whose run() is around(call) of `Self`, for every family: a template, and functions for
-/// those families that are different.
+// A backend whose run() is around(call) of `Self`, for every family: a template, and functions for
+// those families that are different.
+/// \cond
 template <class Self, int n = Calls::size>
 class RunsAround : public RunsAround<Self, n - 1> {
  public:
@@ -67,7 +67,6 @@ class RunsAround : public RunsAround<Self, n - 1> {
     return static_cast<Self*>(this)->around(call);
   }
 };
-/// \cond
 template <class Self>
 class RunsAround<Self, 0> : public Backend {};
 /// \endcond

@@ -206,9 +206,9 @@ const JSON& JSON::operator[](std::string_view name) const {
   return *found;
 }
 
-JSON JSON::value(std::string_view name, JSON absent) const {
+JSON JSON::value(std::string_view name, const JSON& absent) const {
   const JSON* found = find(name);
-  return found == nullptr ? std::move(absent) : *found;
+  return found == nullptr ? absent : *found;
 }
 
 JSON& JSON::operator[](std::string_view name) {

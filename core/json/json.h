@@ -103,7 +103,7 @@ class JSON {
   /// The member of that name, and an Error "it has no 'name'" where there is none.
   const JSON& operator[](std::string_view name) const;
   /// A copy of the member of that name, or `absent`.
-  JSON value(std::string_view name, JSON absent) const;
+  JSON value(std::string_view name, const JSON& absent) const;
   /// The member of that name, which is added as null where there is none; null becomes an object.
   JSON& operator[](std::string_view name);
 

@@ -48,20 +48,21 @@ class ThreadSlotBase {
 template <class T>
 class ThreadSlot : public ThreadSlotBase {
   static_assert(std::is_trivially_copyable_v<T>);
+  static constexpr size_t kBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): of a pointer
 
  public:
   /// Registers the slot, before main.
   ThreadSlot(T (*get)(), void (*set)(T), ThreadValue value = ThreadValue::lasting)
-      : ThreadSlotBase(sizeof(T), value, save, load), get_(get), set_(set) {}
+      : ThreadSlotBase(kBytes, value, save, load), get_(get), set_(set) {}
 
  private:
   static void save(const ThreadSlotBase& slot, std::byte* to) {
     const T value = static_cast<const ThreadSlot&>(slot).get_();
-    std::memcpy(to, &value, sizeof(T));
+    std::memcpy(to, &value, kBytes);
   }
   static void load(const ThreadSlotBase& slot, const std::byte* from) {
     T value;
-    std::memcpy(&value, from, sizeof(T));
+    std::memcpy(&value, from, kBytes);
     static_cast<const ThreadSlot&>(slot).set_(value);
   }
 

@@ -123,6 +123,7 @@ class FourBits {
 #endif
 };
 
+// NOLINTBEGIN(readability-identifier-naming): the types' own names
 struct Q8_0 {
   static constexpr int64_t row_bytes(int64_t k) { return k / 32 * 34; }
   [[gnu::always_inline]] static Unit unit(const std::byte* row, int64_t u) {
@@ -205,6 +206,7 @@ struct Q6_K {
     return scaled(floats_of(_mm_sub_epi8(q, _mm_set1_epi8(32))), d * step);
   }
 };
+// NOLINTEND(readability-identifier-naming)
 #endif
 
 }  // namespace hero::core::cpu::quantized

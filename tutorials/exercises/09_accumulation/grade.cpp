@@ -97,6 +97,7 @@ std::string parts() {
            "The gradients of the step before are in it as well: clear them before the first "
            "part."}};
       if (count > 1) {
+        const int64_t last_rows = kRows - (kRows - 1) / rows * rows;
         mistakes.insert(
             mistakes.end(),
             {{sum,
@@ -106,7 +107,7 @@ std::string parts() {
               "Every part weighs the same. The last one is shorter, and its share of all rows is "
               "smaller."},
              {full, "The last part, which is shorter, is missing."},
-             {each.back()[i] * (static_cast<double>(kRows - (kRows - 1) / rows * rows) / kRows),
+             {each.back()[i] * (static_cast<double>(last_rows) / kRows),
               "This is the share of the last part alone: clear gradients before the first part, "
               "and not before each."}});
       }
