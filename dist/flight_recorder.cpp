@@ -52,7 +52,7 @@ std::vector<std::shared_ptr<FlightRecorder>>& flights() {
   return *instance;
 }
 constinit std::atomic<int> wake_end = -1;
-constinit std::atomic<bool> failure_written = false;
+bool failure_written = false;  // of the ranks that are now; under the mutex
 [[maybe_unused]] const bool kFlightsAtFork = core::at_fork(
     [] {
       flights_mutex.lock();
@@ -64,9 +64,11 @@ constinit std::atomic<bool> failure_written = false;
       flights_mutex.unlock();
     });
 
-std::vector<std::shared_ptr<FlightRecorder>> recorders() {
-  const std::lock_guard lock(flights_mutex);
-  std::vector<std::shared_ptr<FlightRecorder>> all = flights();
+using Recorders = std::vector<std::shared_ptr<FlightRecorder>>;
+
+// Under the mutex.
+Recorders sorted_recorders() {
+  Recorders all = flights();
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return a->rank() < b->rank(); });
   return all;
@@ -77,9 +79,11 @@ const char* flight_folder() {
   return folder == nullptr || *folder == '\0' ? nullptr : folder;
 }
 
-void write_to(const char* folder, const char* why) noexcept {
+void write_records(const std::string& folder, const Recorders& all);
+
+void write_to(const char* folder, const char* why, const Recorders& all) noexcept {
   try {
-    write_flight_records(folder);
+    write_records(folder, all);
     std::fprintf(stderr, "%s: the last calls of this process's ranks are in %s\n", why, folder);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", why, error.what());
@@ -107,7 +111,12 @@ void listen_for_signal() {
     std::thread([from = ends[0]] {
       char byte = 0;
       while (::read(from, &byte, 1) == 1 || errno == EINTR) {
-        if (const char* const folder = flight_folder()) write_to(folder, "SIGUSR1");
+        const char* const folder = flight_folder();
+        if (folder == nullptr) continue;
+        std::unique_lock lock(flights_mutex);
+        const Recorders all = sorted_recorders();
+        lock.unlock();
+        write_to(folder, "SIGUSR1", all);
       }
     }).detach();
   } catch (const std::system_error&) {
@@ -201,9 +210,10 @@ std::string FlightRecorder::table() const {
   return text;
 }
 
-void write_flight_records(const std::string& folder) {
+namespace {
+
+void write_records(const std::string& folder, const Recorders& all) {
   make_folders("flight recorder", folder);
-  const auto all = recorders();
   if (all.empty()) return;
   const double now = seconds_since_epoch();
   const std::string trace_path = file_of(folder, all.front()->rank(), ".json");
@@ -243,6 +253,15 @@ void write_flight_records(const std::string& folder) {
   trace.close();
 }
 
+}  // namespace
+
+void write_flight_records(const std::string& folder) {
+  std::unique_lock lock(flights_mutex);
+  const Recorders all = sorted_recorders();
+  lock.unlock();
+  write_records(folder, all);
+}
+
 FlightRecorderScope::FlightRecorderScope(std::shared_ptr<FlightRecorder> recorder)
     : recorder_(std::move(recorder)) {
   const std::lock_guard lock(flights_mutex);
@@ -258,8 +277,14 @@ FlightRecorderScope::~FlightRecorderScope() {
 
 void write_flight_records_of_failure() noexcept {
   const char* const folder = flight_folder();
-  if (folder == nullptr || failure_written.exchange(true)) return;
-  write_to(folder, "flight recorder");
+  if (folder == nullptr) return;
+  // Whoever comes first has the recorders of all: a rank that comes later, and then ends, waits
+  // here.
+  std::unique_lock lock(flights_mutex);
+  if (std::exchange(failure_written, true)) return;
+  const Recorders all = sorted_recorders();
+  lock.unlock();
+  write_to(folder, "flight recorder", all);
 }
 
 }  // namespace hero::dist
