@@ -74,6 +74,11 @@ Recorders sorted_recorders() {
   return all;
 }
 
+Recorders recorders() {
+  const std::lock_guard lock(flights_mutex);
+  return sorted_recorders();
+}
+
 const char* flight_folder() {
   const char* const folder = std::getenv(kFolderVariable);
   return folder == nullptr || *folder == '\0' ? nullptr : folder;
@@ -110,13 +115,8 @@ void listen_for_signal() {
   try {
     std::thread([from = ends[0]] {
       char byte = 0;
-      while (::read(from, &byte, 1) == 1 || errno == EINTR) {
-        const char* const folder = flight_folder();
-        if (folder == nullptr) continue;
-        std::unique_lock lock(flights_mutex);
-        const Recorders all = sorted_recorders();
-        lock.unlock();
-        write_to(folder, "SIGUSR1", all);
+      while (retried([&] { return ::read(from, &byte, 1); }) == 1) {
+        if (const char* const folder = flight_folder()) write_to(folder, "SIGUSR1", recorders());
       }
     }).detach();
   } catch (const std::system_error&) {
@@ -255,12 +255,7 @@ void write_records(const std::string& folder, const Recorders& all) {
 
 }  // namespace
 
-void write_flight_records(const std::string& folder) {
-  std::unique_lock lock(flights_mutex);
-  const Recorders all = sorted_recorders();
-  lock.unlock();
-  write_records(folder, all);
-}
+void write_flight_records(const std::string& folder) { write_records(folder, recorders()); }
 
 FlightRecorderScope::FlightRecorderScope(std::shared_ptr<FlightRecorder> recorder)
     : recorder_(std::move(recorder)) {
