@@ -23,7 +23,7 @@ set(hero_extra_files "/nn/distributions/|/dist/(compress|trainer|plan)/|/dist/si
 # header and no tutorial includes them; and such headers that lie beside public ones. tests/layers/check reads the
 # two lines below.
 set(hero_private_folders "core/(cpu|json|meta)|nn/(data/bpe|models|training/report)|autograd/ops/detail|dist/(checkpoint|parallel|plan|trainer|backends/(local|mpi|nccl|simulated))")
-set(hero_private_headers "autograd/(graph/(accumulate|engine)|offload/(host_copy|offload_blocks)|ops/(elementwise/(blend|clamp|rare)|index/written|linalg/power_of_two|losses/loss|nn/(attention|norm|recurrent)|windows/(conv_maps|grid_sample|pool_windows|volumes)))[.]h|optim/masters[.]h|optim/pages[.]h")
+set(hero_private_headers "autograd/(graph/(accumulate|engine)|offload/(host_copy|offload_blocks)|ops/(elementwise/(blend|clamp|rare)|index/written|linalg/power_of_two|losses/loss|nn/(attention|norm|recurrent)|conv/(conv_maps|volumes)|pool/pool_windows|resampling/grid_sample))[.]h|optim/masters[.]h|optim/pages[.]h")
 
 # What nearly every source reads of the standard library, compiled once: half of the compile time of
 # most files. Headers of Hero are not among them, so that a change to one compiles no more than its

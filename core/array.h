@@ -9,9 +9,9 @@
 #include <hero/core/device.h>
 #include <hero/core/dims.h>
 #include <hero/core/dtype.h>
+#include <hero/core/ostream.h>
 #include <hero/core/scalar.h>
 #include <hero/core/storage.h>
-#include <hero/core/stream.h>
 
 namespace hero::core {
 

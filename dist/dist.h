@@ -10,6 +10,7 @@
 #include <hero/dist/expert_parallel.h>
 #include <hero/dist/flight_recorder.h>
 #include <hero/dist/fsdp.h>
+#include <hero/dist/gather_texts.h>
 #include <hero/dist/generate.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
@@ -19,7 +20,6 @@
 #include <hero/dist/profile.h>
 #include <hero/dist/sync_batch_norm.h>
 #include <hero/dist/tensor_parallel.h>
-#include <hero/dist/texts.h>
 #include <hero/dist/traffic.h>
 #include <hero/dist/zero.h>
 #if __has_include(<hero/dist/one_bit.h>)  // components that may be left out

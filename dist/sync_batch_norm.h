@@ -6,7 +6,7 @@
 //   dist::DDP ddp(model, world);
 #include <memory>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/dist/communicator.h>
 #include <hero/nn/norm.h>
 

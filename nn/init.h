@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include <hero/autograd/leaves/layout.h>
+#include <hero/autograd/sharding/layout.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/random.h>
 

@@ -2,7 +2,7 @@
 // This header has the layer Linear and its options.
 #include <optional>
 
-#include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/sharding/replaced_values.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

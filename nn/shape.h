@@ -1,7 +1,7 @@
 #pragma once
 // Modules that rearrange elements and have no parameters.
+#include <hero/autograd/ops/resampling/interpolate.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/interpolate.h>
 #include <hero/nn/module.h>
 #include <hero/nn/sizes.h>
 

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include <hero/autograd/ops/windows/window_sizes.h>
+#include <hero/autograd/ops/conv/window_sizes.h>
 
 namespace hero::nn {
 

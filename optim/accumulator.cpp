@@ -1,7 +1,7 @@
 #include <cmath>
 #include <utility>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/error.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>

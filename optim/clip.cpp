@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <utility>
 
-#include <hero/autograd/leaves/averager.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
 #include <hero/core/functions/each_group.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>

@@ -47,7 +47,7 @@ inline void clip_grad_value_(const std::vector<Tensor>& params, double limit) {
 /// infinite: a float64 tensor of shape [] on the device of the first gradient. The sum is exact (if
 /// p is neither 1 nor 2, the powers are rounded to doubles first), so the norm has the same bits in
 /// any order, on any number of threads, and for whole parameters as for shards. If parameters are
-/// shards (<hero/autograd/leaves/partition.h>), this is a collective of their owners on that
+/// shards (<hero/autograd/sharding/partition.h>), this is a collective of their owners on that
 /// device, and each of them gets the norm of the whole. If p is 1 or 2, all gradients of a GPU take
 /// a few launches together; otherwise each gradient takes a few.
 Tensor grad_norm(const std::vector<Tensor>& params, double p = 2.0);

@@ -9,7 +9,7 @@
 //   }
 #include <optional>
 
-#include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/sharding/replaced_values.h>
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <limits>
 
-#include <hero/autograd/leaves/averager.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
 #include <hero/optim/grad_scaler.h>
 #include <hero/optim/owners.h>
 #include <hero/optim/state_lookup.h>

@@ -1,4 +1,4 @@
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/memory/fetcher.h>
 #include <hero/optim/masters.h>

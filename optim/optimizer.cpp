@@ -5,10 +5,10 @@
 #include <iterator>
 #include <utility>
 
-#include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/leaves/partition.h>
-#include <hero/autograd/leaves/stand_in.h>
-#include <hero/autograd/leaves/unreduced_gradients.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
+#include <hero/autograd/sharding/partition.h>
+#include <hero/autograd/sharding/replaced_values.h>
+#include <hero/autograd/sharding/unreduced_gradients.h>
 #include <hero/core/device/host_steps.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>

@@ -94,7 +94,7 @@ struct ParamGroup {
 /// A shard is a parameter like any other: a leaf over a slice of an array, which may be empty, with
 /// a slice of the gradient. Steps are elementwise, so shards that are stepped one by one get the
 /// bits of the whole; LAMB asks the owners of the other slices for norms,
-/// and Muon and Adafactor ask for the slices themselves (<hero/autograd/leaves/partition.h>).
+/// and Muon and Adafactor ask for the slices themselves (<hero/autograd/sharding/partition.h>).
 ///
 /// States follow their parameter: if it has been converted to another dtype, moved to another
 /// device or cut into shards since its last step, so are they at the next step() or state_dict(),
@@ -347,7 +347,7 @@ class Optimizer {
   const char* name() const { return name_; }
 
  private:
-  class Masters;  // of master_weights.cpp and paged.cpp
+  class Masters;  // of masters.cpp and pages.cpp
   class Pages;
 
   State read_state(StateLookup& lookup, int group, size_t at) const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 
 namespace hero::optim {
 

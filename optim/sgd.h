@@ -2,7 +2,7 @@
 // This header has the optimizers SGD and NesterovLookahead and their options.
 #include <optional>
 
-#include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/sharding/replaced_values.h>
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/error.h>
 #include <hero/optim/shard_layout.h>

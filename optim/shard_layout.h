@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/leaves/layout.h>
+#include <hero/autograd/sharding/layout.h>
 #include <hero/autograd/tensor.h>
 
 namespace hero::optim {

@@ -1,6 +1,6 @@
 #include <hero/autograd/graph/anomaly.h>
 #include <hero/autograd/graph/engine.h>
-#include <hero/autograd/graph/watch.h>
+#include <hero/autograd/graph/op_scopes.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/threads/thread_state.h>

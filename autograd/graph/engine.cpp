@@ -9,8 +9,8 @@
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/graph/op.h>
+#include <hero/autograd/graph/op_scopes.h>
 #include <hero/autograd/graph/two_part_backward.h>
-#include <hero/autograd/graph/watch.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/reduce/reduce.h>

@@ -4,10 +4,10 @@
 #include <hero/autograd/graph/anomaly.h>
 #include <hero/autograd/graph/node.h>
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/offload/offload_blocks.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/memory/allocator.h>
 #include <hero/core/profile/places.h>
 

@@ -17,7 +17,7 @@
 
 #include <hero/autograd/graph/cast_rule.h>
 #include <hero/autograd/graph/checkpoint_frame.h>
-#include <hero/autograd/graph/watch.h>
+#include <hero/autograd/graph/op_scopes.h>
 
 namespace hero {
 

@@ -1,7 +1,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include <hero/autograd/graph/watch.h>
+#include <hero/autograd/graph/op_scopes.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/threads/per_thread.h>

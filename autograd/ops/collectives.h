@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 
 namespace hero::collectives {
 

@@ -10,7 +10,7 @@
 
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/graph/engine.h>
-#include <hero/autograd/graph/watch.h>
+#include <hero/autograd/graph/op_scopes.h>
 #include <hero/autograd/profile/profiler.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>

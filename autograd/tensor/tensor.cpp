@@ -3,9 +3,9 @@
 #include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/autograd/tensor.h>
 #include <hero/autograd/tensor/memory.h>
 #include <hero/core/memory/allocator.h>

@@ -162,7 +162,7 @@ struct ExactResult {
   void arrays(auto&& visit) const { visit(words, out); }
   Work work() const;
 };
-/// Multiplies every x by limit_factor(max_norm, norm) (core/kernels/limit_norm.h) if that factor
+/// Multiplies every x by limit_factor(max_norm, norm) (core/kernels/clip_norm.h) if that factor
 /// is below 1 or NaN.
 struct LimitNorm {
   std::span<const Array> xs;  ///< each of a floating dtype; multiplied in place

@@ -1,6 +1,6 @@
 #include <ostream>
 
-#include <hero/core/stream.h>
+#include <hero/core/ostream.h>
 
 namespace hero {
 

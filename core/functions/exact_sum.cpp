@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <hero/core/cpu/kernels.h>
-#include <hero/core/cpu/reduce/close_squares.h>
+#include <hero/core/cpu/reduce/exact_squares.h>
 #include <hero/core/functions/each_group.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>

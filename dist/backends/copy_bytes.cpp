@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include <hero/core/cpu/past_caches.h>
+#include <hero/core/cpu/streaming_stores.h>
 #include <hero/dist/backends/copy_bytes.h>
 
 namespace hero::dist {

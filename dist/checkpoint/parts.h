@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
-#include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/sharding/partition.h>
+#include <hero/autograd/sharding/replaced_values.h>
 #include <hero/dist/checkpoint/ranges.h>
 #include <hero/dist/communicator.h>
 #include <hero/nn/module.h>

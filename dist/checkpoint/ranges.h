@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <hero/autograd/leaves/layout.h>
+#include <hero/autograd/sharding/layout.h>
 #include <hero/core/dtype.h>
 
 namespace hero::dist {

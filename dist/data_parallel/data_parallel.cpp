@@ -1,5 +1,5 @@
-#include <hero/autograd/leaves/layout.h>
-#include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/sharding/layout.h>
+#include <hero/autograd/sharding/replaced_values.h>
 #include <hero/core/device/backend.h>
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/data_parallel/sharded_module.h>

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/dist/communicator.h>
 
 namespace hero::dist {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <hero/autograd/graph/engine.h>
-#include <hero/dist/data_parallel/add_up_scope.h>
+#include <hero/dist/data_parallel/accumulate_scope.h>
 #include <hero/dist/data_parallel/batch_parts.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 

@@ -9,8 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include <hero/autograd/leaves/averager.h>
-#include <hero/autograd/leaves/unreduced_gradients.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
+#include <hero/autograd/sharding/unreduced_gradients.h>
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/data_parallel/unit_schedule.h>
 

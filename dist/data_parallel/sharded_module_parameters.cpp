@@ -6,7 +6,7 @@
 #include <hero/autograd/graph/engine.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/io/crc32c.h>
-#include <hero/dist/data_parallel/add_up_scope.h>
+#include <hero/dist/data_parallel/accumulate_scope.h>
 #include <hero/dist/data_parallel/forward_writes.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/dist/data_parallel/all_gather.h>
 #include <hero/dist/data_parallel/offload_target.h>
 #include <hero/dist/data_parallel/owners.h>

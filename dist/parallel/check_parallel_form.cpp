@@ -5,12 +5,12 @@
 #include <set>
 #include <utility>
 
-#include <hero/autograd/leaves/layout.h>
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/sharding/layout.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/device/backend.h>
 #include <hero/dist/check_parallel_form.h>
 #include <hero/dist/context_parallel.h>

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/expert_parallel.h>

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/data_parallel/add_up_scope.h>
+#include <hero/dist/data_parallel/accumulate_scope.h>
 #include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/parallel/stages.h>
 

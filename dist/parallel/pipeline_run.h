@@ -9,9 +9,9 @@
 
 #include <hero/autograd/graph/deferred.h>
 #include <hero/dist/communicator.h>
-#include <hero/dist/parallel/borders.h>
 #include <hero/dist/parallel/gradient_sync.h>
 #include <hero/dist/parallel/messages.h>
+#include <hero/dist/parallel/stage_outputs.h>
 
 namespace hero::dist {
 

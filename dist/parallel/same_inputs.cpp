@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/io/crc32c.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/nn/hooks.h>

@@ -1,10 +1,10 @@
 #include <utility>
 
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/collectives.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/error.h>
 #include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/parallel/shared_sequence.h>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/dist/communicator.h>
 #include <hero/nn/chain.h>
 

@@ -67,7 +67,7 @@ double parameters(const PlanRequest& r, const Strategy& s, int stage) {
   return count;
 }
 
-// Pairs of a chunk and a micro-batch that wait for backward at a time, as schedule.h says.
+// Pairs of a chunk and a micro-batch that wait for backward at a time, as pipeline_schedule.h says.
 double waiting(const Strategy& s, int stage) {
   const int64_t p = s.pipe, m = s.micro_batches, v = s.schedule.chunks(), behind = p - stage - 1;
   if (v > 1) return static_cast<double>(std::min(v * m, 2 * behind + (v - 1) * p + 1));

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/error.h>
 #include <hero/core/profile/work.h>
 #include <hero/dist/parallel/tensor_plan.h>

@@ -6,7 +6,7 @@
 
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/core/kernels/limit_norm.h>
+#include <hero/core/kernels/clip_norm.h>
 #include <hero/dist/average.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>

@@ -4,8 +4,8 @@
 
 #include <hero/core/array/checked.h>
 #include <hero/core/random.h>
-#include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/dataset.h>
+#include <hero/nn/data/loader_workers.h>
 
 namespace hero::nn::data {
 

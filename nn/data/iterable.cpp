@@ -1,8 +1,8 @@
 #include <utility>
 
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/iterable.h>
+#include <hero/nn/data/loader_workers.h>
 #include <hero/nn/data/state_number.h>
 
 namespace hero::nn::data {

@@ -5,8 +5,8 @@
 
 #include <hero/core/error.h>
 #include <hero/core/profile/observer.h>
-#include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/loader.h>
+#include <hero/nn/data/loader_workers.h>
 #include <hero/nn/data/state_number.h>
 
 namespace hero::nn::data {

@@ -6,7 +6,7 @@
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/nn/attention.h>
 #include <hero/nn/attention.h>
-#include <hero/nn/module/refill.h>
+#include <hero/nn/module/reset_parameter.h>
 
 namespace hero::nn {
 

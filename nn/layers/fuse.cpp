@@ -1,7 +1,7 @@
 // What is done with batch norms after training.
+#include <hero/autograd/ops/conv/conv.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
-#include <hero/autograd/ops/windows/conv.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/norm.h>

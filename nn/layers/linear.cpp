@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/nn/nn.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/nn/linear.h>
 
 namespace hero::nn {

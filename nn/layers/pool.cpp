@@ -1,4 +1,4 @@
-#include <hero/autograd/ops/windows/pool.h>
+#include <hero/autograd/ops/pool/pool.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/pool.h>
 

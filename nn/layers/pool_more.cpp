@@ -1,7 +1,7 @@
 #include <array>
 #include <type_traits>
 
-#include <hero/autograd/ops/windows/pool.h>
+#include <hero/autograd/ops/pool/pool.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/pool_more.h>
 

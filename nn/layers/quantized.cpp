@@ -2,8 +2,8 @@
 #include <memory>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/quantized.h>
 

@@ -1,4 +1,4 @@
-#include <hero/autograd/ops/windows/conv.h>
+#include <hero/autograd/ops/conv/conv.h>
 #include <hero/nn/module/repr.h>
 #include <hero/nn/shape.h>
 

@@ -14,7 +14,7 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/memory/allocator.h>
 #include <hero/nn/causal_lm.h>
-#include <hero/nn/module/refill.h>
+#include <hero/nn/module/reset_parameter.h>
 
 namespace hero::nn {
 

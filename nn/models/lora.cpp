@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/products/products.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/lora.h>

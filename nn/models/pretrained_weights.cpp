@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <set>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/name_list.h>
 #include <hero/core/json/json.h>

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/core/threads/thread_state.h>
 #include <hero/nn/hooks.h>
 #include <hero/nn/module.h>

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include <hero/autograd/leaves/partition.h>
-#include <hero/autograd/leaves/stand_in.h>
-#include <hero/autograd/leaves/unreduced_gradients.h>
+#include <hero/autograd/sharding/partition.h>
+#include <hero/autograd/sharding/replaced_values.h>
+#include <hero/autograd/sharding/unreduced_gradients.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/io/file.h>
 #include <hero/core/threads/thread_state.h>

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include <hero/autograd/leaves/stand_in.h>
+#include <hero/autograd/sharding/replaced_values.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>

@@ -2,9 +2,9 @@
 #include <string>
 
 #include <hero/autograd/graph/anomaly.h>
-#include <hero/autograd/leaves/averager.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
 #include <hero/core/random.h>
 #include <hero/nn/training/finite.h>
 

@@ -7,7 +7,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/optim/adafactor.h>
 #include <hero/optim/check_option.h>
-#include <hero/optim/whole.h>
+#include <hero/optim/gather_parameter.h>
 
 namespace hero::optim {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/autograd/leaves/averager.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/kernels/elementwise.h>

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/products/products.h>
 #include <hero/autograd/ops/reduce/reduce.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/optim/check_option.h>
+#include <hero/optim/gather_parameter.h>
 #include <hero/optim/muon.h>
-#include <hero/optim/whole.h>
 
 namespace hero::optim {
 

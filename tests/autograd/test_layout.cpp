@@ -8,7 +8,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/leaves/layout.h>
+#include <hero/autograd/sharding/layout.h>
 
 using namespace hero;
 using layout::Run;

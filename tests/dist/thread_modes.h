@@ -5,9 +5,9 @@
 #include <string>
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/leaves/stand_in.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/nn/norm.h>
+#include <hero/autograd/sharding/replaced_values.h>
 #include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 
 namespace hero_test {
 

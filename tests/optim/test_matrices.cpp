@@ -7,8 +7,8 @@
 #include "support/catch.h"
 #include "support/golden_dir.h"
 
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/optim/optim.h>
 
 using namespace hero;

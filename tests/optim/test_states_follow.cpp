@@ -5,8 +5,8 @@
 #include "optim/all_optimizers.h"
 #include "optim/shards.h"
 
-#include <hero/autograd/leaves/partition.h>
-#include <hero/optim/whole.h>
+#include <hero/autograd/sharding/partition.h>
+#include <hero/optim/gather_parameter.h>
 
 using namespace hero;
 using namespace hero_test;

@@ -2,9 +2,9 @@
 // What the losses share.
 #include <limits>
 
-#include <hero/autograd/leaves/partition.h>
 #include <hero/autograd/ops/detail/formula.h>
 #include <hero/autograd/ops/losses/losses.h>
+#include <hero/autograd/sharding/partition.h>
 
 namespace hero::detail {
 

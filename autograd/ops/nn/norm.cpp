@@ -4,6 +4,7 @@
 
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/autocast.h>
+#include <hero/autograd/ops/conv/conv.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
@@ -12,7 +13,6 @@
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/conv.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/device/planned_device.h>
 #include <hero/core/functions/map.h>

@@ -1,13 +1,13 @@
 // Operations that move, repeat or frame elements.
 #include <algorithm>
 
+#include <hero/autograd/ops/conv/conv.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/autograd/ops/windows/conv.h>
 #include <hero/core/array/checked.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/functions/indexing.h>

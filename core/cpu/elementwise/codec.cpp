@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/cpu/elementwise/codec_stretch.h>
-#include <hero/core/cpu/past_caches.h>
+#include <hero/core/cpu/elementwise/codec_rows.h>
+#include <hero/core/cpu/streaming_stores.h>
 #include <hero/core/functions/codec.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/kernels/codecs.h>

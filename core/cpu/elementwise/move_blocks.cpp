@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <hero/core/cpu/elementwise/move_blocks.h>
-#include <hero/core/cpu/past_caches.h>
+#include <hero/core/cpu/streaming_stores.h>
 
 namespace hero::core::cpu {
 

@@ -8,7 +8,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/elementwise/move_blocks.h>
 #include <hero/core/cpu/elementwise/moves.h>
-#include <hero/core/cpu/past_caches.h>
+#include <hero/core/cpu/streaming_stores.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

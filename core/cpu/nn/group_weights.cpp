@@ -1,7 +1,7 @@
 // The gradient of the weight of a convolution in groups. Channels are brought side by side, so that
 // a vector holds the sums of one tap for some of them: of depthwise ones each with its own output,
 // of others with one output of their group.
-#include <hero/core/cpu/nn/lane_bands.h>
+#include <hero/core/cpu/nn/group_weight_sums.h>
 
 namespace hero::core::cpu {
 

@@ -2,8 +2,8 @@
 // Softmaxes of columns side by side, with the bits of those of rows.
 #include <vector>
 
+#include <hero/core/cpu/interleaved_lines.h>
 #include <hero/core/cpu/reduce/column_sums.h>
-#include <hero/core/cpu/side_by_side.h>
 #include <hero/core/kernels/math.h>
 
 namespace hero::core::cpu {

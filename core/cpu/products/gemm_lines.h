@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <hero/core/cpu/past_caches.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
+#include <hero/core/cpu/streaming_stores.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu::micro {

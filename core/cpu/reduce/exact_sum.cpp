@@ -5,8 +5,8 @@
 #include <hero/core/cpu/reduce/exact_sum.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/kernels/clip_norm.h>
 #include <hero/core/kernels/elementwise.h>
-#include <hero/core/kernels/limit_norm.h>
 
 namespace hero::core::cpu {
 

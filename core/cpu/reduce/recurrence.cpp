@@ -3,8 +3,8 @@
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/interleaved_lines.h>
 #include <hero/core/cpu/lines.h>
-#include <hero/core/cpu/side_by_side.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

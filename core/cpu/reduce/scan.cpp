@@ -4,8 +4,8 @@
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/interleaved_lines.h>
 #include <hero/core/cpu/lines.h>
-#include <hero/core/cpu/side_by_side.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>

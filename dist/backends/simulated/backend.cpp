@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/backends/simulated/alike.h>
 #include <hero/dist/backends/simulated/backend.h>
 #include <hero/dist/backends/simulated/group.h>
+#include <hero/dist/backends/simulated/identical_inputs.h>
 #include <hero/dist/simulation/recorder.h>
 
 namespace hero::dist {

@@ -5,7 +5,7 @@
 #include "fused.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/ops/windows/grid_sample.h>
+#include <hero/autograd/ops/resampling/grid_sample.h>
 
 using namespace hero;
 using hero::test::Tensors;

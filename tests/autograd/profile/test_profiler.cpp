@@ -5,7 +5,7 @@
 #include "support/on_threads.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/graph/watch.h>
+#include <hero/autograd/graph/op_scopes.h>
 #include <hero/core/error.h>
 #include <hero/core/profile/work.h>
 

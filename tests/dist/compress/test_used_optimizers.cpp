@@ -8,7 +8,7 @@
 #include <hero/core/swap_file.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/one_bit.h>
-#include <hero/optim/whole.h>
+#include <hero/optim/gather_parameter.h>
 
 using namespace hero;
 using namespace hero::test;

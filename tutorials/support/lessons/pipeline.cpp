@@ -8,7 +8,7 @@
 
 #include "support/pictures/plot.h"
 
-#include <hero/autograd/leaves/partition.h>
+#include <hero/autograd/sharding/partition.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/nn/gpt.h>
 

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <utility>
+
+#include <hero/autograd/graph/node.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
+
+namespace hero {
+
+std::shared_ptr<Averager> averager(const Tensor& leaf) {
+  std::shared_ptr<Averager> found;
+  if (!leaf.defined()) return found;
+  const detail::Hooks* hooks = leaf.impl()->hooks.load(std::memory_order_acquire);
+  if (hooks == nullptr) return found;
+  const detail::LeafTurn turn(leaf.impl()->lock);
+  for (const auto& hook : hooks->leaf) {
+    const auto* averaging = hook.call.target<AveragingHook>();
+    if (averaging == nullptr || !hook.alive->load()) continue;
+    found = averaging->averager.lock();
+    if (found) break;
+  }
+  return found;
+}
+
+namespace {
+thread_local AveragerScope* innermost = nullptr;
+}
+
+AveragerScope::AveragerScope() : outer_(std::exchange(innermost, this)) {}
+AveragerScope::~AveragerScope() { innermost = outer_; }
+
+void AveragerScope::enter(const std::shared_ptr<Averager>& averager) {
+  for (AveragerScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
+    auto& list = scope->entered_;
+    if (std::find(list.begin(), list.end(), averager) == list.end()) list.push_back(averager);
+  }
+}
+
+// The number found so far goes on, so that groups which cross agree in the end.
+int64_t AveragerScope::largest(int64_t number, const char* op) const {
+  for (const auto& averager : entered_) number = averager->largest(number, op);
+  return number;
+}
+
+void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what) {
+  std::vector<const Declares*> told;
+  std::string text;
+  const auto tell = [&](Declares* ranks) {
+    if (ranks == nullptr || std::find(told.begin(), told.end(), ranks) != told.end()) return;
+    if (told.empty()) text = what();
+    told.push_back(ranks);
+    ranks->declare(text);
+  };
+  for (const Tensor& leaf : leaves) {
+    const Partition* part = partition(leaf);
+    if (part != nullptr && part->owners) tell(part->owners.get());
+    tell(averager(leaf).get());
+  }
+}
+
+}  // namespace hero
