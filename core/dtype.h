@@ -162,7 +162,8 @@ HERO_HD inline To truncate(From value) {
   constexpr From kBelow = -static_cast<From>(kLowest);
   return static_cast<To>(value >= -kBelow && value < kBelow ? static_cast<Whole>(value) : kLowest);
 #else
-  return static_cast<To>(static_cast<Whole>(value));  // compilers differ in a float of no uint8
+  return static_cast<To>(
+      static_cast<Whole>(value));  // C++ defines no value for a float outside of uint8
 #endif
 #endif
 }

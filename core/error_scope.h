@@ -1,5 +1,6 @@
 #pragma once
-// What is added to the texts of errors on their way: the mechanism behind detail::Named.
+// ErrorScope: open scopes of a thread that rewrite the text of an Error before it is thrown; the
+// mechanism behind detail::Named.
 #include <string>
 
 #include <hero/core/error.h>
@@ -22,8 +23,8 @@ class ErrorScope {
   static const ErrorScope*& current();
 
  protected:
-  // A pointer and not a virtual function: destructors, of which each operation has one, are
-  // smaller.
+  // A function pointer and not a virtual function: every operation has a scope whose destructor is
+  // inline, and a virtual table would make each of these larger.
   explicit ErrorScope(Adapt adapt) : adapt_(adapt) {}
   ~ErrorScope();
   /// Begins the scope: the last that a constructor does.

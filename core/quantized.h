@@ -53,7 +53,7 @@ class QuantizedMatrix {
 /// w[p] are added for p = l, l + 16, l + 32, .., each rounded once with its addition where the
 /// machine can (as AVX2 and 64-bit ARM do). Then sum l + 8 is added to sum l for l below 8, l + 4
 /// for l below 4, l + 2, l + 1; the first sum is rounded to the dtype. So a row of y has the same
-/// bits for any number of rows, of threads, and on any machine that can.
+/// bits for any number of rows and of threads, and on any machine that has fused multiply-add.
 Array quantized_product(const Array& x, const QuantizedMatrix& w);
 
 }  // namespace hero::core

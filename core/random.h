@@ -10,10 +10,10 @@ namespace hero {
 
 /// Where the numbers of a random array come from: `key` is the seed, and `id` distinguishes arrays
 /// with the same seed.
-struct Stream {
+struct RandomStream {
   uint64_t key = 0;
   uint64_t id = 0;
-  bool operator==(const Stream&) const = default;
+  bool operator==(const RandomStream&) const = default;
 };
 
 /// Gives each random operation a stream of its own; seed and offset are its whole state.
@@ -28,7 +28,7 @@ class Generator {
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
 
   /// The stream for the next random operation; every call returns another.
-  Stream next() { return {state_.seed, state_.offset++}; }
+  RandomStream next() { return {state_.seed, state_.offset++}; }
 
   /// Seeds the generator; the offset becomes 0.
   void seed(uint64_t seed) { state_ = {seed, 0}; }
@@ -65,42 +65,44 @@ BatchPart& batch_part();
 
 /// A stream that depends only on the seed and a name, and not on what was drawn before; it differs
 /// from those of a Generator.
-Stream named_stream(uint64_t seed, std::string_view name);
+RandomStream named_stream(uint64_t seed, std::string_view name);
 
 // The numbers of elements first_index ... first_index + out.size() - 1 of a random array. Each
 // piece of a split array passes its own first_index; first_index >= 0.
 
 /// Uniform in [lo, hi), with 24 random bits in float and 53 in double; lo if lo == hi.
-void fill_uniform(std::span<float> out, Stream stream, int64_t first_index, float lo = 0,
+void fill_uniform(std::span<float> out, RandomStream stream, int64_t first_index, float lo = 0,
                   float hi = 1);
-void fill_uniform(std::span<double> out, Stream stream, int64_t first_index, double lo = 0,
+void fill_uniform(std::span<double> out, RandomStream stream, int64_t first_index, double lo = 0,
                   double hi = 1);
 
 /// Normal with this mean and standard deviation, by the Box-Muller transform of elements 2j and 2j
 /// + 1.
-void fill_normal(std::span<float> out, Stream stream, int64_t first_index, double mean = 0,
+void fill_normal(std::span<float> out, RandomStream stream, int64_t first_index, double mean = 0,
                  double stddev = 1);
-void fill_normal(std::span<double> out, Stream stream, int64_t first_index, double mean = 0,
+void fill_normal(std::span<double> out, RandomStream stream, int64_t first_index, double mean = 0,
                  double stddev = 1);
 
 /// Raw random words.
-void fill_bits(std::span<uint32_t> out, Stream stream, int64_t first_index);
-void fill_bits(std::span<uint64_t> out, Stream stream, int64_t first_index);
+void fill_bits(std::span<uint32_t> out, RandomStream stream, int64_t first_index);
+void fill_bits(std::span<uint64_t> out, RandomStream stream, int64_t first_index);
 
 /// Integers in [low, high): 64 random bits scaled by the range, so that no probability is off by
 /// more than 2^-64. (The exact method would have to draw again, which makes random access
 /// impossible.)
-void fill_randint(std::span<int64_t> out, Stream stream, int64_t first_index, int64_t low,
+void fill_randint(std::span<int64_t> out, RandomStream stream, int64_t first_index, int64_t low,
                   int64_t high);
 
 /// True with probability p in [0, 1], up to 2^-32.
-void fill_bernoulli(std::span<bool> out, Stream stream, int64_t first_index, double p);
+void fill_bernoulli(std::span<bool> out, RandomStream stream, int64_t first_index, double p);
 
 /// Exponential with this rate > 0: -ln(u) / rate, with u uniform in (0, 1].
-void fill_exponential(std::span<float> out, Stream stream, int64_t first_index, double rate = 1);
-void fill_exponential(std::span<double> out, Stream stream, int64_t first_index, double rate = 1);
+void fill_exponential(std::span<float> out, RandomStream stream, int64_t first_index,
+                      double rate = 1);
+void fill_exponential(std::span<double> out, RandomStream stream, int64_t first_index,
+                      double rate = 1);
 
 /// A random permutation of 0 to out.size() - 1 (Fisher and Yates, from the end; sequential).
-void fill_permutation(std::span<int64_t> out, Stream stream);
+void fill_permutation(std::span<int64_t> out, RandomStream stream);
 
 }  // namespace hero

@@ -66,13 +66,17 @@ struct Config {
     int64_t bucket_elements = 0;  ///< stages 1 and 2: elements in a bucket; 0: 25 MiB
     /// Stage 3: gather the next unit while one computes.
     bool prefetch = true;
-    bool reshard = true;               ///< stage 3: free units between forward and backward
-    bool reduce_each = false;          ///< stages 2 and 3: average gradients in each backward pass
-    int replicas_of = 0;               ///< stage 3: shard within groups of this many ranks; 0: all
+    bool reshard = true;       ///< stage 3: free units between forward and backward
+    bool reduce_each = false;  ///< stages 2 and 3: average gradients in each backward pass
+    /// Stage 3: ranks of a group that shards the parameters; the groups are replicas of each other
+    /// (HSDP, MiCS). 0: all ranks are one group.
+    int shard_group_size = 0;
     bool offload_optimizer = false;    ///< optimizer states in host memory, see Offload
     bool quantized_weights = false;    ///< stage 3: gather shards in int8; see Quantize
     bool quantized_gradients = false;  ///< stage 3: reduce gradients in int4
-    int secondary_of = 0;  ///< stage 3: hosts of so many ranks, in which backward gathers; 0: none
+    /// Stage 3: ranks of a host, which hold a second copy of the shards among them, so that
+    /// backward gathers within the host (hpZ of ZeRO++, arXiv 2306.10209); 0: none.
+    int secondary_group_size = 0;
     bool offload_parameters = false;  ///< stage 3: parameters in host memory, see Offload
     /// Stages 0 to 2: trainable parameters may lack a gradient, as in DDPOptions; the file's
     /// "ignore_unused_parameters". False: they are an Error.

@@ -50,8 +50,8 @@ const char* name(Event::Kind kind);
 struct UnitInfo {
   std::string name;  ///< the path of its module
   int64_t numel;     ///< elements of all its parameters
-  /// Elements of what is gathered: the parameters, gaps after those of odd sizes, and in sharded
-  /// units zeros up to a multiple of 8 elements per rank.
+  /// Elements of the flat parameter: those of the parameters, padding after parameters whose size
+  /// is no multiple of 8, and in sharded units zeros up to a multiple of 8 elements per rank.
   int64_t flat_numel;
   Chunk
       own;  ///< this rank's part of the flat parameter; in sharded units all ranks have equal parts
@@ -65,9 +65,9 @@ struct SummonOptions {
 };
 
 /// While it lives, the module has its whole parameters, in their own dtype, and needs the memory
-/// for them; gradients stay with the shards, which optimizers step meanwhile, too. Its constructor
-/// is a collective, its destructor is not. A forward pass, another of its kind and
-/// full_state_dict() are Errors meanwhile, and no backward pass may run.
+/// for them. Gradients and optimizer steps still belong to the shards meanwhile. Its constructor is
+/// a collective, its destructor is not. A forward pass, another of its kind and full_state_dict()
+/// are Errors meanwhile, and no backward pass may run.
 class FullParameters {
  public:
   /// For DataParallel::summon_full_parameters().
@@ -102,11 +102,12 @@ class NoSync {
 /// itself keeps what belongs to the strategy. Between two steps the parameters() of a sharded
 /// module are its shards: leaves with one dimension, perhaps empty, that partition() describes.
 /// They are the same tensors that the module had before, so an optimizer that was made then keeps
-/// working. In forward and backward the module sees whole parameters. After an Error in forward or
-/// backward, which all ranks get, everything is as between two steps.
+/// working. In forward and backward the module sees whole parameters. If forward or backward
+/// throws, it throws on every rank, and all parameters are shards again, as between two steps.
 class DataParallel {
  public:
-  DataParallel(const DataParallel&) = default;  // what is moved from stays whole
+  // No move is declared, so that a handle that was moved from still refers to the same object.
+  DataParallel(const DataParallel&) = default;
   DataParallel& operator=(const DataParallel&) = default;
 
   /// Calls module()(x).
@@ -118,8 +119,8 @@ class DataParallel {
 
   /// Adds up gradients without averaging them, while the result lives.
   [[nodiscard]] NoSync no_sync() const { return NoSync(sharded_); }
-  /// Does from now on what no_sync() does for a while: false for micro-batches whose gradients are
-  /// only added up.
+  /// Turns the averaging of gradients off (false) or on (true) for all later backward passes, as
+  /// no_sync() does while its result lives. Off, gradients of micro-batches are only added up.
   void set_requires_gradient_sync(bool on) const;
   /// Does the same for the units of the module at a path and below it: their gradients are averaged
   /// if both settings are on. For fully_shard() and ZeRO-3.

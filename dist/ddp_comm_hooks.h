@@ -46,7 +46,8 @@ class CodecHook : public RankStates {
  public:
   /// Makes a hook whose errors are 0.
   explicit CodecHook(const CodecHookOptions& options = {});
-  CodecHook(const CodecHook&) = default;  // what is moved from stays whole
+  // No move is declared, so that a handle that was moved from still refers to the same object.
+  CodecHook(const CodecHook&) = default;
   CodecHook& operator=(const CodecHook&) = default;
   operator CommHook() const;  // NOLINT(google-explicit-constructor)
   optim::StateDict rank_state_dict() const override;
@@ -82,7 +83,8 @@ class PowerSGDHook : public RankStates {
  public:
   /// Makes a hook whose errors are 0.
   explicit PowerSGDHook(const PowerSGDOptions& options = {});
-  PowerSGDHook(const PowerSGDHook&) = default;  // what is moved from stays whole
+  // No move is declared, so that a handle that was moved from still refers to the same object.
+  PowerSGDHook(const PowerSGDHook&) = default;
   PowerSGDHook& operator=(const PowerSGDHook&) = default;
   operator CommHook() const;  // NOLINT(google-explicit-constructor)
   optim::StateDict rank_state_dict() const override;

@@ -43,12 +43,12 @@ struct FSDPOptions {
 /// Fully sharded data parallelism: each of N ranks keeps 1 / N of each unit's parameters, gradients
 /// and optimizer states. A unit is gathered before the forward pass of its module, freed after it,
 /// and gathered again for backward; then its gradients are averaged and every rank keeps its shard.
-/// At most two units are gathered at a time, or three if two of them are computed together (the
-/// layers of an nn::FeedForward), beside the root's unit, which is gathered from its forward to the
-/// end of backward. A module made on meta gets the values that it would have had, shard by shard. A
-/// unit has one dtype; parameters that are tied over two units are an Error. All ranks must use the
-/// same parameters in a step. Zhao et al., arXiv 2304.11277.
-/// \snippet test_examples_ranks.cpp fully_shard
+/// Beside the root's unit, which is gathered from its forward to the end of backward, at most two
+/// units are gathered at a time: the one that computes and the one that is prefetched (three if two
+/// are computed together, as the layers of an nn::FeedForward are). A module made on meta gets the
+/// values that it would have had, shard by shard. A unit has one dtype; parameters that are tied
+/// over two units are an Error. All ranks must use the same parameters in a step. Zhao et al.,
+/// arXiv 2304.11277. \snippet test_examples_ranks.cpp fully_shard
 DataParallel fully_shard(nn::Module& module, const Communicator& comm,
                          const FSDPOptions& options = {});
 

@@ -12,8 +12,8 @@
 namespace hero::dist {
 
 /// For nn::GenerateOptions::any_unfinished, with the ranks among which the model's parameters are
-/// sharded (fully_shard(), ZeRO of stage 3): all of them go on until the rows of the last one have
-/// ended, and each has the text that it would have by itself. Every rank of the group calls
+/// sharded (fully_shard(), ZeRO of stage 3): all ranks call forward until every row of every rank
+/// has ended, and no rank's text changes by that. Every rank of the group calls
 /// generate() with it, a rank without prompts with an empty list. Before each step it sends one
 /// number.
 std::function<bool(bool)> any_unfinished(const Communicator& group);

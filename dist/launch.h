@@ -13,7 +13,7 @@ using RankProgram = std::function<void(Communicator& world)>;
 /// Options of run_ranks().
 struct RunOptions {
   /// Seconds that a rank waits for the others in a call; 0: the environment's HERO_TIMEOUT, or else
-  /// 600. It is also what joining and checkpoints have, unless they have a value of their own.
+  /// 600. Joining and checkpoints have it, too, where timeout_join or timeout_checkpoint is 0.
   double timeout = 0.0;
   bool prefix = false;  ///< true: every rank prints, and its lines begin with "[rank] "
   double link_bytes_per_second = 0.0;  ///< rate of a simulated link, see run_ranks(); 0: no limit
@@ -50,10 +50,10 @@ void run_ranks(int ranks, const RankProgram& program, const RunOptions& options 
 /// meta arrays: so the same code counts its memory (current_ledger()) and traffic (world.traffic())
 /// for any number of ranks. `ranks` says which of them run, each once; empty for all. If the calls
 /// of ranks differ, that is an Error, as it is in a real run: in collectives, the two ends of a
-/// message, or the counts of an all_to_all. Arrays on the cpu of up to 1 MiB, by which programs
-/// agree on something, are treated as if all ranks had the same values: a sum is N times this
-/// rank's value, a mean or maximum is the value, and gathered parts are copies; so the program
-/// takes the same way on all ranks. Messages cannot be arrays on the cpu.
+/// message, or the counts of an all_to_all. A collective of cpu arrays of up to 1 MiB, by which
+/// programs agree on something, returns what it would if every rank passed this rank's values: a
+/// sum is N times the value, a mean or maximum is the value, and gathered parts are copies; so the
+/// program takes the same branches on all ranks. Messages cannot be arrays on the cpu.
 /// \snippet test_examples_ranks.cpp simulate_ranks
 void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks = {});
 
@@ -72,22 +72,23 @@ struct LaunchOptions {
 /// options out of argc and argv: --ranks N (in an MPI world it must be the size of the world),
 /// --prefix, --timeout SECONDS, --timeout-join SECONDS,
 /// --timeout-checkpoint SECONDS (see RunOptions), --bind-to-cores (for threads only), --backend
-/// local, mpi (without mpirun a world of one process) or nccl (threads or processes as without it,
-/// each with one of its machine's GPUs), and --link BYTES_PER_SECOND (for threads only; see
-/// run_ranks()). MPI is finalised when the process ends.
+/// local, mpi (without mpirun a world of one process) or nccl (ranks are threads or processes as
+/// they would be without it, and each uses one GPU of its machine), and --link BYTES_PER_SECOND
+/// (for threads only; see run_ranks()). MPI is finalised when the process ends.
 ///
 /// With `restarts`, or --restarts N, the calling process becomes a supervisor: the program runs in
-/// a child process, and is restarted if it fails, at most N times without progress: an attempt that
-/// saves a newer checkpoint gives all N back. It waits 1 s before it restarts, and twice as long
-/// each time while nothing is gained, up to 60 s. A program that begins with resume() of a
-/// dist::Checkpointer resumes from the newest checkpoint, with the bits of a run that was not
-/// interrupted. A program has failed if it ends with an exit code other than 0 or by a signal; a
-/// line on stderr says how it ended, from which step it resumes, and on how many ranks. It is not
-/// restarted after exit code 2 (wrong options) or 127 (no such command), nor after SIGINT, SIGTERM
-/// or SIGHUP, which are passed on to it, nor if two attempts in a row ended by an error before they
-/// saved a checkpoint; a signal, a time-out of ranks that wait and a host that mpirun lost (its
-/// exit code 205) are no such errors. launch() returns in the child. The supervisor ends with the
-/// child's exit code, or 128 + n after signal n, and leaves no process behind.
+/// a child process, and is restarted if it fails, at most N times without progress: the count
+/// begins again at N when an attempt has saved a newer checkpoint. It waits 1 s before it restarts,
+/// and twice as long each time while nothing is gained, up to 60 s. A program that begins with
+/// resume() of a dist::Checkpointer resumes from the newest checkpoint, with the bits of a run that
+/// was not interrupted. A program has failed if it ends with an exit code other than 0 or by a
+/// signal; a line on stderr says how it ended, from which step it resumes, and on how many ranks.
+/// It is not restarted after exit code 2 (wrong options) or 127 (no such command), nor after
+/// SIGINT, SIGTERM or SIGHUP, which are passed on to it, nor if two attempts in a row ended by an
+/// error before they saved a checkpoint. A signal, a time-out of ranks that wait and a host that
+/// mpirun lost (its exit code 205) do not count towards these two. launch() returns in the child.
+/// The supervisor ends with the child's exit code, or 128 + n after signal n, and leaves no process
+/// behind.
 ///
 /// If ranks are threads, the child is a fork of the calling process, which must have no other
 /// threads yet. With --backend mpi or --mpirun "COMMAND" (words separated by blanks; "mpirun" by

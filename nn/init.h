@@ -15,21 +15,21 @@ namespace hero::nn {
 struct Init {
   /// Fills `part`, which is contiguous and of floating dtype (of any dtype for constants), with the
   /// elements first, first + 1, ... of a row-major array of shape `whole`.
-  using Fill =
-      std::function<void(const Array& part, const Shape& whole, int64_t first, Stream stream)>;
+  using Fill = std::function<void(const Array& part, const Shape& whole, int64_t first,
+                                  RandomStream stream)>;
   Fill fill;  ///< the function that fills
 };
 
 /// Fills `part` with the elements from first to first + part.numel() - 1 of an array of shape
 /// `whole`, initialised by `init`. `part` must be contiguous; on meta nothing happens.
 void fill_part(const Init& init, const Array& part, const Shape& whole, int64_t first,
-               Stream stream);
+               RandomStream stream);
 /// Does the same with elements of boxes of that array, in the order of the boxes
 /// (Partition::boxes), or of the whole array if there are no boxes. Every contiguous run is filled
 /// by a call of its own; initialisers that have to compute the whole array (orthogonal, sparse) do
 /// so in each call.
 void fill_part(const Init& init, const Array& part, const Shape& whole,
-               const std::vector<Box>& boxes, int64_t first, Stream stream);
+               const std::vector<Box>& boxes, int64_t first, RandomStream stream);
 
 namespace init {
 

@@ -57,7 +57,7 @@ class Linear : public Module {
   // What has been added to the weight: later writes to the adapter do not change it.
   struct Merged {
     Tensor weight, a, b;
-    StandInScope mark;
+    ReplacedValuesScope mark;
   };
   struct Adapter {
     Tensor *a, *b;

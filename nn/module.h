@@ -65,7 +65,7 @@ struct Slot {
   std::string name;             ///< its name in the module
   Tensor tensor;                ///< undefined if an option left it out
   Init init;                    ///< its initialiser; empty if the values were given
-  Stream stream;                ///< the random stream that its initial values come from
+  RandomStream stream;          ///< the random stream that its initial values come from
   Kind kind = Kind::parameter;  ///< what it is
 };
 
@@ -356,7 +356,7 @@ class Module {
   void check_whole() const;
   [[noreturn]] void fail_moved() const;
   Tensors run_around(const Tensors& inputs, const Forward& body, bool fused);
-  Stream stream_of(const std::string& name);
+  RandomStream stream_of(const std::string& name);
   Tensor& add_slot(Slot slot);
   void check_name(const char* what, const std::string& name) const;
   template <class Visit>

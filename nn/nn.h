@@ -27,7 +27,6 @@
 #include <hero/nn/parameter_vector.h>
 #include <hero/nn/parametrize.h>
 #include <hero/nn/pool.h>
-#include <hero/nn/pool_more.h>
 #include <hero/nn/pretrained.h>
 #include <hero/nn/quantized.h>
 #include <hero/nn/recurrent.h>

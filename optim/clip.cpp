@@ -156,7 +156,7 @@ void clip_grads_with_norm(const std::vector<Tensor>& parameters, double max_norm
     if (param.grad().defined()) gradients.push_back(param.grad().array());
   }
   const auto limit = [&](Device device, std::span<const Array> there) {
-    core::backend(device).run(core::call::LimitNorm{there, norm.to(device), max_norm});
+    core::backend(device).run(core::call::ClipNorm{there, norm.to(device), max_norm});
     if (device.type == DeviceType::cpu) return;
     for (const Array& g : there) g.storage().bump_version();  // nobody knows whether they changed
   };

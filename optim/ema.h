@@ -85,7 +85,7 @@ class EMA : public OptimizerOf<EMAOptions> {
  private:
   bool swapped() const { return averages_.has_value(); }
 
-  std::optional<StandInScope> averages_;  // in the parameters; scratch is what each was
+  std::optional<ReplacedValuesScope> averages_;  // in the parameters; scratch is what each was
 };
 
 }  // namespace hero::optim

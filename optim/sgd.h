@@ -103,7 +103,7 @@ class NesterovLookahead : public OptimizerOf<NesterovLookaheadOptions> {
   // Between lookahead() and step() there are values ahead; scratch is where each came from.
   bool looking() const { return ahead_.has_value(); }
 
-  std::optional<StandInScope> ahead_;
+  std::optional<ReplacedValuesScope> ahead_;
 };
 
 }  // namespace hero::optim

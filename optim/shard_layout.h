@@ -1,5 +1,6 @@
 #pragma once
-// Which elements of a parameter an array has, and other elements of it from these.
+// ShardLayout: which elements of a whole parameter a local array holds, and how such an array is
+// cut anew when the layout changes.
 #include <string>
 #include <vector>
 

@@ -14,7 +14,7 @@ using Values = std::vector<double>;
 
 Values random_values(int64_t count, uint64_t seed, uint64_t id) {
   Values values(static_cast<size_t>(count));
-  fill_uniform(values, Stream{seed, id}, 0, -1.0, 1.0);
+  fill_uniform(values, RandomStream{seed, id}, 0, -1.0, 1.0);
   return values;
 }
 

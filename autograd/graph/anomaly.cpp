@@ -12,8 +12,8 @@ namespace {
 thread_local bool infinities = false;
 
 void switch_anomaly(bool on) {
-  const unsigned others = detail::watching & ~detail::kWatchAnomaly;
-  detail::watching = others | (on ? detail::kWatchAnomaly : 0u);
+  const unsigned others = detail::open_scopes & ~detail::kAnomalyScope;
+  detail::open_scopes = others | (on ? detail::kAnomalyScope : 0u);
 }
 
 struct AnomalyMode {
@@ -43,17 +43,17 @@ const char* oddity(const Tensor& x) {
 }  // namespace
 
 DetectAnomaly::DetectAnomaly(const AnomalyOptions& options)
-    : watching_(detail::watching), infinities_(infinities) {
-  detail::watching |= detail::kWatchAnomaly;
+    : open_scopes_(detail::open_scopes), infinities_(infinities) {
+  detail::open_scopes |= detail::kAnomalyScope;
   infinities = options.infinities;
 }
 
 DetectAnomaly::~DetectAnomaly() {
-  switch_anomaly((watching_ & detail::kWatchAnomaly) != 0);
+  switch_anomaly((open_scopes_ & detail::kAnomalyScope) != 0);
   infinities = infinities_;
 }
 
-bool anomaly_enabled() { return (detail::watching & detail::kWatchAnomaly) != 0; }
+bool anomaly_enabled() { return (detail::open_scopes & detail::kAnomalyScope) != 0; }
 
 namespace detail {
 

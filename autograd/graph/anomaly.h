@@ -24,7 +24,7 @@ class DetectAnomaly {
   DetectAnomaly& operator=(const DetectAnomaly&) = delete;
 
  private:
-  unsigned watching_;
+  unsigned open_scopes_;
   bool infinities_;
 };
 

@@ -271,7 +271,7 @@ class detail::BackwardWalk {
   }
 
   static void look(const Node& node, const Grads& grads, const Grads& results) {
-    if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
+    if (detail::open_scopes & detail::kAnomalyScope) [[unlikely]] {
       detail::look_at_gradients(node, node.place_ ? *node.place_ : std::string(), grads, results);
     }
   }

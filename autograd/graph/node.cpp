@@ -120,7 +120,7 @@ void detail::Recorder::connect(Node& node, std::span<const Tensor* const> inputs
     }
   }
   node.sequence_ = ++thread_sequence;
-  if ((watching & (kWatchAnomaly | kWatchProfile)) != 0 ||
+  if ((open_scopes & (kAnomalyScope | kProfileScope)) != 0 ||
       core::keeps_places.load(std::memory_order_relaxed)) [[unlikely]] {
     node.place_ = std::make_unique<std::string>(current_place());
   }

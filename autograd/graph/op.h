@@ -240,7 +240,7 @@ inline std::vector<const Tensor*> pointers_to(const std::vector<Tensor>& inputs)
 template <class O, std::same_as<Tensor>... In>
 Tensor record(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
-  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(detail::run_one(op, list, detail::forward_each(list)));
 }
 
@@ -248,7 +248,7 @@ Tensor record(O op, const In&... inputs) {
 template <class O>
 Tensor record_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);
-  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(
       detail::run_one(op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }
@@ -258,7 +258,7 @@ Tensor record_list(O op, const std::vector<Tensor>& inputs) {
 template <class O, std::same_as<Tensor>... In>
 std::vector<Tensor> record_multi(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
-  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(detail::run_multi(op, list, detail::forward_each(list)));
 }
 
@@ -266,7 +266,7 @@ std::vector<Tensor> record_multi(O op, const In&... inputs) {
 template <class O>
 std::vector<Tensor> record_multi_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);
-  const detail::Watcher watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
   return watcher.look(detail::run_multi(
       op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }

@@ -4,29 +4,29 @@
 
 namespace hero::detail {
 
-constinit thread_local unsigned watching = 0;
+constinit thread_local unsigned open_scopes = 0;
 
-struct Watcher::State {
+struct OpInterceptor::State {
   std::string op;  // the operation itself may be gone when its output is looked at
   std::vector<const Tensor*> inputs;
   std::vector<Tensor> cast;
   int64_t profiled = 0;
 };
 
-void Watcher::open(const char* op, CastRule rule, std::span<const Tensor*> inputs) {
+void OpInterceptor::open(const char* op, CastRule rule, std::span<const Tensor*> inputs) {
   std::vector<Tensor> cast;
-  if (watching & kWatchAutocast) cast = autocast_inputs(rule, inputs);
+  if (open_scopes & kAutocastScope) cast = autocast_inputs(rule, inputs);
   state_ = new State{op, {}, std::move(cast), 0};
   for (size_t i = 0; i < state_->cast.size(); ++i) inputs[i] = &state_->cast[i];
   state_->inputs.assign(inputs.begin(), inputs.end());
-  if (watching & kWatchProfile) state_->profiled = begin_profiled(op);
+  if (open_scopes & kProfileScope) state_->profiled = begin_profiled(op);
 }
 
-void Watcher::inspect(const Tensor& output) const {
-  if (watching & kWatchAnomaly) look_at_output(state_->op.c_str(), state_->inputs, output);
+void OpInterceptor::inspect(const Tensor& output) const {
+  if (open_scopes & kAnomalyScope) look_at_output(state_->op.c_str(), state_->inputs, output);
 }
 
-void Watcher::close() {
+void OpInterceptor::close() {
   end_profiled(state_->profiled);
   delete state_;
 }
@@ -39,7 +39,7 @@ struct WatchDerivative::State {
 void WatchDerivative::open(const detail::Node& node, const std::string* place) {
   state_ = new State;
   if (place != nullptr) state_->place.emplace(*place);
-  if (watching & kWatchProfile) state_->profiled = begin_profiled(node.name());
+  if (open_scopes & kProfileScope) state_->profiled = begin_profiled(node.name());
 }
 
 void WatchDerivative::close() {

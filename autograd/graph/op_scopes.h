@@ -13,19 +13,19 @@ namespace hero::detail {
 
 /// Which scopes are open on this thread, one bit each: 0 nearly always, and then they cost one
 /// comparison an operation.
-inline constexpr unsigned kWatchAnomaly = 1, kWatchAutocast = 2, kWatchProfile = 4;
-extern constinit thread_local unsigned watching;
+inline constexpr unsigned kAnomalyScope = 1, kAutocastScope = 2, kProfileScope = 4;
+extern constinit thread_local unsigned open_scopes;
 
 /// Around one operation: may replace its inputs by cast ones, and looks at what came out.
-class Watcher {
+class OpInterceptor {
  public:
-  Watcher(const char* op, CastRule cast, std::span<const Tensor*> inputs) {
-    if (watching != 0) [[unlikely]]
+  OpInterceptor(const char* op, CastRule cast, std::span<const Tensor*> inputs) {
+    if (open_scopes != 0) [[unlikely]]
       open(op, cast, inputs);
   }
-  Watcher(const Watcher&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
-  ~Watcher() {
+  OpInterceptor(const OpInterceptor&) = delete;
+  OpInterceptor& operator=(const OpInterceptor&) = delete;
+  ~OpInterceptor() {
     if (state_) [[unlikely]]
       close();
   }
@@ -70,7 +70,7 @@ void end_profiled(int64_t operation) noexcept;
 class WatchDerivative {
  public:
   WatchDerivative(const detail::Node& node, const std::string* place) {
-    if ((watching & kWatchProfile) || core::keeps_places.load(std::memory_order_relaxed))
+    if ((open_scopes & kProfileScope) || core::keeps_places.load(std::memory_order_relaxed))
         [[unlikely]]
       open(node, place);
   }

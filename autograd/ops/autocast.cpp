@@ -47,8 +47,8 @@ Tensor cast_to(const Tensor& x, DType dtype) {
 
 void switch_to(const AutocastOptions& options) {
   current = options;
-  const unsigned others = detail::watching & ~detail::kWatchAutocast;
-  detail::watching = others | (options.enabled ? detail::kWatchAutocast : 0u);
+  const unsigned others = detail::open_scopes & ~detail::kAutocastScope;
+  detail::open_scopes = others | (options.enabled ? detail::kAutocastScope : 0u);
 }
 
 // A thread that works for another one keeps casts for as long as it has its options.
@@ -76,7 +76,7 @@ Autocast::~Autocast() {
   if (--depth == 0) cache().clear();
 }
 
-bool autocast_enabled() { return (detail::watching & detail::kWatchAutocast) != 0; }
+bool autocast_enabled() { return (detail::open_scopes & detail::kAutocastScope) != 0; }
 const AutocastOptions& autocast_options() { return current; }
 
 void AutocastInputs::open(CastRule rule, std::span<const Tensor* const> inputs) {

@@ -111,7 +111,7 @@ ProfileRecorder::ProfileRecorder(const ProfilerOptions& options) : options_(opti
   }
   current_recorder = this;
   core::observer = this;
-  detail::watching |= detail::kWatchProfile;
+  detail::open_scopes |= detail::kProfileScope;
   profile_.begin = now();
 }
 
@@ -124,7 +124,7 @@ void ProfileRecorder::stop() {
   profile_.seconds = now() - profile_.begin;
   current_recorder = nullptr;
   core::observer = nullptr;
-  detail::watching &= ~detail::kWatchProfile;
+  detail::open_scopes &= ~detail::kProfileScope;
   // a meter that was opened later goes on, and closes before this one
   if (metering_ && core::current_work_meter() == this) metering_.reset();
 }

@@ -6,8 +6,8 @@
 
 namespace hero {
 
-std::shared_ptr<Averager> averager(const Tensor& leaf) {
-  std::shared_ptr<Averager> found;
+std::shared_ptr<GradientReducer> gradient_reducer(const Tensor& leaf) {
+  std::shared_ptr<GradientReducer> found;
   if (!leaf.defined()) return found;
   const detail::Hooks* hooks = leaf.impl()->hooks.load(std::memory_order_acquire);
   if (hooks == nullptr) return found;
@@ -15,29 +15,29 @@ std::shared_ptr<Averager> averager(const Tensor& leaf) {
   for (const auto& hook : hooks->leaf) {
     const auto* averaging = hook.call.target<AveragingHook>();
     if (averaging == nullptr || !hook.alive->load()) continue;
-    found = averaging->averager.lock();
+    found = averaging->reducer.lock();
     if (found) break;
   }
   return found;
 }
 
 namespace {
-thread_local AveragerScope* innermost = nullptr;
+thread_local GradientReducerScope* innermost = nullptr;
 }
 
-AveragerScope::AveragerScope() : outer_(std::exchange(innermost, this)) {}
-AveragerScope::~AveragerScope() { innermost = outer_; }
+GradientReducerScope::GradientReducerScope() : outer_(std::exchange(innermost, this)) {}
+GradientReducerScope::~GradientReducerScope() { innermost = outer_; }
 
-void AveragerScope::enter(const std::shared_ptr<Averager>& averager) {
-  for (AveragerScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
+void GradientReducerScope::enter(const std::shared_ptr<GradientReducer>& reducer) {
+  for (GradientReducerScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
     auto& list = scope->entered_;
-    if (std::find(list.begin(), list.end(), averager) == list.end()) list.push_back(averager);
+    if (std::find(list.begin(), list.end(), reducer) == list.end()) list.push_back(reducer);
   }
 }
 
 // The number found so far goes on, so that groups which cross agree in the end.
-int64_t AveragerScope::largest(int64_t number, const char* op) const {
-  for (const auto& averager : entered_) number = averager->largest(number, op);
+int64_t GradientReducerScope::largest(int64_t number, const char* op) const {
+  for (const auto& reducer : entered_) number = reducer->largest(number, op);
   return number;
 }
 
@@ -53,7 +53,7 @@ void declare(const std::vector<Tensor>& leaves, const std::function<std::string(
   for (const Tensor& leaf : leaves) {
     const Partition* part = partition(leaf);
     if (part != nullptr && part->owners) tell(part->owners.get());
-    tell(averager(leaf).get());
+    tell(gradient_reducer(leaf).get());
   }
 }
 

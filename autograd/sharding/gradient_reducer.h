@@ -11,10 +11,10 @@
 namespace hero {
 
 /// What averages the gradients of some leaves in backward().
-class Averager : public Declares {
+class GradientReducer : public Declares {
  public:
   /// What averages them, such as "DDP of GPT"; for messages.
-  virtual std::string describe_averager() const = 0;
+  virtual std::string describe_reducer() const = 0;
   /// The ranks over which it averages: their numbers in the whole world.
   virtual std::vector<int> averaging_ranks() const = 0;
   /// The loss whose gradient the averaged gradients are, given each rank's own loss. A collective,
@@ -30,34 +30,35 @@ class Averager : public Declares {
   virtual void declare_gradients(const char* op) const = 0;
 };
 
-/// A hook for Tensor::register_leaf_hook() by which averager() finds what averages the leaf.
+/// A hook for Tensor::register_leaf_hook() by which gradient_reducer() finds what averages the
+/// leaf.
 struct AveragingHook {
-  std::weak_ptr<Averager> averager;  ///< what averages the leaf
-  LeafHook call;                     ///< what the hook does
+  std::weak_ptr<GradientReducer> reducer;  ///< what averages the leaf
+  LeafHook call;                           ///< what the hook does
   void operator()(const Tensor& leaf) const { call(leaf); }
 };
 
 /// What averages the leaf's gradients; null if nothing does.
-std::shared_ptr<Averager> averager(const Tensor& leaf);
+std::shared_ptr<GradientReducer> gradient_reducer(const Tensor& leaf);
 
 /// While it lives, notes what averages the gradients of modules whose forward begins on this
 /// thread.
-class AveragerScope {
+class GradientReducerScope {
  public:
-  AveragerScope();
-  ~AveragerScope();
-  AveragerScope(const AveragerScope&) = delete;
-  AveragerScope& operator=(const AveragerScope&) = delete;
+  GradientReducerScope();
+  ~GradientReducerScope();
+  GradientReducerScope(const GradientReducerScope&) = delete;
+  GradientReducerScope& operator=(const GradientReducerScope&) = delete;
   /// Says to the scopes of this thread that the forward begins of a module whose gradients
-  /// `averager` averages.
-  static void enter(const std::shared_ptr<Averager>& averager);
+  /// `reducer` averages.
+  static void enter(const std::shared_ptr<GradientReducer>& reducer);
   /// The largest of the numbers that all ranks give among which gradients of these modules are
   /// averaged; `number` itself if there are none. A collective, which `op` names in errors.
   int64_t largest(int64_t number, const char* op) const;
 
  private:
-  AveragerScope* outer_;
-  std::vector<std::shared_ptr<Averager>> entered_;
+  GradientReducerScope* outer_;
+  std::vector<std::shared_ptr<GradientReducer>> entered_;
 };
 
 /// Declares a text to the owners of these leaves' shards, and to the ranks that average them; to

@@ -107,7 +107,7 @@ void check_averaged(const std::vector<Tensor>& leaves, const char* op) {
     if (const auto keeps =
             std::dynamic_pointer_cast<HoldsUnreducedGradients>(parameter_owner(leaf))) {
       keeps->check_averaged(leaf, op);
-    } else if (const auto averages = averager(leaf)) {
+    } else if (const auto averages = gradient_reducer(leaf)) {
       averages->check_averaged(leaf, op);
     }
   }
@@ -124,7 +124,7 @@ void declare_gradients(const std::vector<Tensor>& leaves, const char* op) {
     if (const auto keeps =
             std::dynamic_pointer_cast<HoldsUnreducedGradients>(parameter_owner(leaf))) {
       tell(keeps);
-    } else if (const auto averages = averager(leaf)) {
+    } else if (const auto averages = gradient_reducer(leaf)) {
       tell(averages);
     }
   }
@@ -144,8 +144,8 @@ void clear_unreduced_gradients(const std::vector<Tensor>& leaves, bool set_to_no
 namespace {
 
 // A hook of a leaf that does nothing, by which the values in the leaf are known.
-struct StandInMark {
-  std::shared_ptr<const StandIn> values;
+struct ReplacedValuesMark {
+  std::shared_ptr<const ReplacedValues> values;
   void operator()(const Tensor& /*leaf*/) const {}
 };
 
@@ -153,21 +153,21 @@ thread_local int in_checkpoint = 0;  // SavingCheckpoints that live on this thre
 [[maybe_unused]] const core::ThreadSlot<int> kInCheckpointSlot([] { return in_checkpoint; },
                                                                [](int n) { in_checkpoint = n; });
 
-bool allows(const StandIn& values, ValueUse use) {
+bool allows(const ReplacedValues& values, ValueUse use) {
   if (use == ValueUse::step) return values.can_step;
   return use == ValueUse::save && values.can_save && in_checkpoint == 0;
 }
 
 // The values in a leaf that must not be used so; null if there are none.
-std::shared_ptr<const StandIn> refusing(const Tensor& leaf, ValueUse use) {
-  std::shared_ptr<const StandIn> found;
+std::shared_ptr<const ReplacedValues> refusing(const Tensor& leaf, ValueUse use) {
+  std::shared_ptr<const ReplacedValues> found;
   if (!leaf.defined()) return found;
   const Tensor held = optimizer_leaves({leaf}).front();
   const detail::Hooks* hooks = held.impl()->hooks.load(std::memory_order_acquire);
   if (hooks == nullptr) return found;
   const detail::LeafTurn turn(held.impl()->lock);
   for (const auto& hook : hooks->leaf) {
-    const auto* mark = hook.call.target<StandInMark>();
+    const auto* mark = hook.call.target<ReplacedValuesMark>();
     if (mark != nullptr && hook.alive->load() && !allows(*mark->values, use)) found = mark->values;
   }
   return found;
@@ -175,21 +175,21 @@ std::shared_ptr<const StandIn> refusing(const Tensor& leaf, ValueUse use) {
 
 }  // namespace
 
-StandInScope::StandInScope(const std::vector<Tensor>& leaves, StandIn values) {
-  const auto shared = std::make_shared<const StandIn>(std::move(values));
+ReplacedValuesScope::ReplacedValuesScope(const std::vector<Tensor>& leaves, ReplacedValues values) {
+  const auto shared = std::make_shared<const ReplacedValues>(std::move(values));
   for (const Tensor& leaf : optimizer_leaves(leaves)) {
     auto alive = std::make_shared<std::atomic<bool>>(true);
     detail::Hooks& hooks = leaf.impl()->make_hooks();
     const detail::LeafTurn turn(leaf.impl()->lock);
     std::erase_if(hooks.leaf, [](const auto& hook) {  // earlier marks, which have ended
-      return !hook.alive->load() && hook.call.template target<StandInMark>() != nullptr;
+      return !hook.alive->load() && hook.call.template target<ReplacedValuesMark>() != nullptr;
     });
-    hooks.leaf.push_back({StandInMark{shared}, alive});
+    hooks.leaf.push_back({ReplacedValuesMark{shared}, alive});
     marks_.emplace_back(alive);
   }
 }
 
-StandInScope::~StandInScope() {
+ReplacedValuesScope::~ReplacedValuesScope() {
   for (HookHandle& mark : marks_) mark.remove();
 }
 

@@ -18,7 +18,7 @@ enum class ValueUse {
 };
 
 /// What is to be known of values that are in a leaf in place of its own.
-struct StandIn {
+struct ReplacedValues {
   /// What they are and what to do, for messages that begin with the leaf's name: "is an average
   /// now; ...".
   std::string what;
@@ -31,13 +31,13 @@ struct StandIn {
 
 /// While it lives, these leaves have such values. A leaf whose parameter is cut into shards later
 /// is still marked, and so is the whole parameter that is gathered from them.
-class StandInScope {
+class ReplacedValuesScope {
  public:
   /// Marks the leaves.
-  StandInScope(const std::vector<Tensor>& leaves, StandIn values);
-  ~StandInScope();
-  StandInScope(StandInScope&&) noexcept = default;
-  StandInScope& operator=(StandInScope&&) = delete;
+  ReplacedValuesScope(const std::vector<Tensor>& leaves, ReplacedValues values);
+  ~ReplacedValuesScope();
+  ReplacedValuesScope(ReplacedValuesScope&&) noexcept = default;
+  ReplacedValuesScope& operator=(ReplacedValuesScope&&) = delete;
 
  private:
   std::vector<HookHandle> marks_;

@@ -18,7 +18,7 @@ class CpuBackend final : public Backend {
   void run(const call::Reduce& call) override;
   void run(const call::ExactSum& call) override;
   void run(const call::ExactResult& call) override;
-  void run(const call::LimitNorm& call) override;
+  void run(const call::ClipNorm& call) override;
   void run(const call::ArgReduce& call) override;
   void run(const call::Scan& call) override;
   void run(const call::Sort& call) override;
@@ -33,7 +33,7 @@ class CpuBackend final : public Backend {
   void run(const call::Scatter& call) override;
   void run(const call::IndexSelect& call) override;
   void run(const call::IndexAdd& call) override;
-  void run(const call::Weigh& call) override;
+  void run(const call::SparseMatmul& call) override;
   Array run(const call::Nonzero& call) override;
   void run(const call::Im2col& call) override;
   void run(const call::Col2im& call) override;

@@ -157,7 +157,7 @@ Backend& cpu_backend() {
   return chosen;
 }
 
-void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words) {
+void philox_words(RandomStream stream, uint64_t first_block, int blocks, uint32_t* words) {
   cpu::kernels().philox_words(stream, first_block, blocks, words);
 }
 

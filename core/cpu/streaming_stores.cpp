@@ -4,7 +4,7 @@
 
 namespace hero::core::cpu {
 
-void copy_past_caches(const std::byte* from, std::byte* to, int64_t bytes) {
+void copy_streaming(const std::byte* from, std::byte* to, int64_t bytes) {
   const int64_t skew = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kCacheLine);
   int64_t done = std::min(skew == 0 ? 0 : kCacheLine - skew, bytes);
   std::memcpy(to, from, static_cast<size_t>(done));

@@ -17,7 +17,7 @@ inline constexpr int64_t kCachedBytes = int64_t{32} << 20;
 /// That saves reading what is overwritten: twice as fast on two cores at 64 MiB, half as fast where
 /// the target would have stayed in a cache. Plain copies on processors without AVX. Other threads
 /// may read the target once this one has called end_copies() and told them so.
-void copy_past_caches(const std::byte* from, std::byte* to, int64_t bytes);
+void copy_streaming(const std::byte* from, std::byte* to, int64_t bytes);
 void end_copies();
 
 inline constexpr int64_t kCacheLine = 64;

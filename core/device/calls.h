@@ -162,9 +162,9 @@ struct ExactResult {
   void arrays(auto&& visit) const { visit(words, out); }
   Work work() const;
 };
-/// Multiplies every x by limit_factor(max_norm, norm) (core/kernels/clip_norm.h) if that factor
+/// Multiplies every x by clip_factor(max_norm, norm) (core/kernels/clip_norm.h) if that factor
 /// is below 1 or NaN.
-struct LimitNorm {
+struct ClipNorm {
   std::span<const Array> xs;  ///< each of a floating dtype; multiplied in place
   const Array& norm;          ///< float64 of shape []
   double max_norm;
@@ -347,7 +347,7 @@ struct IndexAdd {
 };
 /// Multiplies by a sparse matrix along `dim`: out[.., i, ..] is the sum of weight *
 /// x[.., place, ..] over the entries of row i, in their order.
-struct Weigh {
+struct SparseMatmul {
   const SparseRows& rows;
   const Array& x;  ///< contiguous, float32 or float64
   int dim;
@@ -720,12 +720,12 @@ struct GridSampleBackGrid {
 /// All families of kernels.
 using Calls = TypeList<
     call::Map, call::Chain, call::ChainSum, call::Copy, call::Fill, call::Random, call::RandomMask,
-    call::Update, call::Reduce, call::ExactSum, call::ExactResult, call::LimitNorm, call::ArgReduce,
+    call::Update, call::Reduce, call::ExactSum, call::ExactResult, call::ClipNorm, call::ArgReduce,
     call::Scan, call::Sort, call::Matmul, call::PackMatrix, call::MatmulPacked, call::Linear,
     call::LinearBack, call::BiasActivation, call::CheckedIndex, call::Gather, call::Scatter,
-    call::IndexSelect, call::IndexAdd, call::Weigh, call::Nonzero, call::Im2col, call::Col2im,
-    call::Pool, call::MaxPoolBack, call::AveragePoolBack, call::Softmax, call::SoftmaxBack,
-    call::NormalizeRows, call::NormalizeRowsBack, call::NormalizeChannels,
+    call::IndexSelect, call::IndexAdd, call::SparseMatmul, call::Nonzero, call::Im2col,
+    call::Col2im, call::Pool, call::MaxPoolBack, call::AveragePoolBack, call::Softmax,
+    call::SoftmaxBack, call::NormalizeRows, call::NormalizeRowsBack, call::NormalizeChannels,
     call::NormalizeChannelsBack, call::Attention, call::AttentionBack, call::LogLikelihood,
     call::LogLikelihoodBack, call::LogLikelihoodInPlace, call::CellStep, call::CellStepBack,
     call::Encode, call::Decode, call::Recurrence, call::KthPositions, call::RunningExtremes,

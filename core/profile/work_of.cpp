@@ -150,7 +150,7 @@ Work ExactSum::work() const {
 Work ExactResult::work() const {
   return {.kind = kReduce, .dtype = kFloat64, .bytes = words.nbytes() + out.nbytes()};
 }
-Work LimitNorm::work() const {  // as if they were too long
+Work ClipNorm::work() const {  // as if they were too long
   return {.dtype = dtype_of(xs), .flops = total_elements(xs), .bytes = 2 * stored_bytes(xs)};
 }
 Work ArgReduce::work() const { return pass_beside(kReduce, 1, x, values, indices.nbytes()); }
@@ -200,7 +200,7 @@ Work Gather::work() const { return moved(index, out, 2); }
 Work Scatter::work() const { return moved(index, src, mode == ScatterMode::add ? 3 : 2); }
 Work IndexSelect::work() const { return moved(index, out, 2); }
 Work IndexAdd::work() const { return moved(index, src, 3); }
-Work Weigh::work() const {
+Work SparseMatmul::work() const {
   Work work = pass_work(kWindow, 0, x, out);
   const int64_t lines = out.numel() / std::max<int64_t>(out.shape()[dim], 1);
   work.flops = 2 * rows.weights.numel() * lines;

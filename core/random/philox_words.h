@@ -11,6 +11,6 @@ inline constexpr int kPhiloxGroup = 8;
 
 /// The four words of each of `blocks` consecutive Philox blocks, one block behind the other; there
 /// is room for whole groups.
-void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words);
+void philox_words(RandomStream stream, uint64_t first_block, int blocks, uint32_t* words);
 
 }  // namespace hero::core

@@ -17,7 +17,7 @@ static_assert(kBlocks % core::kPhiloxGroup == 0);
 // Fills `out` with elements of which kPerBlock share a block: `convert` turns the words of some
 // blocks into their values, and the part that the caller asked for is kept.
 template <int kPerBlock, class T, class Convert>
-void fill(std::span<T> out, Stream stream, int64_t first_index, const Convert& convert) {
+void fill(std::span<T> out, RandomStream stream, int64_t first_index, const Convert& convert) {
   uint32_t words[4 * kBlocks];
   T values[kBlocks * kPerBlock];
   const auto first = static_cast<uint64_t>(first_index);
@@ -40,7 +40,7 @@ void fill(std::span<T> out, Stream stream, int64_t first_index, const Convert& c
 
 // Four elements a block, one word each.
 template <class T, class Map>
-void fill_by_word(std::span<T> out, Stream stream, int64_t first_index, const Map& map) {
+void fill_by_word(std::span<T> out, RandomStream stream, int64_t first_index, const Map& map) {
   fill<4>(out, stream, first_index, [&](const uint32_t* words, T* values, int blocks) {
 #pragma GCC ivdep
     for (int i = 0; i < 4 * blocks; ++i) values[i] = map(words[i]);
@@ -49,7 +49,7 @@ void fill_by_word(std::span<T> out, Stream stream, int64_t first_index, const Ma
 
 // Two elements a block, two words each.
 template <class T, class Map>
-void fill_by_pair(std::span<T> out, Stream stream, int64_t first_index, const Map& map) {
+void fill_by_pair(std::span<T> out, RandomStream stream, int64_t first_index, const Map& map) {
   fill<2>(out, stream, first_index, [&](const uint32_t* words, T* values, int blocks) {
 #pragma GCC ivdep
     for (int i = 0; i < 2 * blocks; ++i) values[i] = map(words[2 * i], words[2 * i + 1]);
@@ -88,13 +88,14 @@ BatchPart& batch_part() {
                                                                     batch_part() = part;
                                                                   });
 
-Stream named_stream(uint64_t seed, std::string_view name) {
+RandomStream named_stream(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return {seed, hash | uint64_t{1} << 63};  // a generator never counts that far
 }
 
-void fill_uniform(std::span<float> out, Stream stream, int64_t first_index, float lo, float hi) {
+void fill_uniform(std::span<float> out, RandomStream stream, int64_t first_index, float lo,
+                  float hi) {
   check_first(first_index, "uniform");
   check_bounds(lo, hi);
   if (lo == 0 && hi == 1) {
@@ -104,13 +105,14 @@ void fill_uniform(std::span<float> out, Stream stream, int64_t first_index, floa
   fill_by_word(out, stream, first_index, draws::Uniform<float>(lo, hi));
 }
 
-void fill_uniform(std::span<double> out, Stream stream, int64_t first_index, double lo, double hi) {
+void fill_uniform(std::span<double> out, RandomStream stream, int64_t first_index, double lo,
+                  double hi) {
   check_first(first_index, "uniform");
   check_bounds(lo, hi);
   fill_by_pair(out, stream, first_index, draws::Uniform<double>(lo, hi));
 }
 
-void fill_normal(std::span<float> out, Stream stream, int64_t first_index, double mean,
+void fill_normal(std::span<float> out, RandomStream stream, int64_t first_index, double mean,
                  double stddev) {
   check_first(first_index, "normal");
   check(stddev >= 0, "normal: the standard deviation is negative: ", stddev);
@@ -124,7 +126,7 @@ void fill_normal(std::span<float> out, Stream stream, int64_t first_index, doubl
   });
 }
 
-void fill_normal(std::span<double> out, Stream stream, int64_t first_index, double mean,
+void fill_normal(std::span<double> out, RandomStream stream, int64_t first_index, double mean,
                  double stddev) {
   check_first(first_index, "normal");
   check(stddev >= 0, "normal: the standard deviation is negative: ", stddev);
@@ -139,18 +141,18 @@ void fill_normal(std::span<double> out, Stream stream, int64_t first_index, doub
   });
 }
 
-void fill_bits(std::span<uint32_t> out, Stream stream, int64_t first_index) {
+void fill_bits(std::span<uint32_t> out, RandomStream stream, int64_t first_index) {
   check_first(first_index, "bits");
   fill_by_word(out, stream, first_index, [](uint32_t w) { return w; });
 }
 
-void fill_bits(std::span<uint64_t> out, Stream stream, int64_t first_index) {
+void fill_bits(std::span<uint64_t> out, RandomStream stream, int64_t first_index) {
   check_first(first_index, "bits");
   fill_by_pair(out, stream, first_index,
                [](uint32_t high, uint32_t low) { return philox::join(high, low); });
 }
 
-void fill_randint(std::span<int64_t> out, Stream stream, int64_t first_index, int64_t low,
+void fill_randint(std::span<int64_t> out, RandomStream stream, int64_t first_index, int64_t low,
                   int64_t high) {
   check_first(first_index, "randint");
   check(low < high, "randint: the range is empty: [", low, ", ", high, ")");
@@ -158,7 +160,7 @@ void fill_randint(std::span<int64_t> out, Stream stream, int64_t first_index, in
   fill_by_pair(out, stream, first_index, draws::Integer{base, range});
 }
 
-void fill_bernoulli(std::span<bool> out, Stream stream, int64_t first_index, double p) {
+void fill_bernoulli(std::span<bool> out, RandomStream stream, int64_t first_index, double p) {
   check_first(first_index, "bernoulli");
   check(p >= 0 && p <= 1, "bernoulli: the probability is outside [0, 1]: ", p);
   const draws::Bernoulli draw(p);
@@ -170,19 +172,20 @@ void fill_bernoulli(std::span<bool> out, Stream stream, int64_t first_index, dou
   fill_by_word(out, stream, first_index, [=](uint32_t w) { return w < below; });
 }
 
-void fill_exponential(std::span<float> out, Stream stream, int64_t first_index, double rate) {
+void fill_exponential(std::span<float> out, RandomStream stream, int64_t first_index, double rate) {
   check_first(first_index, "exponential");
   check(rate > 0, "exponential: the rate is not positive: ", rate);
   fill_by_word(out, stream, first_index, draws::Exponential<float>{rate});
 }
 
-void fill_exponential(std::span<double> out, Stream stream, int64_t first_index, double rate) {
+void fill_exponential(std::span<double> out, RandomStream stream, int64_t first_index,
+                      double rate) {
   check_first(first_index, "exponential");
   check(rate > 0, "exponential: the rate is not positive: ", rate);
   fill_by_pair(out, stream, first_index, draws::Exponential<double>{rate});
 }
 
-void fill_permutation(std::span<int64_t> out, Stream stream) {
+void fill_permutation(std::span<int64_t> out, RandomStream stream) {
   const auto n = static_cast<int64_t>(out.size());
   for (int64_t i = 0; i < n; ++i) out[static_cast<size_t>(i)] = i;
   uint64_t bits[128];

@@ -72,7 +72,7 @@ void draw_into(const Draw& draw, const RandomFill& fill, int64_t first, const Ar
 // its words.
 template <class T>
 void draw_floats(const RandomFill& fill, int64_t first, const Array& out) {
-  const hero::Stream stream{fill.seed, fill.stream};
+  const hero::RandomStream stream{fill.seed, fill.stream};
   if (fill.kind == RandomFill::Kind::uniform) {
     const T low = static_cast<T>(fill.a), high = static_cast<T>(fill.b);
     fill_uniform(std::span<T>(), stream, first, low, high);
@@ -160,7 +160,7 @@ void CudaBackend::run(const call::Random& call) {
                                static_cast<double>(call.fill.high),
                                static_cast<double>(call.first)};
   note_values("random", parameters);
-  const hero::Stream stream{call.fill.seed, call.fill.stream};
+  const hero::RandomStream stream{call.fill.seed, call.fill.stream};
   if (call.fill.kind == RandomFill::Kind::integer) {
     fill_randint(std::span<int64_t>(), stream, call.first, call.fill.low, call.fill.high);
     const auto low = static_cast<uint64_t>(call.fill.low);

@@ -7,9 +7,9 @@ namespace hero::cuda {
 namespace {
 
 template <class T>
-__global__ void weigh_kernel(const int64_t* starts, const int64_t* places, const T* weights,
-                             const T* x, int64_t size, int64_t count, int64_t inner, T* out,
-                             int64_t n) {
+__global__ void sparse_matmul_kernel(const int64_t* starts, const int64_t* places, const T* weights,
+                                     const T* x, int64_t size, int64_t count, int64_t inner, T* out,
+                                     int64_t n) {
   for (int64_t at = global_thread(); at < n; at += grid_threads()) {
     const int64_t row = at / inner, j = at - row * inner, o = row / count, i = row - o * count;
     const T* from = x + o * size * inner + j;
@@ -21,14 +21,14 @@ __global__ void weigh_kernel(const int64_t* starts, const int64_t* places, const
 
 }  // namespace
 
-void CudaBackend::run(const call::Weigh& call) {
+void CudaBackend::run(const call::SparseMatmul& call) {
   const int64_t n = call.out.numel();
   if (n == 0) return;
   const DeviceGuard guard(index_);
   int64_t inner = 1;
   for (int i = call.dim + 1; i < call.x.ndim(); ++i) inner *= call.x.shape()[i];
   const auto start = [&]<class T>(TypeTag<T>) {
-    launch("weigh", weigh_kernel<T>, blocks_for(n), dim3(kThreads), 0,
+    launch("sparse_matmul", sparse_matmul_kernel<T>, blocks_for(n), dim3(kThreads), 0,
            reinterpret_cast<const int64_t*>(call.rows.starts.bytes()),
            reinterpret_cast<const int64_t*>(call.rows.places.bytes()),
            reinterpret_cast<const T*>(call.rows.weights.bytes()),

@@ -22,9 +22,9 @@ inline constexpr int64_t kShare = kShareBytes / static_cast<int64_t>(sizeof(S));
 
 template <class S>
 __global__ void __launch_bounds__(kThreads)
-    limit_norm_kernel(const TensorTable table, const double* norm, double max_norm) {
+    clip_norm_kernel(const TensorTable table, const double* norm, double max_norm) {
   using T = ComputeOf<S>;
-  const double wide = core::limit_factor(max_norm, *norm);
+  const double wide = core::clip_factor(max_norm, *norm);
   if (wide >= 1.0) return;
   const T factor = static_cast<T>(wide);
   const int tensor = table.shares.find(blockIdx.x);
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void CudaBackend::run(const call::LimitNorm& call) {
+void CudaBackend::run(const call::ClipNorm& call) {
   const DeviceGuard guard(index_);
   note_value("clip_grad_norm", call.max_norm);
   std::vector<Array> dense;
@@ -53,7 +53,7 @@ void CudaBackend::run(const call::LimitNorm& call) {
   const auto* value = reinterpret_cast<const double*>(call.norm.bytes());
   const auto share = []<class S>(TypeTag<S>) { return kShare<S>; };
   each_table(dense, share, [&]<class S>(TypeTag<S>, const TensorTable& table) {
-    launch("clip_grad_norm", limit_norm_kernel<S>, dim3(table.shares.all()), dim3(kThreads), 0,
+    launch("clip_grad_norm", clip_norm_kernel<S>, dim3(table.shares.all()), dim3(kThreads), 0,
            table, value, call.max_norm);
   });
   for (size_t i = 0; i < call.xs.size(); ++i) {

@@ -117,7 +117,7 @@ void BackgroundSave::run(Shared& shared, const nn::BackgroundWork::Hurried& hurr
     std::error_code ignored;  // a note that stays is no part of the checkpoint
     std::filesystem::remove(note_file(target.folder, shared.snapshot.token, rank), ignored);
   }
-  checkpoints::finish(target.root, target.step, to_text(manifest));
+  checkpoints::rename_into_place(target.root, target.step, to_text(manifest));
   tell_saved(target.step);
   checkpoints::prune(target.root, target.step, target.keep);
 }

@@ -228,7 +228,7 @@ void Checkpointer::write(int64_t step, const std::string& folder) {
   Manifest manifest = save_files(folder, world_, tracked_);
   manifest.step = step;
   on_rank_0(world_, [&] {
-    checkpoints::finish(root_, step, to_text(manifest));
+    checkpoints::rename_into_place(root_, step, to_text(manifest));
     checkpoints::prune(root_, step, options_.keep);
     return std::string();
   });

@@ -11,6 +11,7 @@
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
 #include <hero/dist/compress/error_feedback.h>
+#include <hero/dist/ddp_comm_hooks.h>
 
 // m rows and k columns of a matrix M, r columns of its factors P [m, r] and Q [k, r]
 
@@ -167,7 +168,7 @@ class PowerExchange {
 
 Array PowerSGDHook::State::first_factor(const std::string& name, const Shape& shape,
                                         Device device) const {
-  const Stream stream = named_stream(options.seed, name);
+  const RandomStream stream = named_stream(options.seed, name);
   const Array q = Array::empty(shape, kFloat32, device);
   core::backend(device).run(core::call::Random{
       {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id}, 0, q});

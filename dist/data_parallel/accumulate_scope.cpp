@@ -4,24 +4,24 @@
 
 namespace hero::dist {
 
-AddUpScope*& AddUpScope::innermost() {
-  thread_local AddUpScope* scope = nullptr;
+AccumulateScope*& AccumulateScope::innermost() {
+  thread_local AccumulateScope* scope = nullptr;
   return scope;
 }
 
-AddUpScope::AddUpScope() : outer_(std::exchange(innermost(), this)) {}
-AddUpScope::~AddUpScope() {
+AccumulateScope::AccumulateScope() : outer_(std::exchange(innermost(), this)) {}
+AccumulateScope::~AccumulateScope() {
   if (innermost() == this) innermost() = outer_;
 }
 
-void AddUpScope::average_later(const void* module, std::function<void()> average) {
+void AccumulateScope::average_later(const void* module, std::function<void()> average) {
   auto& later = innermost()->later_;
   const bool known = std::any_of(later.begin(), later.end(),
                                  [&](const auto& entry) { return entry.first == module; });
   if (!known) later.emplace_back(module, std::move(average));
 }
 
-void AddUpScope::average() {
+void AccumulateScope::average() {
   innermost() = outer_;
   for (const auto& [module, average] : std::exchange(later_, {})) average();
 }

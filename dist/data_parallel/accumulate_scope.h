@@ -8,12 +8,12 @@ namespace hero::dist {
 /// While one lives, backward passes on this thread add up the gradients of parameters that are
 /// whole (DDP) and average nothing, as under no_sync(): those of a pipeline's micro-batches but the
 /// last, which knows only the modules that keep shards.
-class AddUpScope {
+class AccumulateScope {
  public:
-  AddUpScope();
-  ~AddUpScope();
-  AddUpScope(const AddUpScope&) = delete;
-  AddUpScope& operator=(const AddUpScope&) = delete;
+  AccumulateScope();
+  ~AccumulateScope();
+  AccumulateScope(const AccumulateScope&) = delete;
+  AccumulateScope& operator=(const AccumulateScope&) = delete;
   /// True while one lives on this thread.
   static bool active() { return innermost() != nullptr; }
   /// Said by a module after a pass that it would have averaged: how to do that once for all
@@ -24,9 +24,9 @@ class AddUpScope {
   void average();
 
  private:
-  static AddUpScope*& innermost();
+  static AccumulateScope*& innermost();
 
-  AddUpScope* outer_;
+  AccumulateScope* outer_;
   std::vector<std::pair<const void*, std::function<void()>>> later_;
 };
 

@@ -22,7 +22,7 @@ nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
 }  // namespace
 
 bool ShardedModule::averages() const {
-  return sync() && !gradients_stay_ && (shards() || !AddUpScope::active());
+  return sync() && !gradients_stay_ && (shards() || !AccumulateScope::active());
 }
 
 const char* name(Event::Kind kind) {
@@ -206,7 +206,7 @@ void ShardedModule::start_forward() {
   if (joining_) tell_before_forward();
   for (ShardedModule* sharded : all()) {  // ranks without data run no forward that could agree
     const bool asks = !joining_ && sharded->groups().ranks() > 1 && !sharded->shares_groups_;
-    if (asks) AveragerScope::enter(sharded->shared_from_this());
+    if (asks) GradientReducerScope::enter(sharded->shared_from_this());
   }
   // A rank that has no data knows no order, and one may evaluate alone.
   if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_ &&
@@ -379,8 +379,8 @@ void ShardedModule::end_pass() {
     }
   }
   if (averages() && !joining_) broadcast_pending_buffers();
-  if (sync() && unsent_) {  // inside an AddUpScope
-    AddUpScope::average_later(this, [schedule = schedule_] { schedule->average_unreduced(); });
+  if (sync() && unsent_) {  // inside an AccumulateScope
+    AccumulateScope::average_later(this, [schedule = schedule_] { schedule->average_unreduced(); });
   }
 }
 

@@ -51,7 +51,7 @@ class ModuleGroup : public nn::Module {
 
 class ShardedModule : public ParameterOwner,
                       public HoldsUnreducedGradients,
-                      public Averager,
+                      public GradientReducer,
                       public std::enable_shared_from_this<ShardedModule> {
  public:
   /// One that was made before, and the paths at which its modules lie below another one.
@@ -158,7 +158,7 @@ class ShardedModule : public ParameterOwner,
 
   /// \name As what averages the gradients of parameters that are whole
   /// \{
-  std::string describe_averager() const override;
+  std::string describe_reducer() const override;
   std::vector<int> averaging_ranks() const override;
   double average_loss(double loss, const char* op) override;
   int64_t largest(int64_t number, const char* op) override;

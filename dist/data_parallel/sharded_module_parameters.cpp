@@ -80,7 +80,7 @@ void ShardedModule::keep_parameters() {
     const Tensor& tensor = slot->tensor;
     const bool here = slot->kind == nn::Slot::Kind::parameter && tensor.defined() &&
                       tensor.numel() > 0 && !known_slots_.contains(slot);
-    if (!here || parameter_owner(tensor) || averager(tensor) ||
+    if (!here || parameter_owner(tensor) || gradient_reducer(tensor) ||
         std::count(alone.begin(), alone.end(), name))
       continue;
     frozen_.push_back({name, tensor, version_of(tensor)});
@@ -245,7 +245,7 @@ void ShardedModule::clear_gradient(const Tensor& leaf, bool set_to_none) {
 void ShardedModule::check_averaged(const Tensor& leaf, const char* op) const {
   if (schedule_->in_backward() && !backward_running()) schedule_->reset(true);  // that one threw
   const auto found = known_.find(leaf.impl());
-  if (found == known_.end() || !sync() || gradients_stay_ || AddUpScope::active()) return;
+  if (found == known_.end() || !sync() || gradients_stay_ || AccumulateScope::active()) return;
   const ParameterEntry& entry = parameters_[found->second];
   if (!has_unreduced(entry)) return;
   const std::string& name = entry.parameter->name;
@@ -296,7 +296,7 @@ bool ShardedModule::has_one_of(const Unit& unit, const std::vector<Tensor>& leav
   });
 }
 
-std::string ShardedModule::describe_averager() const {
+std::string ShardedModule::describe_reducer() const {
   const std::string strategy = shards() ? "ZeRO or fully_shard()" : "DDP";
   return strategy + (module_ == nullptr ? "" : " of " + module().type_name());
 }
@@ -308,7 +308,7 @@ std::vector<int> ShardedModule::averaging_ranks() const {
 }
 
 double ShardedModule::average_loss(double loss, const char* op) {
-  check(averages() || groups().ranks() == 1, op, ": the gradients of ", describe_averager(),
+  check(averages() || groups().ranks() == 1, op, ": the gradients of ", describe_reducer(),
         " are not averaged now, as within no_sync(), so that ranks would step apart; step outside "
         "of it");
   const Array mean = Array::full({1}, loss, kFloat64);

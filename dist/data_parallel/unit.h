@@ -51,6 +51,10 @@ struct UnitParameter {
   uint32_t seen = 0;          ///< the version of the storage of `full` when a forward began
 };
 
+/// A view of a parameter in a flat parameter `flat`, with the parameter's shape, and with its place
+/// in a larger one if it was a shard of one before it was cut.
+Tensor whole_of(const UnitParameter& parameter, const Array& flat);
+
 /// Elements of one parameter, and who holds them: numbers in the whole world.
 struct HeldPart {
   Chunk part;
@@ -164,7 +168,7 @@ class Unit {
   bool is_of_root() const;
   void take_over();
   int64_t place_parameters();
-  void cut();
+  void shard_parameters();
   bool has_own_storage(DType dtype) const;
   void set_leaf(const UnitParameter& parameter) const;
   void make_whole(DType dtype, Device device);

@@ -1,5 +1,5 @@
-// Which rank has which elements: where the parameters of a unit lie in its flat parameter, and how
-// that is cut into shards, one for each rank of the group.
+// Sharding a unit: where its parameters lie in its flat parameter, which rank has which elements,
+// and how each parameter becomes this rank's shard of it.
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +10,31 @@ namespace {
 
 int64_t up_to_multiple(int64_t n, int64_t of) { return (n + of - 1) / of * of; }
 
+Array flat(const Array& array) { return array.contiguous().reshape({array.numel()}); }
+
+bool on_meta(const Array& array) { return array.device().type == DeviceType::meta; }
+
+// Where a unit's bytes belong: where its parameters have theirs, else where the options say.
+Device device_of(const std::vector<UnitParameter>& parameters, const UnitOptions& options) {
+  const UnitParameter* found = nullptr;
+  for (const UnitParameter& parameter : parameters) {
+    if (on_meta(parameter.leaf.array())) continue;
+    check(!found || found->leaf.device() == parameter.leaf.device(),
+          "unit: ", found ? found->name : "", " and ", parameter.name,
+          " lie on different devices; move the module to one with to()");
+    found = &parameter;
+  }
+  return found ? found->leaf.device() : options.device;
+}
+
 }  // namespace
+
+Tensor whole_of(const UnitParameter& parameter, const Array& flat) {
+  const Tensor whole(elements(flat, parameter.place).reshape(parameter.shape),
+                     parameter.leaf.requires_grad());
+  if (parameter.former) set_part(whole, whole.array(), parameter.former);
+  return whole;
+}
 
 // [note: places in a flat parameter] Kernels read 16 bytes at a time where an array begins at a
 // multiple of that, in each dtype to which the unit may be converted: so parameters that are cut
@@ -71,6 +95,73 @@ Unit::ShardPart Unit::shard_of(const UnitParameter& parameter) const {
   const int64_t count = std::min(own.begin + own.count, place.begin + place.count) - begin;
   if (count <= 0) return {};
   return {begin - place.begin, {begin - own.begin, count}};
+}
+
+// Elements first ... of a parameter, from its values or, where it was made on meta, by its recipe.
+void Unit::fill(const UnitParameter& parameter, const Array& target, int64_t first) const {
+  const Array& values = parameter.leaf.array();
+  if (!on_meta(values)) {
+    copy_values(elements(flat(values), {first, target.numel()}), target);
+  } else if (!on_meta(target) && target.numel() > 0) {
+    const nn::Slot& slot = *parameter.slots.front();
+    check(static_cast<bool>(slot.init.fill), "fully_shard: ", parameter.name,
+          " was made on meta and has no recipe for its values; give it values before");
+    const Partition* part = parameter.former.get();
+    nn::fill_part(slot.init, target, part ? part->whole : parameter.shape,
+                  part ? part->boxes : std::vector<Box>(), first, slot.stream);
+  }
+}
+
+// Sharded parameters have memory of their own where what is gathered is something else.
+bool Unit::has_own_storage(DType dtype) const {
+  const bool converts = options_.gathered && *options_.gathered != dtype;
+  return options_.stage == Stage::parameters &&
+         (options_.groups.shard.size() > 1 || converts || target_->is_apart());
+}
+
+void Unit::shard_parameters() {
+  const DType dtype = parameters_.front().leaf.dtype();
+  const bool simulated = options_.groups.shard.backend_kind() == BackendKind::simulated;
+  const Device device = simulated ? kMeta : device_of(parameters_, options_);
+  target_ = make_offload_target(options_, device, [this] {
+    return std::any_of(parameters_.begin(), parameters_.end(), [](const UnitParameter& parameter) {
+      return parameter.leaf.grad().defined();
+    });
+  });
+  const bool apart = target_->is_apart();
+  flat_.owns_storage = has_own_storage(dtype);
+  gather_ = make_gather(options_, *target_);
+  const MemoryScope tag(MemoryTag::parameter);
+  if (!flat_.owns_storage) flat_.whole = Array::zeros({flat_numel()}, dtype, device);
+  flat_.shard = apart || flat_.owns_storage ? target_->zeros(flat_.own.count, dtype, device)
+                                            : flat_.own_of_whole();
+  for (const UnitParameter& parameter : parameters_) {
+    if (flat_.owns_storage) {
+      const ShardPart mine = shard_of(parameter);
+      fill(parameter, elements(flat_.shard, mine.place), mine.first);
+    } else {
+      fill(parameter, elements(flat_.whole, parameter.place), 0);
+    }
+    set_leaf(parameter);
+  }
+  if (apart && !flat_.owns_storage) copy_values(flat_.own_of_whole(), flat_.shard);
+  if (flat_.owns_storage) make_whole(options_.gathered.value_or(dtype), device);
+  for (UnitParameter& parameter : parameters_) {
+    parameter.full = whole_of(parameter, flat_.whole);
+  }
+  show_shards();
+  flat_.set_true(true);
+  target_->keep(flat_.shard, name_, is_of_root());
+}
+
+// The leaf goes on with this rank's part of the unit's shard.
+void Unit::set_leaf(const UnitParameter& parameter) const {
+  const ShardPart mine = shard_of(parameter);
+  Partition place = parameter.former ? *parameter.former : Partition{.whole = parameter.shape};
+  place.first = mine.first;
+  place.owners = parameter.owners;
+  set_part(parameter.leaf, elements(flat_.shard, mine.place),
+           std::make_shared<const Partition>(std::move(place)));
 }
 
 }  // namespace hero::dist

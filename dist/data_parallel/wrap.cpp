@@ -129,9 +129,9 @@ std::vector<UnitParameter> unit_parameters(nn::Module& module,
           "module that contains both, or untie them");
     check(!is_shard(slot->tensor), "shard: parameter '", name,
           "' is a shard already; a module can be sharded once");
-    const auto known_to = averager(slot->tensor);
+    const auto known_to = gradient_reducer(slot->tensor);
     check(!known_to, "shard: parameter '", name, "' is averaged by ",
-          known_to ? known_to->describe_averager() : "",
+          known_to ? known_to->describe_reducer() : "",
           " already; give a module to DDP, ZeRO or fully_shard() once, or name the part that has "
           "been given in ignored_modules");
     const auto known =

@@ -6,7 +6,8 @@
 
 namespace hero::dist {
 
-std::vector<std::shared_ptr<ShardedModule>> replicas_of(const std::vector<StageValue>& values) {
+std::vector<std::shared_ptr<ShardedModule>> sharded_modules_of(
+    const std::vector<StageValue>& values) {
   std::vector<std::shared_ptr<ShardedModule>> all;
   for (const StageValue& value : values) {
     auto replica = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(value.leaf()));

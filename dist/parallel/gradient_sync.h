@@ -12,7 +12,8 @@
 namespace hero::dist {
 
 /// Who shards the values, each once.
-std::vector<std::shared_ptr<ShardedModule>> replicas_of(const std::vector<StageValue>& values);
+std::vector<std::shared_ptr<ShardedModule>> sharded_modules_of(
+    const std::vector<StageValue>& values);
 
 /// Units that stay gathered between forward and backward stay so over all micro-batches while it
 /// lives.
@@ -54,7 +55,7 @@ class GradientSync {
   std::vector<std::shared_ptr<ShardedModule>> replicas_;  // those that average
   bool by_module_ = false;
   bool one_chunk_;
-  std::optional<AddUpScope> whole_;  // of parameters that no replica here shards
+  std::optional<AccumulateScope> whole_;  // of parameters that no replica here shards
 };
 
 }  // namespace hero::dist

@@ -70,7 +70,7 @@ struct Pipeline::State {
   Device computes_on() const;
   bool is_last() const { return parts.pipe.rank() + 1 == parts.pipe.size(); }
   MicroBatches divide(const Tensor& x, const Tensor* target) const;
-  const std::vector<Border>& borders_for(const Tensor& x);
+  const std::vector<StageOutput>& outputs_for(const Tensor& x);
   std::vector<Tensor> run(const MessagePlan& plan, const MicroBatches& batches);
   std::vector<double> targets_of(const MicroBatches& batches) const;
   double mean_loss(const std::vector<Tensor>& losses, const std::vector<double>& targets) const;
@@ -80,7 +80,7 @@ struct Pipeline::State {
   MessagePlan steps, forwards;
   std::vector<StageValue> values = {};
   std::vector<TiedGradient> tied = {};
-  std::vector<Border> borders = {};
+  std::vector<StageOutput> outputs = {};
   std::string borders_of_what = {};  // the micro-batch that they are of
 };
 
@@ -105,7 +105,7 @@ MicroBatches Pipeline::State::divide(const Tensor& x, const Tensor* target) cons
 
 // Offloaded leaves do not lie where their units compute.
 Device Pipeline::State::computes_on() const {
-  for (const auto& replica : replicas_of(values)) {
+  for (const auto& replica : sharded_modules_of(values)) {
     for (const auto& unit : replica->units()) {
       if (unit->crosses_to_device()) return unit->device();
     }
@@ -114,9 +114,9 @@ Device Pipeline::State::computes_on() const {
 }
 
 // Known from the micro-batch before, where that was alike.
-const std::vector<Border>& Pipeline::State::borders_for(const Tensor& x) {
-  BorderDTypes dtypes;
-  for (const auto& replica : replicas_of(values)) {
+const std::vector<StageOutput>& Pipeline::State::outputs_for(const Tensor& x) {
+  StageDTypes dtypes;
+  for (const auto& replica : sharded_modules_of(values)) {
     if (&replica->module() != &parts.chain->root()) continue;
     dtypes = {replica->gathered_dtype(), replica->output_dtype()};
   }
@@ -126,19 +126,19 @@ const std::vector<Border>& Pipeline::State::borders_for(const Tensor& x) {
   if (autocast_enabled()) what += std::string(" cast to ") + name(autocast_options().dtype);
   for (const StageValue& value : values) what += std::string(" ") + name(value.leaf().dtype());
   if (what != borders_of_what) {
-    borders = borders_of(*parts.chain, parts.begins, values, x, dtypes);
+    outputs = stage_outputs(*parts.chain, parts.begins, values, x, dtypes);
     borders_of_what = std::move(what);
   }
-  return borders;
+  return outputs;
 }
 
 std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBatches& batches) {
   parts.device = computes_on();
-  const auto replicas = replicas_of(values);
+  const auto replicas = sharded_modules_of(values);
   KeepGathered keep(replicas);
   GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<ShardedModule>>(),
                     options.schedule.chunks());
-  PipelineRun run(parts, batches, borders_for(batches.x.front()),
+  PipelineRun run(parts, batches, outputs_for(batches.x.front()),
                   options.schedule.splits_backward());
   run.run(plan, plan.receives(parts.pipe.rank()), sync);
   sync.end();
@@ -213,7 +213,7 @@ Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& optio
     const auto run_stage = [&](size_t begin, size_t end, const Tensor& x) {
       return model->run_layers_after(cache, begin, end, x);
     };
-    const Tensor logits = run_stages(parts, state_->borders_for(fresh), fresh, run_stage);
+    const Tensor logits = run_stages(parts, state_->outputs_for(fresh), fresh, run_stage);
     const Tensor drawn = logits.defined()
                              ? nn::next_tokens(logits, rows, options, generator).to(tokens.device())
                              : Tensor(Array::empty({fresh.size(0), 1}, kInt64, tokens.device()));

@@ -16,15 +16,16 @@ const char* unit_of(Kind kind) { return kind == Kind::forward ? "activations" : 
 
 }  // namespace
 
-Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders, const Tensor& x,
+Tensor run_stages(const PipelineParts& parts, const std::vector<StageOutput>& outputs,
+                  const Tensor& x,
                   const std::function<Tensor(size_t, size_t, const Tensor&)>& run_stage) {
   const int ranks = parts.pipe.size(), me = parts.pipe.rank();
   Tensor y;  // what the stage before made, where it is here
   for (int stage = 0; stage < parts.stages(); ++stage) {
     if (stage % ranks != me) continue;
     if (stage > 0 && (stage - 1) % ranks != me) {
-      const Border& border = borders[static_cast<size_t>(stage) - 1];
-      const Array input = Array::empty(border.shape, border.dtype, parts.device);
+      const StageOutput& output = outputs[static_cast<size_t>(stage) - 1];
+      const Array input = Array::empty(output.shape, output.dtype, parts.device);
       parts.pipe.recv(input, (stage - 1) % ranks, {.unit = unit_of(Kind::forward)});
       y = Tensor(input);
     }
@@ -41,10 +42,10 @@ Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders
 }
 
 PipelineRun::PipelineRun(const PipelineParts& parts, const MicroBatches& batches,
-                         const std::vector<Border>& borders, bool splits)
+                         const std::vector<StageOutput>& outputs, bool splits)
     : parts_(parts),
       batches_(batches),
-      borders_(borders),
+      outputs_(outputs),
       rank_(parts.pipe.rank()),
       splits_(splits) {}
 
@@ -75,9 +76,9 @@ void PipelineRun::post(const Message& message) {
   const Action& action = message.action;
   const int stage = parts_.stage(action.chunk);
   const bool is_forward = action.kind == Kind::forward;
-  const Border& border = borders_[static_cast<size_t>(is_forward ? stage - 1 : stage)];
+  const StageOutput& output = outputs_[static_cast<size_t>(is_forward ? stage - 1 : stage)];
   Received& received = arriving_[key(action)];
-  received.array = Array::empty(border.shape, border.dtype, parts_.device);
+  received.array = Array::empty(output.shape, output.dtype, parts_.device);
   received.work =
       parts_.pipe.recv(received.array, message.from, {.async = true, .unit = unit_of(action.kind)});
 }
@@ -112,10 +113,10 @@ Tensor PipelineRun::share_of_loss(const Tensor& loss, int micro) const {
 }
 
 void PipelineRun::check_border(int stage, const Tensor& y) const {
-  const Border& border = borders_[static_cast<size_t>(stage)];
-  check(y.shape() == border.shape && y.dtype() == border.dtype, "pipeline: stage ", stage,
-        " gives ", y.dtype(), " ", y.shape(), ", and on meta it gave ", border.dtype, " ",
-        border.shape, "; shapes must follow from the input's shape alone");
+  const StageOutput& output = outputs_[static_cast<size_t>(stage)];
+  check(y.shape() == output.shape && y.dtype() == output.dtype, "pipeline: stage ", stage,
+        " gives ", y.dtype(), " ", y.shape(), ", and on meta it gave ", output.dtype, " ",
+        output.shape, "; shapes must follow from the input's shape alone");
 }
 
 void PipelineRun::forward(const MessagePlan& plan, const Action& action) {

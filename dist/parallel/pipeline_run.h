@@ -36,15 +36,16 @@ struct MicroBatches {
 
 /// What the layers of all stages, one after the other, make of x: on the rank of the last stage,
 /// undefined on the others. `run_stage(begin, end, x)` computes a stage's layers on its rank.
-Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders, const Tensor& x,
+Tensor run_stages(const PipelineParts& parts, const std::vector<StageOutput>& outputs,
+                  const Tensor& x,
                   const std::function<Tensor(size_t, size_t, const Tensor&)>& run_stage);
 
 class PipelineRun {
  public:
-  /// The last stage computes losses with targets, else the chain's output; `borders` are those of
+  /// The last stage computes losses with targets, else the chain's output; `outputs` are those of
   /// a micro-batch. `splits`: gradients of weights are actions of their own.
   PipelineRun(const PipelineParts& parts, const MicroBatches& batches,
-              const std::vector<Border>& borders, bool splits);
+              const std::vector<StageOutput>& outputs, bool splits);
 
   /// Goes through all actions of this rank and returns when its messages are sent. `sync` is told
   /// before each action that makes gradients of parameters.
@@ -86,7 +87,7 @@ class PipelineRun {
 
   const PipelineParts& parts_;
   const MicroBatches& batches_;
-  const std::vector<Border>& borders_;
+  const std::vector<StageOutput>& outputs_;
   int rank_;
   bool splits_;
   std::map<Key, Received> arriving_;       // what other stages made, by what waits for it

@@ -69,9 +69,9 @@ class CutSequence {
 
 }  // namespace
 
-std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begins,
-                               const std::vector<StageValue>& values, const Tensor& x,
-                               const BorderDTypes& dtypes) {
+std::vector<StageOutput> stage_outputs(nn::Chain& chain, const std::vector<size_t>& begins,
+                                       const std::vector<StageValue>& values, const Tensor& x,
+                                       const StageDTypes& dtypes) {
   const LedgerScope ledger(planned_ledger());
   const core::WorkScope no_work(nullptr);
   const NoGrad no_grad;
@@ -80,16 +80,16 @@ std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begi
   ShownSlots on_meta;
   show_planned(on_meta, values, dtypes.parameters);
   const CutSequence cut(chain);
-  std::vector<Border> borders;
+  std::vector<StageOutput> outputs;
   Tensor y = planned(x.shape(), x.dtype());
   for (size_t stage = 0; stage + 2 < begins.size(); ++stage) {
     y = chain.run_layers(begins[stage], begins[stage + 1], converted(y, dtypes.parameters));
     y = converted(y, dtypes.output);
     check(is_floating(y.dtype()), "pipeline: layer ", begins[stage + 1] - 1, " gives ", y.dtype(),
           ", which has no gradient; cut the chain elsewhere");
-    borders.push_back({cut.part_of(y.shape(), begins[stage + 1]), y.dtype()});
+    outputs.push_back({cut.part_of(y.shape(), begins[stage + 1]), y.dtype()});
   }
-  return borders;
+  return outputs;
 }
 
 }  // namespace hero::dist

@@ -80,9 +80,10 @@ JSON write_zero(const Config::Zero& zero) {
   if (!zero.reshard) section["reshard"] = false;
   if (zero.quantized_weights) section["zero_quantized_weights"] = true;
   if (zero.quantized_gradients) section["zero_quantized_gradients"] = true;
-  if (zero.secondary_of != 0) section["zero_hpz_partition_size"] = zero.secondary_of;
+  if (zero.secondary_group_size != 0)
+    section["zero_hpz_partition_size"] = zero.secondary_group_size;
   if (zero.reduce_each) section["reduce_each"] = true;
-  if (zero.replicas_of != 0) section["mics_shard_size"] = zero.replicas_of;
+  if (zero.shard_group_size != 0) section["mics_shard_size"] = zero.shard_group_size;
   if (zero.find_unused_parameters) section["ignore_unused_parameters"] = true;
   const auto place = [&](const char* key, bool on_host, const std::string& folder) {
     if (!folder.empty()) {

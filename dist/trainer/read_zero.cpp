@@ -138,11 +138,11 @@ void read_stage3(JSONSection& section, Config::Zero& zero) {
   const bool has_mics = mics != nullptr && *mics != JSON(-1);
   if (zero.stage == 3) {
     zero.reshard = section.flag("reshard", true);
-    if (has_mics) zero.replicas_of = section.count("mics_shard_size", 0);
+    if (has_mics) zero.shard_group_size = section.count("mics_shard_size", 0);
     zero.quantized_weights = section.flag("zero_quantized_weights", false);
     zero.quantized_gradients = section.flag("zero_quantized_gradients", false);
     const int secondary = section.count("zero_hpz_partition_size", 1);
-    zero.secondary_of = secondary == 1 ? 0 : secondary;
+    zero.secondary_group_size = secondary == 1 ? 0 : secondary;
     section.only("zero_quantized_nontrainable_weights", {false},
                  "zero_quantized_weights quantises all that is gathered");
   } else {
@@ -154,7 +154,7 @@ void read_stage3(JSONSection& section, Config::Zero& zero) {
     section.only("zero_quantized_nontrainable_weights", {false}, why);
     section.only("zero_hpz_partition_size", {1}, why);
   }
-  if (zero.replicas_of > 0) {
+  if (zero.shard_group_size > 0) {
     section.only("mics_hierarchical_params_gather", {false}, "parameters are gathered in one call");
   } else {
     section.any_flag({"mics_hierarchical_params_gather"});

@@ -37,7 +37,7 @@ int replicas_in(const Config& config, const Communicator& world) {
 
 Mesh mesh_of(const Config& config, const Communicator& world) {
   check_same_config(config, world);
-  const int tensor = config.tensor, pipe = config.pipe, shards = config.zero.replicas_of;
+  const int tensor = config.tensor, pipe = config.pipe, shards = config.zero.shard_group_size;
   const int data = replicas_in(config, world);
   if (shards == 0) return Mesh(world, {{"pipe", pipe}, {"data", data}, {"tensor", tensor}});
   check(data % shards == 0, "trainer: \"mics_shard_size\" is ", shards, ", which does not divide ",
@@ -51,8 +51,8 @@ Quantize quantize_of(const Config::Zero& zero) {
   Quantize quantize;
   if (zero.quantized_weights) quantize.weights = core::Codec::int8;
   if (zero.quantized_gradients) quantize.gradients = core::Codec::int4;
-  quantize.secondary = zero.secondary_of > 0;
-  quantize.ranks_of_host = std::max(zero.secondary_of, 1);
+  quantize.secondary = zero.secondary_group_size > 0;
+  quantize.ranks_of_host = std::max(zero.secondary_group_size, 1);
   return quantize;
 }
 
@@ -62,7 +62,8 @@ std::shared_ptr<core::SwapFile> file_of(const Config& config, nn::Module& model,
                                         const std::string& folder, bool states) {
   if (folder.empty()) return nullptr;
   constexpr int64_t kStates = 4;  // a master and at most three more
-  const int shards = config.zero.replicas_of > 0 ? config.zero.replicas_of : mesh["data"].size();
+  const int shards =
+      config.zero.shard_group_size > 0 ? config.zero.shard_group_size : mesh["data"].size();
   int64_t bytes = core::SwapFile::kBlock;
   for (const Tensor& leaf : model.parameters()) {
     const int64_t own = leaf.numel() / shards + 32;  // with gaps, and what makes parts equal
@@ -88,7 +89,7 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
                {.find_unused_parameters = zero.find_unused_parameters, .order = config.order});
   }
   const Quantize quantize = quantize_of(zero);
-  if (zero.replicas_of == 0 && (zero.stage < 3 || !options.unit)) {
+  if (zero.shard_group_size == 0 && (zero.stage < 3 || !options.unit)) {
     ZeROOptions strategy = {.stage = zero.stage,
                             .reshard_after_forward = zero.reshard,
                             .prefetch = zero.prefetch,
@@ -107,7 +108,8 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
                                 .order = config.order,
                                 .offload = offload,
                                 .quantize = quantize};
-  if (zero.replicas_of > 0) return fully_shard(model, mesh.sub({"replicate", "shard"}), strategy);
+  if (zero.shard_group_size > 0)
+    return fully_shard(model, mesh.sub({"replicate", "shard"}), strategy);
   return fully_shard(model, mesh["data"], strategy);
 }
 
@@ -141,7 +143,7 @@ Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Communicator& da
 
 // The ranks that average gradients with this one. A collective where there are two axes of them.
 Communicator data_ranks_of(const Config& config, const Mesh& mesh) {
-  if (config.zero.replicas_of == 0) return mesh["data"];
+  if (config.zero.shard_group_size == 0) return mesh["data"];
   return mesh.sub({"replicate", "shard"}).world();
 }
 
@@ -239,7 +241,7 @@ double Trainer::State::clip_factor() {
   const Tensor found = is_scaled ? optim::grad_norm(model.parameters())
                                  : optim::clip_grad_norm(model.parameters(), most);
   norm = found.device().type == DeviceType::meta ? 0.0 : found.item() / scaler.get_scale();
-  return is_scaled ? std::min(1.0, core::limit_factor(most, norm)) : 1.0;
+  return is_scaled ? std::min(1.0, core::clip_factor(most, norm)) : 1.0;
 }
 
 // What DeepSpeed does at a boundary, in its order.

@@ -45,10 +45,10 @@ ExampleNumbers* ExampleNumbers::of_batch(size_t count) {
 
 void ExampleNumbers::begin() {
   const std::string name = "examples of epoch " + std::to_string(epoch_);
-  const Stream first = named_stream(seed_, name);
+  const RandomStream first = named_stream(seed_, name);
   for (size_t i = 0; i < indices_.size(); ++i) {
     const int64_t repeat = repeats_.empty() ? 0 : repeats_[i];
-    const Stream stream =
+    const RandomStream stream =
         repeat == 0 ? first : named_stream(seed_, name + ", again " + std::to_string(repeat));
     uint64_t mixed = 0;
     // an index below 0 is the dataset's to refuse

@@ -14,7 +14,7 @@ namespace {
 
 // The numbers of one epoch; the name keeps them apart from all that a Generator of the same seed
 // hands out.
-Stream epoch_stream(uint64_t seed, int64_t epoch, int64_t round = 0) {
+RandomStream epoch_stream(uint64_t seed, int64_t epoch, int64_t round = 0) {
   std::string name = "sampler epoch " + std::to_string(epoch);
   if (round > 0) name += " round " + std::to_string(round);
   return named_stream(seed, name);
@@ -26,7 +26,7 @@ std::vector<T> list(int64_t size) {
   return within_memory("sampler", [=] { return std::vector<T>(static_cast<size_t>(size)); });
 }
 
-std::vector<int64_t> permutation(int64_t size, Stream stream) {
+std::vector<int64_t> permutation(int64_t size, RandomStream stream) {
   std::vector<int64_t> order = list<int64_t>(size);
   fill_permutation(order, stream);
   return order;
@@ -106,7 +106,7 @@ WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, int64_
 
 std::vector<int64_t> WeightedRandomSampler::indices() const {
   const auto wanted = static_cast<size_t>(num_samples_);
-  const Stream stream = epoch_stream(options_.seed, epoch());
+  const RandomStream stream = epoch_stream(options_.seed, epoch());
   if (!options_.replacement) {
     std::vector<double> key(weights_.size());
     fill_exponential(key, stream, 0);

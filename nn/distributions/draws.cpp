@@ -24,7 +24,7 @@ namespace {
 // The random numbers of one element: those of the blocks i, i + 2^48, i + 2 * 2^48, ..
 class Numbers {
  public:
-  Numbers(Stream stream, int64_t element)
+  Numbers(RandomStream stream, int64_t element)
       : stream_(stream), index_(static_cast<uint64_t>(element)) {}
 
   /// In (0, 1], in steps of 2^-53.
@@ -43,7 +43,7 @@ class Numbers {
   }
 
  private:
-  Stream stream_;
+  RandomStream stream_;
   uint64_t index_;
   philox::Block block_{};
   int at_ = 4;
@@ -154,7 +154,7 @@ double von_mises_draw(double kappa, Numbers numbers) {
 // f(parameters .., numbers of the element) of each element.
 template <class F, class... In>
 Array drawn(const F& f, const In&... parameters) {
-  const Stream stream = default_generator().next();
+  const RandomStream stream = default_generator().next();
   return each_element([=](int64_t i, auto... values) { return f(values..., Numbers(stream, i)); },
                       parameters...);
 }
@@ -251,7 +251,7 @@ Tensor von_mises_draws(const Tensor& concentration) {
 
 // One category after the other, of the draws that the ones before have left.
 Tensor multinomial_draws(int64_t count, const Tensor& probs) {
-  const Stream stream = default_generator().next();
+  const RandomStream stream = default_generator().next();
   if (probs.device().type == DeviceType::meta) return zeros_like(probs);
   const Array p = host_doubles(probs.array()), out = Array::empty(probs.shape(), kFloat64);
   const int64_t width = probs.size(-1), rows = probs.numel() / std::max<int64_t>(width, 1);

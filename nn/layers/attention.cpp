@@ -135,7 +135,7 @@ MultiheadAttention::MultiheadAttention(const Sizes& s, const MultiheadAttentionO
       sizes_(s),
       options_(options) {
   for (auto& [name, slot] : out_proj.slots()) {
-    if (name == "bias") refill(*slot, init::zeros());
+    if (name == "bias") reset_parameter(*slot, init::zeros());
   }
 }
 

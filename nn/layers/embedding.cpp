@@ -25,7 +25,7 @@ Init table_init(const char* layer, int64_t rows, int64_t columns,
   const core::Checked first_of_row =
       core::Checked{layer, padding_row(layer, rows, *padding_idx)} * columns;
   const int64_t begin = first_of_row.value, end = (first_of_row + columns).value;
-  return {[=](const Array& part, const Shape& whole, int64_t first, Stream stream) {
+  return {[=](const Array& part, const Shape& whole, int64_t first, RandomStream stream) {
     normal.fill(part, whole, first, stream);
     const int64_t low = std::clamp<int64_t>(begin - first, 0, part.numel());
     const int64_t high = std::clamp<int64_t>(end - first, 0, part.numel());

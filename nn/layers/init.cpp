@@ -15,17 +15,18 @@ namespace {
 
 using core::RandomFill;
 
-void draw(RandomFill fill, const Array& part, int64_t first, Stream stream) {
+void draw(RandomFill fill, const Array& part, int64_t first, RandomStream stream) {
   fill.seed = stream.key;
   fill.stream = stream.id;
   core::backend(part.device()).run(core::call::Random{fill, first, part});
 }
 
-void draw_uniform(double bound, const Array& part, int64_t first, Stream stream) {
+void draw_uniform(double bound, const Array& part, int64_t first, RandomStream stream) {
   draw({.kind = RandomFill::Kind::uniform, .a = -bound, .b = bound}, part, first, stream);
 }
 
-void draw_normal(double mean, double stddev, const Array& part, int64_t first, Stream stream) {
+void draw_normal(double mean, double stddev, const Array& part, int64_t first,
+                 RandomStream stream) {
   draw({.kind = RandomFill::Kind::normal, .a = mean, .b = stddev}, part, first, stream);
 }
 
@@ -75,7 +76,7 @@ double normal_cdf(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0)); }
 }  // namespace
 
 void fill_part(const Init& init, const Array& part, const Shape& whole, int64_t first,
-               Stream stream) {
+               RandomStream stream) {
   check(part.is_contiguous(), "fill_part: the part has gaps: shape ", part.shape(), ", strides ",
         part.strides());
   check(first >= 0 && first + part.numel() <= whole.numel(), "fill_part: elements ", first, " to ",
@@ -85,7 +86,7 @@ void fill_part(const Init& init, const Array& part, const Shape& whole, int64_t 
 }
 
 void fill_part(const Init& init, const Array& part, const Shape& whole,
-               const std::vector<Box>& boxes, int64_t first, Stream stream) {
+               const std::vector<Box>& boxes, int64_t first, RandomStream stream) {
   if (boxes.empty()) return fill_part(init, part, whole, first, stream);
   check(part.is_contiguous(), "fill_part: the part has gaps: shape ", part.shape(), ", strides ",
         part.strides());
@@ -123,7 +124,7 @@ Fans calculate_fans(const Shape& shape) {
 }
 
 Init constant(double value) {
-  return {[value](const Array& part, const Shape&, int64_t, Stream) {
+  return {[value](const Array& part, const Shape&, int64_t, RandomStream) {
     core::backend(part.device()).run(core::call::Fill{part, Scalar(value)});
   }};
 }
@@ -133,14 +134,14 @@ Init ones() { return constant(1.0); }
 
 Init uniform(double low, double high) {
   check(low <= high, "init::uniform: no number lies in [", low, ", ", high, ")");
-  return {[low, high](const Array& part, const Shape&, int64_t first, Stream stream) {
+  return {[low, high](const Array& part, const Shape&, int64_t first, RandomStream stream) {
     draw({.kind = RandomFill::Kind::uniform, .a = low, .b = high}, part, first, stream);
   }};
 }
 
 Init normal(double mean, double stddev) {
   check(stddev >= 0.0, "init::normal: deviation ", stddev, " is negative");
-  return {[mean, stddev](const Array& part, const Shape&, int64_t first, Stream stream) {
+  return {[mean, stddev](const Array& part, const Shape&, int64_t first, RandomStream stream) {
     draw_normal(mean, stddev, part, first, stream);
   }};
 }
@@ -148,7 +149,7 @@ Init normal(double mean, double stddev) {
 Init trunc_normal(double mean, double stddev, double low, double high) {
   check(stddev > 0.0 && low < high, "init::trunc_normal: deviation ", stddev, " in [", low, ", ",
         high, "]; both must be positive");
-  return {[=](const Array& part, const Shape&, int64_t first, Stream stream) {
+  return {[=](const Array& part, const Shape&, int64_t first, RandomStream stream) {
     const double from = normal_cdf((low - mean) / stddev);
     const double to = normal_cdf((high - mean) / stddev);
     std::vector<double> u(static_cast<size_t>(part.numel()));
@@ -161,7 +162,7 @@ Init trunc_normal(double mean, double stddev, double low, double high) {
 }
 
 Init xavier_uniform(double gain) {
-  return {[gain](const Array& part, const Shape& whole, int64_t first, Stream stream) {
+  return {[gain](const Array& part, const Shape& whole, int64_t first, RandomStream stream) {
     const Fans fans = calculate_fans(whole);
     draw_uniform(gain * std::sqrt(6.0 / static_cast<double>(fans.in + fans.out)), part, first,
                  stream);
@@ -169,7 +170,7 @@ Init xavier_uniform(double gain) {
 }
 
 Init xavier_normal(double gain) {
-  return {[gain](const Array& part, const Shape& whole, int64_t first, Stream stream) {
+  return {[gain](const Array& part, const Shape& whole, int64_t first, RandomStream stream) {
     const Fans fans = calculate_fans(whole);
     draw_normal(0.0, gain * std::sqrt(2.0 / static_cast<double>(fans.in + fans.out)), part, first,
                 stream);
@@ -185,13 +186,13 @@ double kaiming_deviation(const KaimingOptions& options, const Shape& whole) {
 }  // namespace
 
 Init kaiming_uniform(const KaimingOptions& options) {
-  return {[options](const Array& part, const Shape& whole, int64_t first, Stream stream) {
+  return {[options](const Array& part, const Shape& whole, int64_t first, RandomStream stream) {
     draw_uniform(std::sqrt(3.0) * kaiming_deviation(options, whole), part, first, stream);
   }};
 }
 
 Init kaiming_normal(const KaimingOptions& options) {
-  return {[options](const Array& part, const Shape& whole, int64_t first, Stream stream) {
+  return {[options](const Array& part, const Shape& whole, int64_t first, RandomStream stream) {
     draw_normal(0.0, kaiming_deviation(options, whole), part, first, stream);
   }};
 }
@@ -202,7 +203,7 @@ Init uniform_fan(int64_t fan_in) {
 }
 
 Init orthogonal(double gain) {
-  return {[gain](const Array& part, const Shape& whole, int64_t first, Stream stream) {
+  return {[gain](const Array& part, const Shape& whole, int64_t first, RandomStream stream) {
     check(whole.size() >= 2, "init::orthogonal: needs two dimensions or more, got ", whole);
     const int64_t rows = whole[0], columns = whole.numel() / rows;
     const int64_t tall = std::max(rows, columns), wide = std::min(rows, columns);
@@ -223,14 +224,14 @@ Init orthogonal(double gain) {
 }
 
 Init eye() {
-  return {[](const Array& part, const Shape& whole, int64_t first, Stream) {
+  return {[](const Array& part, const Shape& whole, int64_t first, RandomStream) {
     check(whole.size() == 2, "init::eye: needs a matrix, got ", whole);
     store_each(part, first, [&](int64_t i) { return i / whole[1] == i % whole[1] ? 1.0 : 0.0; });
   }};
 }
 
 Init dirac(int64_t groups) {
-  return {[groups](const Array& part, const Shape& whole, int64_t first, Stream) {
+  return {[groups](const Array& part, const Shape& whole, int64_t first, RandomStream) {
     check(whole.size() >= 3, "init::dirac: needs a convolution's weight [O, C, K...], got ", whole);
     check(groups > 0 && whole[0] % groups == 0, "init::dirac: ", whole[0],
           " channels do not split into ", groups, " groups");
@@ -250,7 +251,7 @@ Init dirac(int64_t groups) {
 Init sparse(double sparsity, double stddev) {
   check(sparsity >= 0.0 && sparsity <= 1.0, "init::sparse: sparsity ", sparsity,
         " lies outside [0, 1]");
-  return {[=](const Array& part, const Shape& whole, int64_t first, Stream stream) {
+  return {[=](const Array& part, const Shape& whole, int64_t first, RandomStream stream) {
     check(whole.size() == 2, "init::sparse: needs a matrix, got ", whole);
     const int64_t rows = whole[0], columns = whole[1];
     std::vector<double> out(static_cast<size_t>(whole.numel()));

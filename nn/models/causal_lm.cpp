@@ -324,7 +324,7 @@ void CausalLM::init_parameters() {
     const double std = residual.contains(slot)
                            ? config_.residual_init_std.value_or(config_.init_std)
                            : config_.init_std;
-    refill(*slot, slot->tensor.ndim() == 1 ? init::zeros() : init::normal(0.0, std));
+    reset_parameter(*slot, slot->tensor.ndim() == 1 ? init::zeros() : init::normal(0.0, std));
   }
 }
 

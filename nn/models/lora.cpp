@@ -82,11 +82,12 @@ class AdapterMerger {
       add_to_weight(*layer, a, b, adapter.scale);
       adapter.merged.emplace(Linear::Merged{
           optimizer_leaves({layer->weight}).front(), a, b,
-          StandInScope({layer->weight},
-                       {.what = "has an adapter merged into it, which its state would not tell; "
-                                "unmerge_lora() takes it out, and merge_lora() followed by "
-                                "remove_lora() leaves plain weights",
-                        .can_step = true})});
+          ReplacedValuesScope(
+              {layer->weight},
+              {.what = "has an adapter merged into it, which its state would not tell; "
+                       "unmerge_lora() takes it out, and merge_lora() followed by "
+                       "remove_lora() leaves plain weights",
+               .can_step = true})});
     }
   }
 

@@ -44,7 +44,7 @@ Module::Building::Building(Module& parent, const std::string& name) {
 }
 Module::Building::~Building() { pending.reset(); }
 
-Stream Module::stream_of(const std::string& name) {
+RandomStream Module::stream_of(const std::string& name) {
   if (!origin_.seeded) {
     fill_bits(std::span<uint64_t>(&origin_.seed, 1), default_generator().next(), 0);
     origin_.seeded = true;

@@ -155,7 +155,7 @@ std::string begin(const std::string& root, int64_t step) {
   return folder.string();
 }
 
-void finish(const std::string& root, int64_t step, const std::string& state) {
+void rename_into_place(const std::string& root, int64_t step, const std::string& state) {
   const fs::path folder = folder_of(root, step), unfinished = fs::path(folder) += kUnfinished,
                  aside = fs::path(folder) += kReplaced;
   const auto write = [&](const char* name, const std::string& text) {

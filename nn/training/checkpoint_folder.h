@@ -26,11 +26,11 @@ std::string run_of(const std::string& root);
 std::vector<int64_t> complete_steps(const std::string& root);
 
 /// Makes an empty folder beside the final one, and returns its path. Files are written there with
-/// OutputOptions::in_new_folder: finish() flushes the folder for all of them.
+/// OutputOptions::in_new_folder: rename_into_place() flushes the folder for all of them.
 std::string begin(const std::string& root, int64_t step);
 /// Writes the state file with this text and COMPLETE, flushes the folder and gives it its name; an
 /// older checkpoint of that step is replaced. All of it is on the disk when this returns.
-void finish(const std::string& root, int64_t step, const std::string& state);
+void rename_into_place(const std::string& root, int64_t step, const std::string& state);
 
 /// Removes one checkpoint, which from the first moment on is not complete.
 void remove(const std::string& root, int64_t step);

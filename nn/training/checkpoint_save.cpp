@@ -84,9 +84,9 @@ void write_object(const std::string& folder, const std::string& name,
   files[name] = {{"bytes", digest.bytes}, {"crc32c", checkpoints::hex(digest.crc32c)}};
 }
 
-void finish(const std::string& root, int64_t step, const JSON& files, JSON state) {
+void commit(const std::string& root, int64_t step, const JSON& files, JSON state) {
   state["files"] = files;
-  checkpoints::finish(root, step, core::json_dump(state, "checkpoint", 2) + "\n");
+  checkpoints::rename_into_place(root, step, core::json_dump(state, "checkpoint", 2) + "\n");
 }
 
 // What `body` begins in the folder is gone where it throws.
@@ -138,7 +138,7 @@ void Checkpointer::save(int64_t step, const SaveOptions& options) {
         write_object(folder, object.name, object.save(), object.encoding, taken.files);
       }
       take_numbers(step, taken);
-      finish(root_, step, taken.files, taken.state);
+      commit(root_, step, taken.files, taken.state);
     }
   });
   if (!options.async) checkpoints::prune(root_, step, options_.keep);
@@ -161,7 +161,7 @@ void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
         write_object(folder, name, dict, encoding, taken->files);
         dict.clear();
       }
-      finish(root, step, taken->files, taken->state);
+      commit(root, step, taken->files, taken->state);
     });
     checkpoints::prune(root, step, keep);
   };

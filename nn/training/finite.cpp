@@ -52,7 +52,7 @@ enum Fault : int64_t { kNone, kInfinite, kNan };
 Tensor finite_backward(int64_t step, const std::function<Tensor()>& forward,
                        const std::vector<Tensor>& parameters) {
   const Generator::State random = default_generator().state();
-  const AveragerScope ranks;
+  const GradientReducerScope ranks;
   const auto stop_at = [&](Fault own, const std::string& of) {
     const auto worst = static_cast<Fault>(ranks.largest(own, "finite_backward"));
     if (worst == kNone) return;

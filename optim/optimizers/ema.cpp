@@ -50,10 +50,11 @@ void EMA::swap() {
   }
   const MemoryScope scope(MemoryTag::optimizer);
   for (int i = 0; i < count; ++i) state(i).scratch = state(i).param.array().clone();
-  averages_.emplace(parameters(),
-                    StandIn{.what = "is an average of optim::EMA now; end its scope, or swap() "
-                                    "back, before",
-                            .can_save = true});
+  averages_.emplace(
+      parameters(),
+      ReplacedValues{.what = "is an average of optim::EMA now; end its scope, or swap() "
+                             "back, before",
+                     .can_save = true});
   for (int i = 0; i < count; ++i) state(i).param.copy_(Tensor(state(i).arrays[0].array));
 }
 

@@ -41,15 +41,15 @@ Array stack_rows(const std::vector<Array>& rows, int64_t columns, DType dtype) {
 
 // What averages the gradients of all parameters, as under DDP; null if nothing does. A step is in
 // one direction for all elements, which must be that of all ranks.
-std::shared_ptr<Averager> averager_of(const std::vector<Tensor>& params) {
-  const auto first = averager(params[0]);
+std::shared_ptr<GradientReducer> averager_of(const std::vector<Tensor>& params) {
+  const auto first = gradient_reducer(params[0]);
   const auto ranks = first ? first->averaging_ranks() : std::vector<int>();
   for (size_t i = 1; i < params.size(); ++i) {
-    const auto other = averager(params[i]);
+    const auto other = gradient_reducer(params[i]);
     const bool same = other == first || (other && first && other->averaging_ranks() == ranks);
     check(same, "lbfgs: parameter 0 is averaged over the ranks by ",
-          first ? first->describe_averager() : "nothing", ", and parameter ", i, " by ",
-          other ? other->describe_averager() : "nothing",
+          first ? first->describe_reducer() : "nothing", ", and parameter ", i, " by ",
+          other ? other->describe_reducer() : "nothing",
           "; ranks would step apart: give one DDP all parameters, or each its own optimizer");
   }
   return first;

@@ -68,9 +68,9 @@ void NesterovLookahead::lookahead() {
                                  Scalar(options(group).momentum));
     }
   }
-  ahead_.emplace(
-      parameters(),
-      StandIn{.what = "is where lookahead() has moved it; call step() before", .can_step = true});
+  ahead_.emplace(parameters(),
+                 ReplacedValues{.what = "is where lookahead() has moved it; call step() before",
+                                .can_step = true});
 }
 
 void NesterovLookahead::step() {

@@ -20,16 +20,16 @@
 namespace {
 
 using hero::Generator;
-using hero::Stream;
+using hero::RandomStream;
 
 template <class T>
-using Fill = std::function<void(std::span<T>, Stream, int64_t)>;
+using Fill = std::function<void(std::span<T>, RandomStream, int64_t)>;
 
 // [first, first + n) filled at once and in pieces of uneven sizes must be the same.
 template <class T>
 void check_pieces(const Fill<T>& fill) {
   constexpr size_t n = 2311;
-  const Stream stream{0x123456789abcdefu, 17};
+  const RandomStream stream{0x123456789abcdefu, 17};
   const auto whole = std::make_unique<T[]>(n), parts = std::make_unique<T[]>(n);
   for (const int64_t first : {int64_t{0}, int64_t{1}, int64_t{5}, (int64_t{1} << 34) + 3}) {
     fill({whole.get(), n}, stream, first);
@@ -109,18 +109,23 @@ TEST_CASE("fill_bits gives the words of the cipher in order", "[core][random]") 
 }
 
 TEST_CASE("random numbers do not depend on how an array is split", "[core][random]") {
-  check_pieces<float>([](auto out, Stream s, int64_t i) { hero::fill_uniform(out, s, i); });
-  check_pieces<float>([](auto out, Stream s, int64_t i) { hero::fill_uniform(out, s, i, -2, 3); });
-  check_pieces<double>([](auto out, Stream s, int64_t i) { hero::fill_uniform(out, s, i); });
-  check_pieces<float>([](auto out, Stream s, int64_t i) { hero::fill_normal(out, s, i, 1, 2); });
-  check_pieces<double>([](auto out, Stream s, int64_t i) { hero::fill_normal(out, s, i); });
-  check_pieces<float>([](auto out, Stream s, int64_t i) { hero::fill_exponential(out, s, i); });
-  check_pieces<double>([](auto out, Stream s, int64_t i) { hero::fill_exponential(out, s, i); });
-  check_pieces<uint32_t>([](auto out, Stream s, int64_t i) { hero::fill_bits(out, s, i); });
-  check_pieces<uint64_t>([](auto out, Stream s, int64_t i) { hero::fill_bits(out, s, i); });
+  check_pieces<float>([](auto out, RandomStream s, int64_t i) { hero::fill_uniform(out, s, i); });
+  check_pieces<float>(
+      [](auto out, RandomStream s, int64_t i) { hero::fill_uniform(out, s, i, -2, 3); });
+  check_pieces<double>([](auto out, RandomStream s, int64_t i) { hero::fill_uniform(out, s, i); });
+  check_pieces<float>(
+      [](auto out, RandomStream s, int64_t i) { hero::fill_normal(out, s, i, 1, 2); });
+  check_pieces<double>([](auto out, RandomStream s, int64_t i) { hero::fill_normal(out, s, i); });
+  check_pieces<float>(
+      [](auto out, RandomStream s, int64_t i) { hero::fill_exponential(out, s, i); });
+  check_pieces<double>(
+      [](auto out, RandomStream s, int64_t i) { hero::fill_exponential(out, s, i); });
+  check_pieces<uint32_t>([](auto out, RandomStream s, int64_t i) { hero::fill_bits(out, s, i); });
+  check_pieces<uint64_t>([](auto out, RandomStream s, int64_t i) { hero::fill_bits(out, s, i); });
   check_pieces<int64_t>(
-      [](auto out, Stream s, int64_t i) { hero::fill_randint(out, s, i, -3, 99); });
-  check_pieces<bool>([](auto out, Stream s, int64_t i) { hero::fill_bernoulli(out, s, i, 0.3); });
+      [](auto out, RandomStream s, int64_t i) { hero::fill_randint(out, s, i, -3, 99); });
+  check_pieces<bool>(
+      [](auto out, RandomStream s, int64_t i) { hero::fill_bernoulli(out, s, i, 0.3); });
 }
 
 TEST_CASE("random bits are the same on every machine", "[core][random]") {
@@ -277,10 +282,10 @@ TEST_CASE("permutations hold every index once and put each everywhere", "[core][
 TEST_CASE("a generator gives each operation its own stream and resumes from its state",
           "[core][random]") {
   Generator generator(99);
-  const Stream first = generator.next(), second = generator.next();
+  const RandomStream first = generator.next(), second = generator.next();
   CHECK(first != second);
   const auto saved = generator.state();
-  const Stream third = generator.next();
+  const RandomStream third = generator.next();
   Generator other(1);
   other.set_state(saved);
   CHECK(other.next() == third);
@@ -292,7 +297,7 @@ TEST_CASE("a generator gives each operation its own stream and resumes from its 
 
 TEST_CASE("named streams depend on seed and name and stay clear of a generator's",
           "[core][random]") {
-  const Stream a = hero::named_stream(1, "fc1.weight");
+  const RandomStream a = hero::named_stream(1, "fc1.weight");
   CHECK(a == hero::named_stream(1, "fc1.weight"));
   CHECK(a != hero::named_stream(1, "fc1.bias"));
   CHECK(a != hero::named_stream(2, "fc1.weight"));

@@ -75,9 +75,9 @@ std::vector<Case> passes() {
          b.run(call::ExactSum{ReduceKind::sum_square, std::vector{f({6}, d), f({4}, d)},
                               i({exact::kWords}, d)});
        }},
-      {"limit_norm", WorkKind::elementwise, 6, kFloat * 2 * 6,
+      {"clip_norm", WorkKind::elementwise, 6, kFloat * 2 * 6,
        [](Backend& b, Device d) {
-         b.run(call::LimitNorm{std::vector{f({6}, d)}, zeros({}, kFloat64, d), 1.0});
+         b.run(call::ClipNorm{std::vector{f({6}, d)}, zeros({}, kFloat64, d), 1.0});
        }},
       {"arg_reduce", WorkKind::reduce, 6, kFloat * (6 + 2) + kLong * 2,
        [](Backend& b, Device d) {
@@ -167,9 +167,10 @@ std::vector<Case> indexings_and_windows() {
        [](Backend& b, Device d) {
          b.run(call::Gather{f({5, 3}, d), 0, i({2, 3}, d), f({2, 3}, d)});
        }},
-      {"weigh", WorkKind::window, 2 * 6 * 2, kFloat * (8 + 6),
+      {"sparse_matmul", WorkKind::window, 2 * 6 * 2, kFloat * (8 + 6),
        [](Backend& b, Device d) {
-         b.run(call::Weigh{{i({4}, d), i({6}, d), f({6}, d)}, f({2, 4}, d), 1, f({2, 3}, d)});
+         b.run(
+             call::SparseMatmul{{i({4}, d), i({6}, d), f({6}, d)}, f({2, 4}, d), 1, f({2, 3}, d)});
        }},
       {"im2col", WorkKind::window, 0, kFloat * (16 + 4 * 9),
        [](Backend& b, Device d) {

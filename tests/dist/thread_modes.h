@@ -82,7 +82,8 @@ void with_all_modes(Body&& body) {
   const Autocast autocast({.dtype = kFloat16});
   const DetectAnomaly anomaly({.infinities = true});
   const detail::HalfNorms half_norms(true);
-  const StandInScope averages({averaged_leaf()}, {.what = "is an average now", .can_save = true});
+  const ReplacedValuesScope averages({averaged_leaf()},
+                                     {.what = "is an average now", .can_save = true});
   const SavingCheckpoint saving;
   const nn::EvalScope eval;
   const nn::WithoutHooks without_hooks;

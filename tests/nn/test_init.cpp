@@ -104,7 +104,7 @@ TEST_CASE("identities and sparse matrices") {
 
 TEST_CASE("every recipe fills parts with the bits of the whole") {
   const Shape shape{6, 4, 3};
-  const Stream stream{11, 2};
+  const RandomStream stream{11, 2};
   for (const nn::Init& recipe :
        {init::constant(2.5), init::uniform(-1, 1), init::normal(1, 2), init::trunc_normal(),
         init::xavier_uniform(), init::kaiming_normal(), init::orthogonal(), init::dirac()}) {

@@ -229,7 +229,7 @@ Tensor written(Into into, ScatterMode mode, const Tensor& x, int64_t dim, const 
   }
   if (into == Into::copy) return record(Scatter(mode, axis), x, index, src);
   const Tensor* inputs[] = {&x, &index, &src};
-  const Watcher watcher(op, CastRule::widest, inputs);
+  const OpInterceptor watcher(op, CastRule::widest, inputs);
   core::scatter_into(mode, inputs[0]->array(), axis, inputs[1]->array(), inputs[2]->array());
   return watcher.look(*inputs[0]);
 }
@@ -242,7 +242,7 @@ Tensor index_add(Into into, const Tensor& x, int64_t dim, const Tensor& index, c
   const Scalar factor = cut_to(alpha, x.dtype());
   if (into == Into::copy) return record(IndexAdd(axis, factor), x, index, src);
   const Tensor* inputs[] = {&x, &index, &src};
-  const Watcher watcher("index_add", CastRule::widest, inputs);
+  const OpInterceptor watcher("index_add", CastRule::widest, inputs);
   core::index_add_into(inputs[0]->array(), axis, inputs[1]->array(), inputs[2]->array(), factor);
   return watcher.look(*inputs[0]);
 }

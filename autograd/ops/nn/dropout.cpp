@@ -37,7 +37,7 @@ struct Dropout : Op {
 };
 
 core::RandomFill next_mask(double keep) {
-  const Stream stream = default_generator().next();
+  const RandomStream stream = default_generator().next();
   core::RandomFill fill;
   fill.kind = core::RandomFill::Kind::bernoulli;
   fill.seed = stream.key;

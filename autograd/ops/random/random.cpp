@@ -20,7 +20,7 @@ namespace {
 using core::RandomFill;
 
 Array drawn(RandomFill fill, const Shape& shape, DType dtype, Device device, int64_t first = 0) {
-  const Stream stream = default_generator().next();
+  const RandomStream stream = default_generator().next();
   fill.seed = stream.key;
   fill.stream = stream.id;
   const Array out = Array::empty(shape, dtype, device);
@@ -68,7 +68,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOption
 Tensor randperm(int64_t n, const TensorOptions& options) {
   const detail::Named named("randperm");
   check(n >= 0, "randperm: negative size ", n);
-  const Stream stream = default_generator().next();
+  const RandomStream stream = default_generator().next();
   const DType dtype = options.dtype.value_or(kInt64);
   if (options.device.type == DeviceType::meta) {
     return Tensor(Array::empty({n}, dtype, options.device), options.requires_grad);

@@ -63,7 +63,7 @@ struct Resample : Op {
     const core::SparseRows rows{numbers(matrix->starts, x.device()),
                                 numbers(matrix->places, x.device()),
                                 weights_as(matrix->weights, x.dtype(), x.device())};
-    core::backend(x.device()).run(core::call::Weigh{rows, x.contiguous(), dim, out});
+    core::backend(x.device()).run(core::call::SparseMatmul{rows, x.contiguous(), dim, out});
     return out;
   }
   Grads backward(const Tensor& g) override {

@@ -267,16 +267,16 @@ void add_values(float* sums, const float* values, int64_t count) {
 // Where decoded stretches go.
 class DecodedTarget {
  public:
-  DecodedTarget(const Array& out, DecodeMode mode, bool past_caches)
+  DecodedTarget(const Array& out, DecodeMode mode, bool streaming_stores)
       : out_(out),
         source_(out),
         writer_(out, kFloat32),
         adds_(mode == DecodeMode::add),
-        past_caches_(past_caches) {}
+        streams_(streaming_stores) {}
 
   // Where to decode to: the place itself, or `values`, which put() then takes.
   float* place(const Stretch& s, StretchValues& values) const {
-    const bool in_place = writer_.direct() && !adds_ && !past_caches_;
+    const bool in_place = writer_.direct() && !adds_ && !streams_;
     return in_place && s.count == s.blocks * kCodecBlock ? direct(s) : values.at;
   }
   void put(const Stretch& s, StretchValues& values) const {
@@ -285,8 +285,8 @@ class DecodedTarget {
     const auto* const from = reinterpret_cast<const std::byte*>(values.at);
     auto* const to = reinterpret_cast<std::byte*>(direct(s));
     const int64_t bytes = s.count * static_cast<int64_t>(sizeof(float));
-    past_caches_ ? copy_past_caches(from, to, bytes)
-                 : static_cast<void>(std::memcpy(to, from, static_cast<size_t>(bytes)));
+    streams_ ? copy_streaming(from, to, bytes)
+             : static_cast<void>(std::memcpy(to, from, static_cast<size_t>(bytes)));
   }
 
  private:
@@ -304,7 +304,7 @@ class DecodedTarget {
   const Array& out_;
   FloatSource source_;
   BlockWriter writer_;
-  bool adds_, past_caches_;
+  bool adds_, streams_;
 };
 
 }  // namespace
@@ -317,13 +317,13 @@ void CpuBackend::run(const call::Encode& call) {
   }
   const CodecKernels& kernels = kernels_of(call.codec);
   const FloatSource source(call.x);
-  const bool past_caches = passes_caches(call.x, call.bytes);
+  const bool streaming_stores = passes_caches(call.x, call.bytes);
   each_stretch(call.bytes.size(0), call.row, call.x.numel(), kBlocksAtOnce, [&](const Stretch& s) {
     StretchCodes codes;
     std::byte* const to =
         call.bytes.bytes() + s.row * call.bytes.size(1) + s.first_block * kernels.block_bytes;
-    kernels.encode(source, call.error, s, past_caches ? codes.at : to);
-    if (past_caches) copy_past_caches(codes.at, to, s.blocks * kernels.block_bytes);
+    kernels.encode(source, call.error, s, streaming_stores ? codes.at : to);
+    if (streaming_stores) copy_streaming(codes.at, to, s.blocks * kernels.block_bytes);
   });
 }
 

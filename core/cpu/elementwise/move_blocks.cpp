@@ -52,14 +52,14 @@ void ask_ahead(const Block& block, int64_t i, int64_t first, int64_t bytes) {
 void copy_lines(const Block& block) {
   constexpr int64_t kVector = 32, kLong = 4096, kPast = 192;
   const int64_t bytes = block.line.size * block.width;
-  const bool past_caches = block.target_bytes > kCachedBytes && bytes >= kPast;
+  const bool streaming_stores = block.target_bytes > kCachedBytes && bytes >= kPast;
   const bool loops = bytes >= kVector && bytes < kLong;  // faster than a call of memcpy
   for (int64_t i = 0; i < block.lines.size; ++i) {
     std::byte* const to = block.to + i * block.lines.to;
     const std::byte* const from = block.from + i * block.lines.from;
     if (block.target_bytes > kAskedBytes) ask_ahead(block, i, 0, bytes);
-    if (past_caches) {
-      copy_past_caches(from, to, bytes);
+    if (streaming_stores) {
+      copy_streaming(from, to, bytes);
     } else if (loops) {
       // The last vector ends with the line, and may write again what the one before it wrote.
       for (int64_t at = 0; at < bytes - kVector; at += kVector) {

@@ -42,7 +42,7 @@ constexpr int kWideWords = sizeof(WideWords) / sizeof(uint64_t);
 
 }  // namespace
 
-void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words) {
+void philox_words(RandomStream stream, uint64_t first_block, int blocks, uint32_t* words) {
   static_assert(kPhiloxGroup % kWideWords == 0);
   WideWords keys[philox::kRounds][2];
   uint32_t k0 = static_cast<uint32_t>(stream.key), k1 = static_cast<uint32_t>(stream.key >> 32);
@@ -70,7 +70,7 @@ void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* wor
 
 #else
 
-void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words) {
+void philox_words(RandomStream stream, uint64_t first_block, int blocks, uint32_t* words) {
   for (int i = 0; i < blocks; ++i) {
     const philox::Block block =
         philox::block(stream.key, stream.id, first_block + static_cast<uint64_t>(i));

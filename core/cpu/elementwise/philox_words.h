@@ -5,6 +5,6 @@
 namespace hero::core::cpu {
 
 /// core::philox_words() of a level.
-void philox_words(Stream stream, uint64_t first_block, int blocks, uint32_t* words);
+void philox_words(RandomStream stream, uint64_t first_block, int blocks, uint32_t* words);
 
 }  // namespace hero::core::cpu

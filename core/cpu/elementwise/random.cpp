@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 void draw(const RandomFill& fill, std::span<T> out, int64_t first) {
-  const Stream stream{fill.seed, fill.stream};
+  const RandomStream stream{fill.seed, fill.stream};
   if constexpr (std::is_same_v<T, bool>) {
     fill_bernoulli(out, stream, first, fill.a);
   } else if constexpr (std::is_same_v<T, int64_t>) {

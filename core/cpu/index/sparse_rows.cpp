@@ -32,8 +32,8 @@ Columns<T> columns_of(const SparseRows& rows, int64_t count, int64_t terms) {
 
 // Lines of neighbours, every row with kTerms entries: loops over rows that become gathers.
 template <class T, int kTerms>
-void weigh_lines(const SparseRows& rows, const T* x, int64_t size, T* out, int64_t count,
-                 int64_t lines) {
+void multiply_lines(const SparseRows& rows, const T* x, int64_t size, T* out, int64_t count,
+                    int64_t lines) {
   const Columns<T> table = columns_of<T>(rows, count, kTerms);
   const int32_t* place = table.places.data();
   const T* weight = table.weights.data();
@@ -53,8 +53,8 @@ void weigh_lines(const SparseRows& rows, const T* x, int64_t size, T* out, int64
 
 // The sum of entries [first, last) over `inner` neighbours, entries in order.
 template <class T>
-void weigh_row(const int64_t* place, const T* weight, int64_t terms, const T* x, int64_t inner,
-               T* out) {
+void multiply_row(const int64_t* place, const T* weight, int64_t terms, const T* x, int64_t inner,
+                  T* out) {
   if (terms == 0) return std::fill(out, out + inner, T(0));
   if (terms == 2) {
     const T *a = x + place[0] * inner, *b = x + place[1] * inner;
@@ -76,7 +76,7 @@ void weigh_row(const int64_t* place, const T* weight, int64_t terms, const T* x,
 }
 
 template <class T>
-void weigh_as(const SparseRows& rows, const Array& x, int dim, const Array& out) {
+void multiply_as(const SparseRows& rows, const Array& x, int dim, const Array& out) {
   const int64_t size = x.shape()[dim], count = out.shape()[dim];
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < dim; ++i) outer *= x.shape()[i];
@@ -87,27 +87,27 @@ void weigh_as(const SparseRows& rows, const Array& x, int dim, const Array& out)
   const int64_t terms = starts[1];
   bool even = size < (int64_t{1} << 31) && inner == 1;
   for (int64_t i = 1; even && i < count; ++i) even = starts[i + 1] - starts[i] == terms;
-  if (even && terms == 1) return weigh_lines<T, 1>(rows, from, size, to, count, outer);
-  if (even && terms == 2) return weigh_lines<T, 2>(rows, from, size, to, count, outer);
-  if (even && terms == 4) return weigh_lines<T, 4>(rows, from, size, to, count, outer);
+  if (even && terms == 1) return multiply_lines<T, 1>(rows, from, size, to, count, outer);
+  if (even && terms == 2) return multiply_lines<T, 2>(rows, from, size, to, count, outer);
+  if (even && terms == 4) return multiply_lines<T, 4>(rows, from, size, to, count, outer);
   const int64_t* places = rows.places.data<int64_t>();
   const T* weights = rows.weights.data<T>();
   parallel_for(outer * count, std::max<int64_t>(1, kGrain / std::max<int64_t>(inner, 1)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t at = begin; at < end; ++at) {
                    const int64_t o = at / count, i = at - o * count;
-                   weigh_row(places + starts[i], weights + starts[i], starts[i + 1] - starts[i],
-                             from + o * size * inner, inner, to + at * inner);
+                   multiply_row(places + starts[i], weights + starts[i], starts[i + 1] - starts[i],
+                                from + o * size * inner, inner, to + at * inner);
                  }
                });
 }
 
 }  // namespace
 
-void CpuBackend::run(const call::Weigh& call) {
+void CpuBackend::run(const call::SparseMatmul& call) {
   if (call.out.numel() == 0) return;
-  if (call.x.dtype() == kFloat64) return weigh_as<double>(call.rows, call.x, call.dim, call.out);
-  weigh_as<float>(call.rows, call.x, call.dim, call.out);
+  if (call.x.dtype() == kFloat64) return multiply_as<double>(call.rows, call.x, call.dim, call.out);
+  multiply_as<float>(call.rows, call.x, call.dim, call.out);
 }
 
 }  // namespace hero::core::cpu

@@ -102,9 +102,9 @@ void outer_product(int64_t m, int64_t n, const T* a, int64_t a_rs, const T* b, T
           store<T>(line + j, multiply_add<T>(x, load(b + column + j), Vector<T>{}));
         }
         for (; j < width; ++j) line[j] = multiply_add(a[i * a_rs], b[column + j], T(0));
-        copy_past_caches(reinterpret_cast<const std::byte*>(line),
-                         reinterpret_cast<std::byte*>(c + i * c_rs + column),
-                         width * static_cast<int64_t>(sizeof(T)));
+        copy_streaming(reinterpret_cast<const std::byte*>(line),
+                       reinterpret_cast<std::byte*>(c + i * c_rs + column),
+                       width * static_cast<int64_t>(sizeof(T)));
       }
     }
     end_copies();

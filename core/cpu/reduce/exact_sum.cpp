@@ -58,8 +58,8 @@ void CpuBackend::run(const call::ExactResult& call) {
   }
 }
 
-void CpuBackend::run(const call::LimitNorm& call) {
-  const double factor = limit_factor(call.max_norm, *call.norm.data<double>());
+void CpuBackend::run(const call::ClipNorm& call) {
+  const double factor = clip_factor(call.max_norm, *call.norm.data<double>());
   if (factor >= 1.0) return;
   for (const Array& x : call.xs) map_into<kernels::Mul>(x, x, Scalar(factor));
 }

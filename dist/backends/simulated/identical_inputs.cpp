@@ -49,8 +49,8 @@ void gather_alike(const Call& call, const core::Array& input, const core::Array&
 
 }  // namespace
 
-void say_alike(const Call& call, const core::Array& input, const core::Array& output, int me,
-               int ranks) {
+void set_as_if_identical(const Call& call, const core::Array& input, const core::Array& output,
+                         int me, int ranks) {
   if (!input.defined() && !output.defined()) return;
   check_said(call, input.defined() ? input : output);
   const int64_t item = item_size(call.dtype);

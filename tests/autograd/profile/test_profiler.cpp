@@ -81,7 +81,7 @@ TEST_CASE("nothing is recorded before and behind a profiler, nor on other thread
   CHECK(profiler.running());
   profiler.stop();
   CHECK_FALSE(profiler.running());
-  CHECK(detail::watching == 0);
+  CHECK(detail::open_scopes == 0);
   CHECK(core::observer == nullptr);
   CHECK(core::current_work_meter() == nullptr);
   two_layers(x, first, second).backward();
@@ -243,7 +243,7 @@ TEST_CASE("a profiler that ends inside other scopes ends their intervals, and th
   CHECK(calls(next->profile(), "exp", "", ProfilePhase::forward) == 2);
   CHECK(calls(next->profile(), "log", "", ProfilePhase::forward) == 1);
   CHECK(calls(next->profile(), "outer", "", ProfilePhase::part) == 0);
-  CHECK(detail::watching == 0);
+  CHECK(detail::open_scopes == 0);
 }
 
 TEST_CASE("a profiler goes on behind scopes that were open before it") {

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<double> values_of(int64_t count, const Domain& domain, uint64_t id) {
   std::vector<double> values(static_cast<size_t>(count));
-  fill_uniform(values, Stream{42, id}, 0, domain.low, domain.high);
+  fill_uniform(values, RandomStream{42, id}, 0, domain.low, domain.high);
   for (double& value : values) {
     for (double kink : domain.avoid) {
       // Pushed outwards, so that values stay distinct.

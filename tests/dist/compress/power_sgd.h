@@ -102,7 +102,7 @@ class PowerSimulation {
   // The last step's, with first values in place of zeros, which would stay zeros.
   PowerMatrix& factor(const std::string& name, const Shape& shape) {
     const int64_t rank = std::min({options_.rank, shape[0], shape[1]});
-    const Stream stream = named_stream(options_.seed, name);
+    const RandomStream stream = named_stream(options_.seed, name);
     const Array q = Array::empty({shape[1], rank}, kFloat32);
     core::backend(kCpu).run(core::call::Random{
         {.kind = core::RandomFill::Kind::normal, .seed = stream.key, .stream = stream.id}, 0, q});

@@ -71,14 +71,14 @@ TEST_CASE("config: every member is read, written, and read again") {
   CHECK(config.scheduler.options.at("warmup_type") == 1.0);
   CHECK(config.loss_scale.hysteresis == 3);
   CHECK(config.loss_scale.consecutive);
-  CHECK(config.zero.replicas_of == 2);
+  CHECK(config.zero.shard_group_size == 2);
   CHECK_FALSE(config.zero.prefetch);
   CHECK_FALSE(config.zero.reshard);
   CHECK(config.zero.offload_optimizer);
   CHECK(config.zero.offload_parameters);
   CHECK(config.zero.quantized_weights);
   CHECK(config.zero.quantized_gradients);
-  CHECK(config.zero.secondary_of == 4);
+  CHECK(config.zero.secondary_group_size == 4);
   CHECK(config.tensor == 2);
   CHECK(config.pipe == 3);
   CHECK(config.schedule == "interleaved(2)");
@@ -431,7 +431,7 @@ TEST_CASE("config: a plan's file is one, and says all of the strategy") {
   const Config config = Config::parse(config_text(request, s));
   CHECK(config.resolve(8).train_batch_size == 64);
   CHECK(config.zero.stage == 3);
-  CHECK(config.zero.replicas_of == 4);
+  CHECK(config.zero.shard_group_size == 4);
   CHECK_FALSE(config.zero.reshard);
   CHECK(config.tensor == 2);
   CHECK(config.compute == kBFloat16);

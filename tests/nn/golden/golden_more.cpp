@@ -3,7 +3,7 @@
 
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/nn/adaptive_softmax.h>
-#include <hero/nn/pool_more.h>
+#include <hero/nn/pool.h>
 
 namespace hero::test {
 
