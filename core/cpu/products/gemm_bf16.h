@@ -22,6 +22,19 @@
 // their second, fourth, .. ones by themselves; the two sums are added, and what results is added to
 // the element of C, which began at zero. All of these read subnormal numbers as zeros and give zero
 // where their result is one. Nothing else enters here either.
+//
+// [note: bfloat16 in layers] What a layer does beside the products above. The output of a
+// convolution is one sum over channels, each with its taps row by row (depth first), padding as
+// zeros. The gradient of a plane's input is one over taps, then output channels; with a weight that
+// is not finite, or strides above one over at most four input channels, it is float32 sums tap by
+// tap. That of a volume's input is a mirrored convolution for stride one, else such float32 sums.
+// The gradient of the weight is one sum over places, image by image, a zero behind an odd number,
+// over as many images as have 2 MiB (at least one); in groups each image is a sum of its own. Batch
+// norm and pooling compute in float32. Recurrent layers keep gates and cells in float32 and round h
+// at every step. Attention splits a probability into its rounded value and the remainder, and adds
+// the two sums at the end; backward rounds probabilities and gradients of logits, and those of keys
+// and values are float32 sums over tiles of 64 queries. linear_cross_entropy rounds the gradients
+// of logits once, and sums those of rows and weight in float32 over all chunks.
 #include <cstdint>
 
 #include <hero/core/kernels/half.h>
