@@ -325,12 +325,6 @@ class Stage:
                 # the links at a chapter's end are the site's own previous and next
                 text = re.sub(r"\n---\n\n[^\n]*\[all pages\][^\n]*\n*$", "\n", text)
             text = self.embed(page, self.links(page, text))
-            if place == "performance.md":
-                for entry in tocs:
-                    inner = [p for p in entry[2] if p.startswith("performance/")]
-                    if inner:
-                        entry[2] = [p for p in entry[2] if p not in inner]
-                        text += self.toctree(inner)
             self.write(place, text)
         parts = "\n".join(f"<!-- interactive: {name} -->\n" for name in self.parts)
         intro = "# Interactive parts\n\nEach of them stands in the chapter that explains it, too.\n\n"

@@ -55,7 +55,7 @@ const std::vector<Question> kQuestions = {
     {"difference from PyTorch", {"differences", "coming_from"}},
     {"run on several hosts with slurm", {"guides/clusters"}},
     {"mpirun", {"guides/clusters", "guides/ranks"}},
-    {"GPU support", {"guides/cuda", "performance/gpu", "index"}},
+    {"GPU support", {"guides/cuda", "performance", "index"}},
     {"fine-tune with LoRA", {"guides/pretrained"}},
     {"tensor parallelism", {"guides/tensor_parallel"}},
     {"pipeline bubble", {"guides/pipeline", "tutorials/13_model_parallel"}},
