@@ -91,7 +91,6 @@ TEST_CASE("page inference: a folder that generates") {
   CHECK(continued(folder, prompt) == text);
 }
 
-// [snippet: latency]
 struct Latency {  // in milliseconds
   double first, median, slowest;
 };
@@ -120,7 +119,6 @@ int64_t peak_memory() {
   }
   return 0;
 }
-// [end]
 
 TEST_CASE("page inference: what a call takes") {
   manual_seed(1);
