@@ -46,7 +46,6 @@ struct World {
 };
 // [end]
 
-// [snippet: bytes]
 /// What the call gives to rank `me`: bytes from the inputs of all.
 std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
   const dist::Call& own = calls[static_cast<size_t>(me)];
@@ -100,7 +99,6 @@ std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
   }
   return result;
 }
-// [end]
 
 // [snippet: backend]
 struct Complete : dist::Pending {
@@ -192,7 +190,6 @@ class MeetingBackend : public dist::Backend {
 };
 // [end]
 
-// [snippet: run]
 /// Runs the program on ranks of this backend; throws again what the first to fail threw.
 void run_ranks_of_page(int size, const dist::RankProgram& program) {
   const auto world = std::make_shared<World>();
@@ -224,7 +221,6 @@ void run_ranks_of_page(int size, const dist::RankProgram& program) {
   for (std::thread& thread : threads) thread.join();
   if (error) std::rethrow_exception(error);
 }
-// [end]
 
 }  // namespace pages
 
