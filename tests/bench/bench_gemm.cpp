@@ -16,6 +16,7 @@
 #include <Eigen/Core>
 #endif
 
+#include <hero/core/array.h>
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/half_products.h>
 #include <hero/core/thread_pool.h>
@@ -154,16 +155,17 @@ void run_eigen_product(benchmark::State& state, const Case& c) {
 
 void run_half_product(benchmark::State& state, const Case& c, int threads) {
   const hero::ThreadLimit limit(threads);
-  const std::vector<hero::BFloat16> a(static_cast<size_t>(c.m * c.k), hero::BFloat16(1.1f));
-  const std::vector<hero::BFloat16> b(static_cast<size_t>(c.k * c.n), hero::BFloat16(0.9f));
-  std::vector<hero::BFloat16> result(static_cast<size_t>(c.m * c.n));
-  const hero::core::cpu::Bf16Matrix left{a.data(), c.a_transposed ? 1 : c.k,
+  // arrays, which begin at a cache line
+  const auto a = hero::core::Array::full({c.m, c.k}, 1.1, hero::kBFloat16);
+  const auto b = hero::core::Array::full({c.k, c.n}, 0.9, hero::kBFloat16);
+  const auto result = hero::core::Array::empty({c.m, c.n}, hero::kBFloat16);
+  const hero::core::cpu::Bf16Matrix left{a.data<hero::BFloat16>(), c.a_transposed ? 1 : c.k,
                                          c.a_transposed ? c.m : 1};
-  const hero::core::cpu::Bf16Matrix right{b.data(), c.b_transposed ? 1 : c.n,
+  const hero::core::cpu::Bf16Matrix right{b.data<hero::BFloat16>(), c.b_transposed ? 1 : c.n,
                                           c.b_transposed ? c.k : 1};
   const auto gemm = hero::core::cpu::kernels().gemm_bf16_rounded;
   measure(state, 2.0 * static_cast<double>(c.m * c.n * c.k), threads,
-          [&] { gemm(c.m, c.n, c.k, left, right, result.data(), c.n); });
+          [&] { gemm(c.m, c.n, c.k, left, right, result.data<hero::BFloat16>(), c.n); });
 }
 
 // The products of attention: 48 heads of 64 positions, 32 wide.

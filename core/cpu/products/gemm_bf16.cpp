@@ -27,6 +27,7 @@ constexpr int64_t kWaitingSums = 1 << 16;       // of such a part: 0.25 of a 1 M
 constexpr int64_t kPackedTogether = 8;          // panels
 constexpr int64_t kPackedSteps = 64;            // of k
 constexpr int64_t kBf16PackingCost = 6;         // rows or columns of a product, as in gemm.cpp
+constexpr int64_t kLineBytes = 64;              // of a cache line
 constexpr int64_t kThreadSteps = 1 << 19;       // multiply-adds that are worth a thread (5 us)
 static_assert(bf16::kColumns == kBf16Columns && kBf16Block % kBf16Chain == 0);
 
@@ -73,6 +74,12 @@ class Part {
     // Rows that lie 4 KiB apart would share a few places of the first-level cache.
     const int64_t bytes = p_.a.rs * static_cast<int64_t>(sizeof(BFloat16));
     in_place_ = p_.rows == nullptr && p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
+    // A row of a tile across two cache lines takes as long as two, for each panel of columns.
+    const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(p_.a.data));
+    if (kernel_.is_by_rows && panels_.second - panels_.first > 1 &&
+        (place | bytes) % kLineBytes != 0) {
+      in_place_ = false;
+    }
     // Some more than the pairs, for the same reason.
     row_words_ = by_rows_ ? parts_for(depth_ / 2, 16) * 16 + 16 : 0;
     panel_size_ =
