@@ -6,10 +6,10 @@
 
 namespace hero {
 
-/// N dimensions of elements of type T, const or not, in memory that somebody else holds: a[i] is
-/// the accessor of the last N - 1 dimensions at the index i, and of one dimension the element
-/// itself. Indices count from 0 and are not checked. Sizes and strides, in elements, are copies:
-/// only the memory has to outlive an accessor.
+/// A view of N dimensions of elements of type T, which may be const, in memory that the accessor
+/// does not own. a[i] is the accessor of the last N - 1 dimensions at index i of the first one or,
+/// if N is 1, the element itself. Indices count from 0 and are not checked. The accessor has copies
+/// of the sizes and strides (in elements), so only the memory has to outlive it.
 template <class T, int N>
 class TensorAccessor {
   static_assert(N > 0, "an accessor has dimensions; a tensor without any has item()");
@@ -23,7 +23,8 @@ class TensorAccessor {
     }
   }
 
-  /// The element, or what is left of the dimensions, at index `i` of the first.
+  /// At index `i` of the first dimension: the element if N is 1, else an accessor of the other
+  /// dimensions.
   decltype(auto) operator[](int64_t i) const {
     if constexpr (N == 1) {
       return (data_[i * strides_[0]]);
@@ -35,7 +36,7 @@ class TensorAccessor {
 
   /// The number of elements in dimension `dim`, from 0 to N - 1.
   int64_t size(int dim) const { return sizes_[static_cast<size_t>(dim)]; }
-  /// The elements from one index of dimension `dim` to the next.
+  /// The distance, in elements, between neighbouring indices of dimension `dim`.
   int64_t stride(int dim) const { return strides_[static_cast<size_t>(dim)]; }
   /// All sizes.
   std::span<const int64_t, N> sizes() const { return sizes_; }

@@ -109,7 +109,8 @@ class Array {
   Array unsqueeze(int64_t dim) const;
   /// Joins dimensions start_dim to end_dim into one.
   Array flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
-  /// Any view inside the storage; strides >= 0 count elements, and so does the absolute offset.
+  /// A view with any shape, strides >= 0 and offset that stay inside the storage. Strides count
+  /// elements, as does the offset, which begins at the start of the storage.
   Array as_strided(const Shape& shape, const Dims& strides, int64_t offset = 0) const;
   /// The elements x[.., i, .., i + offset, ..]; the diagonal is the last dimension of the result.
   Array diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
@@ -145,7 +146,7 @@ class Array {
   bool contiguous_ = true;
 };
 
-/// Throws an Error unless both are defined and on the same device.
+/// Throws an Error that begins with `op` unless both arrays are defined and on the same device.
 void check_same_device(const char* op, const Array& a, const Array& b);
 
 }  // namespace hero::core

@@ -15,7 +15,7 @@ namespace hero {
 
 inline constexpr int kMaxDims = 8;
 
-/// A number that stands for a list of one.
+/// The types of a number that can be given in place of a list with one entry.
 template <class T>
 concept DimNumber = std::integral<T> && !std::same_as<T, bool>;
 

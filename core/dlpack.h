@@ -1,6 +1,7 @@
 #pragma once
-// Arrays from and for other libraries by DLPack: one description of memory that both sides read,
-// nothing is copied. NumPy, PyTorch, JAX and CuPy speak it as __dlpack__() and from_dlpack().
+// Exchange of arrays with other libraries by DLPack, a description of memory that both sides can
+// read, so that nothing is copied. NumPy, PyTorch, JAX and CuPy have it as __dlpack__() and
+// from_dlpack().
 #include <cstdint>
 
 #include <hero/core/array.h>
@@ -16,8 +17,8 @@ inline constexpr uint32_t kMinorVersion = 0;
 /// The kinds of devices that Hero knows, by the standard's numbers.
 enum DLDeviceType : int32_t { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3 };
 
-/// The kinds of elements, by the standard's numbers up to bool; later ones are formats that no
-/// dtype of Hero is.
+/// The kinds of elements, by the standard's numbers, up to bool. No dtype of Hero is of one of the
+/// standard's later kinds.
 enum DLDataTypeCode : uint8_t {
   kDLInt = 0,
   kDLUInt = 1,
@@ -46,9 +47,9 @@ struct DLDataType {
   uint16_t lanes;  ///< the numbers of one element: 1, but for vectors
 };
 
-/// An array in memory that somebody else holds.
+/// An array in memory that the struct does not own.
 struct DLTensor {
-  void* data;            ///< on a GPU an address there
+  void* data;            ///< the address of the memory, for a GPU in device memory
   DLDevice device;       ///< where the memory is
   int32_t ndim;          ///< the number of dimensions
   DLDataType dtype;      ///< the type of the elements
@@ -57,22 +58,22 @@ struct DLTensor {
   uint64_t byte_offset;  ///< the bytes from `data` to the first element
 };
 
-/// An array and who frees it, as the standard had it before version 1.0.
+/// An array and the function that frees it, as the standard had them before version 1.0.
 struct DLManagedTensor {
   DLTensor dl_tensor;                 ///< the array
   void* manager_ctx;                  ///< the producer's own
-  void (*deleter)(DLManagedTensor*);  ///< called once, by who has it last; null: nothing to free
+  void (*deleter)(DLManagedTensor*);  ///< called once, by the last holder; null: nothing to free
 };
 
-/// The version of the standard of which a struct is.
+/// The version of the standard that a struct follows.
 struct DLPackVersion {
-  uint32_t major;  ///< another number: nothing but the deleter may be used
-  uint32_t minor;  ///< a higher number: new kinds of devices or elements
+  uint32_t major;  ///< if it is not kMajorVersion, only the deleter may be used
+  uint32_t minor;  ///< above kMinorVersion there may be new kinds of devices or elements
 };
 
-/// An array and who frees it, since version 1.0.
+/// An array and the function that frees it, since version 1.0.
 struct DLManagedTensorVersioned {
-  DLPackVersion version;                       ///< of the producer's standard
+  DLPackVersion version;                       ///< the version that the producer follows
   void* manager_ctx;                           ///< the producer's own
   void (*deleter)(DLManagedTensorVersioned*);  ///< as in DLManagedTensor
   uint64_t flags;                              ///< kReadOnly, kIsCopied
@@ -84,27 +85,29 @@ struct DLManagedTensorVersioned {
 namespace hero::core {
 
 /// \name Arrays for other libraries
-/// The array as DLPack describes it, over the same memory, which stays until the deleter is called:
-/// once, by the other library or by the caller, on any thread. Until then the bytes may not be
-/// released or offloaded. Without elements, `data` is null; strides are always given. On a GPU,
-/// work that writes the array may still be queued: call cuda::synchronize() before the other side
-/// reads. An Error for an array that is undefined, or on meta.
+/// Returns a struct that describes the array's memory. The memory stays allocated until the deleter
+/// is called, which has to happen once, by the other library or by the caller, on any thread. Until
+/// then the bytes may not be released or offloaded. For an array without elements, `data` is null;
+/// strides are always given. On a GPU, work that writes the array may still be queued: call
+/// cuda::synchronize() before the other side reads. Throws an Error for an array that is undefined,
+/// or on meta.
 /// \{
 /// The struct of version 1.0. `flags` are kReadOnly, if the other side is not to write, or 0.
 dlpack::DLManagedTensorVersioned* to_dlpack(const Array& array, uint64_t flags = 0);
-/// The struct of before, which older versions of other libraries take alone.
+/// The struct from before version 1.0, the only one that older versions of other libraries accept.
 dlpack::DLManagedTensor* to_dlpack_unversioned(const Array& array);
 /// \}
 
 /// \name Arrays from other libraries
-/// An array over the memory of `managed`, whose deleter is called when the last array over it is
-/// gone, on the thread that dropped it. After an Error the caller still has `managed`: for null, a
-/// dtype that Hero has not (the message names code, bits and lanes), a device other than the host
-/// or a GPU of NVIDIA, more than kMaxDims dimensions, negative sizes or strides, and addresses that
-/// are not aligned for the dtype. What the other side has written on a GPU has to be done.
+/// Returns an array over the memory of `managed`, whose deleter is called when the last array over
+/// that memory is destroyed, on the thread that destroys it. Work by which the other side writes
+/// the memory on a GPU must have completed. Throws an Error, after which the caller still owns
+/// `managed`, for null, a dtype that Hero does not have (the message names code, bits and lanes), a
+/// device other than the host or a GPU of NVIDIA, more than kMaxDims dimensions, negative sizes or
+/// strides, and addresses that are not aligned for the dtype.
 /// \{
-/// An Error also for memory that is read-only, since arrays can be written to, and for a struct of
-/// another major version.
+/// Throws an Error also for memory that is read-only, since arrays can be written to, and for a
+/// struct of another major version.
 Array from_dlpack(dlpack::DLManagedTensorVersioned* managed);
 Array from_dlpack(dlpack::DLManagedTensor* managed);
 /// \}

@@ -149,15 +149,15 @@ constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
   return std::forward<Body>(body)(TypeTag<float>{});
 }
 
-/// A float to an integer, towards zero. What does not fit becomes the lowest integer, as x86's
-/// instructions have it; an uint8 is the lowest byte of an int32.
+/// Converts a float to an integer, rounding towards zero. A value that the integer type cannot hold
+/// becomes its lowest integer, as with x86's instructions; a uint8 is the lowest byte of the int32.
 template <class To, class From>
 HERO_HD inline To truncate(From value) {
 #if defined(__CUDA_ARCH__)
   return static_cast<To>(value);
 #else
   using Whole = std::conditional_t<sizeof(To) < sizeof(int32_t), int32_t, To>;
-#if defined(__aarch64__)  // whose instructions give the nearest integer
+#if defined(__aarch64__)  // whose instructions saturate instead
   constexpr Whole kLowest = std::numeric_limits<Whole>::min();
   constexpr From kBelow = -static_cast<From>(kLowest);
   return static_cast<To>(value >= -kBelow && value < kBelow ? static_cast<Whole>(value) : kLowest);

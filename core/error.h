@@ -83,8 +83,8 @@ inline void check(bool ok, const Parts&... parts) {
     fail(parts...);
 }
 
-/// Returns what `body` returns. If the standard library runs out of memory there, for a list as
-/// long as a caller asked for, throws an Error of `op`.
+/// Returns what `body` returns. If `body` runs out of memory in the standard library, as for a list
+/// whose length a caller has chosen, throws an Error that begins with `op`.
 template <class Body>
 auto within_memory(const char* op, Body&& body) {
   try {

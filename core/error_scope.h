@@ -7,9 +7,9 @@
 
 namespace hero::detail {
 
-/// While it lives, the text of each Error that fail() throws on this thread passes through its
-/// function, first that of the innermost scope. Scopes end in the opposite order in which they
-/// began.
+/// While it lives, its function can change the text of each Error that fail() throws on this
+/// thread. The functions of open scopes are called from the innermost scope to the outermost.
+/// Scopes end in the opposite order in which they began.
 class ErrorScope {
  public:
   /// Changes the text `line` of an error.
@@ -18,8 +18,8 @@ class ErrorScope {
   ErrorScope(const ErrorScope&) = delete;
   ErrorScope& operator=(const ErrorScope&) = delete;
 
-  /// The innermost scope of this thread, null if there is none. The thread pool lets its workers
-  /// have that of the thread for which they work.
+  /// The innermost scope of this thread, null if there is none. While a worker of the thread pool
+  /// works for another thread, it has that thread's scope.
   static const ErrorScope*& current();
 
  protected:
@@ -27,7 +27,7 @@ class ErrorScope {
   // inline, and a virtual table would make each of these larger.
   explicit ErrorScope(Adapt adapt) : adapt_(adapt) {}
   ~ErrorScope();
-  /// Begins the scope: the last that a constructor does.
+  /// Begins the scope; the constructor of a derived class calls it last.
   void enter() noexcept;
 
  private:

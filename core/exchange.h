@@ -12,7 +12,8 @@
 
 namespace hero::core {
 
-/// A point in the work of a stream. Any thread may use it at any time.
+/// A point in the queue of work of a stream, as a CUDA event marks it. Any thread may use it at any
+/// time.
 class Point {
  public:
   virtual ~Point() = default;
@@ -25,21 +26,22 @@ class Point {
   virtual void wait() = 0;
 };
 
-/// What a device does for ranks whose arrays are on it, in the calling thread's current stream.
+/// The operations by which a device exchanges data of ranks whose arrays are on it. They are queued
+/// in the calling thread's current stream.
 class Exchange {
  public:
   virtual ~Exchange() = default;
   /// The point after all work that the stream has been given so far.
   virtual std::shared_ptr<Point> point() = 0;
   virtual void copy(const std::byte* from, std::byte* to, int64_t bytes) = 0;
-  /// output[i] = inputs[0][i] (op) inputs[1][i] (op) ... in the fold's order, with the bits of the
-  /// host's sum (dist/backends/ordered_reduce.h). `output` may be one of the inputs.
+  /// output[i] = inputs[0][i] (op) inputs[1][i] (op) ... in the fold's order, bitwise identical to
+  /// the result on the host (dist/backends/ordered_reduce.h). `output` may be one of the inputs.
   virtual void combine(const Fold& fold, std::span<const std::byte* const> inputs,
                        std::byte* output, int64_t count) = 0;
 };
 
-/// The present points of the calling thread's streams, on all devices that the process has used;
-/// for work that continues on another thread.
+/// A Point after all work queued so far in the calling thread's current stream, for each device
+/// that the process has used. Another thread that goes on with the work joins these points.
 std::vector<std::shared_ptr<Point>> points_of_thread();
 
 /// Calls join() of all points.

@@ -1,5 +1,6 @@
 #pragma once
-// What the numbers of a dtype are like: the largest, the smallest, the step behind 1.
+// The limits of a dtype's numbers, such as the largest, the smallest, and the step from 1 to the
+// next.
 #include <cstdint>
 #include <limits>
 
@@ -8,14 +9,14 @@
 
 namespace hero {
 
-/// What finfo() returns, in double, which holds all of these numbers.
+/// What finfo() returns, in double, which can represent all of these numbers.
 struct FInfo {
   int bits;                ///< of one number
   double eps;              ///< the distance of 1 and the next larger number
   double max, min;         ///< the largest and the lowest finite number
-  double tiny;             ///< the smallest positive number with all its digits
+  double tiny;             ///< the smallest positive normal number
   double smallest_normal;  ///< another name of tiny
-  double resolution;  ///< a power of ten: what the digits that a number can be relied on tell apart
+  double resolution;       ///< 10^-d, where d decimal digits of a number are reliable
 };
 
 /// The limits of a floating dtype: `masked_fill(scores, mask, finfo(scores.dtype()).min)`. An Error

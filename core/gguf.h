@@ -14,7 +14,7 @@
 namespace hero::core {
 
 /// An open GGUF file of version 2 or 3, little-endian, whose metadata and list of tensors are read
-/// and validated. Texts and numbers of arrays in the metadata, and tensors, are read on request.
+/// and validated. The elements of arrays in the metadata, and tensors, are read on request.
 class GGUFReader {
  public:
   /// A tensor in the file.
@@ -22,16 +22,16 @@ class GGUFReader {
     std::string name;        ///< as the file writes it, such as "blk.0.attn_q.weight"
     std::string type;        ///< how its elements are stored, such as "Q4_K"
     bool readable = false;   ///< whether load() knows this type
-    bool in_blocks = false;  ///< whether load_blocks() reads it: a quantised matrix of such a type
+    bool in_blocks = false;  ///< whether load_blocks() reads it: a readable quantised matrix
     Shape shape;             ///< row-major, as everywhere here; the file lists sizes in reverse
     uint64_t begin = 0;      ///< where its bytes begin in the file
-    uint64_t bytes = 0;      ///< how many they are; 0 for types that are not readable
+    uint64_t bytes = 0;      ///< the number of its bytes; 0 for types that are not readable
   };
 
   /// Opens a file. Throws an Error that names the file and what is wrong in it: another format,
-  /// version 1, the order of bytes of other machines, a count or length that the file has no room
-  /// for, a name that is there twice, a tensor whose bytes are not in the file, or that shares them
-  /// with another. Tensors of types that are not known here are no obstacle to reading the others.
+  /// version 1, big-endian numbers, a count or length that the file has no room for, a name that
+  /// occurs twice, a tensor whose bytes are not all in the file or overlap those of another tensor.
+  /// Tensors of types that are not known here are no obstacle to reading the others.
   explicit GGUFReader(const std::string& path);
   ~GGUFReader();
   GGUFReader(GGUFReader&&) noexcept;
@@ -46,9 +46,10 @@ class GGUFReader {
   bool has(std::string_view key) const;
 
   /// \name Metadata
-  /// Values of a key, none where the file does not have it. Throw an Error that names the file, the
-  /// key and the type that it has, if that is another one. Integers of all sizes count as whole
-  /// numbers; one above 2^63 - 1 is an Error. Whole numbers count as numbers, too.
+  /// The value of a key; nullopt if the file does not have the key. Throws an Error that names the
+  /// file, the key and the type of its value if the value is of another type. integer() accepts
+  /// integers of all sizes and throws an Error for one above 2^63 - 1; number() accepts integers,
+  /// too.
   /// \{
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
@@ -61,7 +62,7 @@ class GGUFReader {
 
   /// The tensors, in the order of the file.
   const std::vector<Entry>& entries() const;
-  /// The tensor of this name; null where there is none.
+  /// The tensor of this name; null if there is none.
   const Entry* find(std::string_view name) const;
   /// Reads a tensor into cpu memory as floating numbers of this dtype: F64, F32, F16 and BF16 as
   /// they are, and Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K dequantised in float32, each

@@ -31,9 +31,10 @@ class Ledger {
   int64_t live(DeviceType device = DeviceType::cpu) const;
   /// The most bytes that were in memory under `tag` since the last reset.
   int64_t peak(MemoryTag tag, DeviceType device = DeviceType::cpu) const;
-  /// The most bytes that were in memory in all; at most the sum of the tags' peaks.
+  /// The most bytes that were in memory under all tags together; at most the sum of the tags'
+  /// peaks.
   int64_t peak(DeviceType device = DeviceType::cpu) const;
-  /// Makes the peaks begin again with what is live now.
+  /// Sets the peaks to the bytes that are live now.
   void reset_peak();
   /// A table of live and peak bytes by tag, in bytes and in readable units.
   std::string table(DeviceType device = DeviceType::cpu) const;

@@ -18,12 +18,12 @@ struct BlockType;
 class QuantizedMatrix {
  public:
   /// Takes blocks as they lie in a file: uint8 [rows, bytes of a row], which are not copied. Throws
-  /// an Error if there is no such type, or if the rows are no whole blocks.
+  /// an Error if there is no such type, or if a row is not a whole number of blocks.
   QuantizedMatrix(std::string_view type, const Array& blocks);
   /// Quantises the floating matrix x [rows, columns] to Q8_0, Q4_0 or Q4_1. A block's scale (and,
   /// for Q4_1, its least number) is rounded to float16, and each number then to the nearest one
-  /// that the block can hold. Throws an Error unless the columns are whole blocks and the numbers
-  /// are finite and not too large for the scales.
+  /// that the block can hold. Throws an Error unless a row is a whole number of blocks and all
+  /// numbers are finite and not too large for the scales.
   static QuantizedMatrix from(const Array& x, std::string_view type);
 
   /// The type, such as "Q4_1".
@@ -37,7 +37,8 @@ class QuantizedMatrix {
 
   /// All numbers, each rounded once to the floating dtype: [rows, columns].
   Array values(DType dtype = kFloat32) const;
-  /// Those of some rows: [numbers.size(), columns]. Throws an Error for a number that is no row's.
+  /// The values of the rows with these numbers: [numbers.size(), columns]. Throws an Error for a
+  /// number outside [0, rows()).
   Array values_of(std::span<const int64_t> numbers, DType dtype = kFloat32) const;
 
  private:
@@ -49,11 +50,12 @@ class QuantizedMatrix {
 /// y [.., n] = x [.., k] w^T, in x's dtype, which is float32, float16 or bfloat16. Only the blocks
 /// of w are read from memory. Throws an Error unless x lies on the cpu and has w's columns.
 ///
-/// Each number of y has sixteen sums in float32. To sum l, from 0 on, the products of x[p] and
-/// w[p] are added for p = l, l + 16, l + 32, .., each rounded once with its addition where the
-/// machine can (as AVX2 and 64-bit ARM do). Then sum l + 8 is added to sum l for l below 8, l + 4
-/// for l below 4, l + 2, l + 1; the first sum is rounded to the dtype. So a row of y has the same
-/// bits for any number of rows and of threads, and on any machine that has fused multiply-add.
+/// Each element of y is the sum of sixteen partial sums in float32. Partial sum l begins at 0 and
+/// adds the products x[p] w[p] for p = l, l + 16, l + 32, .., by fused multiply-add where the
+/// machine has it (AVX2 and 64-bit ARM do). Then partial sum l + 8 is added to partial sum l for l
+/// below 8, l + 4 to l for l below 4, and so on with 2 and 1; the first one is rounded to the
+/// dtype. So a row of y has the same bits for any number of rows and of threads, and on any machine
+/// that has fused multiply-add.
 Array quantized_product(const Array& x, const QuantizedMatrix& w);
 
 }  // namespace hero::core

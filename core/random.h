@@ -49,18 +49,19 @@ Generator& default_generator();
 /// Seeds this thread's default generator.
 void manual_seed(uint64_t seed);
 
-/// Which part of a batch a thread computes with: that of rank `rank` of `ranks`, whose parts lie
-/// one behind the other and have equally many examples.
+/// The part of a batch that a thread computes with. The batch is cut into `ranks` consecutive parts
+/// with equally many examples; this is part `rank`.
 struct BatchPart {
   int64_t rank = 0;
   int64_t ranks = 1;
   bool operator==(const BatchPart&) const = default;
 };
 
-/// This thread's part, at first the whole batch. Masks of dropout and slopes of rrelu() are drawn
-/// by it: with the examples along the first dimension, a part gets those rows that the whole batch
-/// would have. DDP, ZeRO and fully_shard() set it within forward, and checkpoint() when it runs
-/// again. All other random operations ignore it.
+/// This thread's part of the batch, by default the whole batch. It decides how masks of dropout and
+/// slopes of rrelu() are drawn for tensors whose first dimension counts examples: each example of
+/// the part gets the random numbers that it would get in the whole batch. DDP, ZeRO and
+/// fully_shard() set it within forward, and checkpoint() restores it when it runs forward again.
+/// All other random operations ignore it.
 BatchPart& batch_part();
 
 /// A stream that depends only on the seed and a name, and not on what was drawn before; it differs
@@ -93,7 +94,7 @@ void fill_bits(std::span<uint64_t> out, RandomStream stream, int64_t first_index
 void fill_randint(std::span<int64_t> out, RandomStream stream, int64_t first_index, int64_t low,
                   int64_t high);
 
-/// True with probability p in [0, 1], up to 2^-32.
+/// True with probability p in [0, 1], rounded to a multiple of 2^-32.
 void fill_bernoulli(std::span<bool> out, RandomStream stream, int64_t first_index, double p);
 
 /// Exponential with this rate > 0: -ln(u) / rate, with u uniform in (0, 1].

@@ -70,7 +70,7 @@ class SafetensorsWriter {
 /// not have (I8, U16, F8_E4M3, ...), if there is one; SafetensorsReader reads the others.
 NamedArrays load_safetensors(const std::string& path);
 
-/// Reads the same from the bytes of a file.
+/// Reads every array from the bytes of a safetensors file.
 NamedArrays parse_safetensors(std::span<const std::byte> bytes);
 
 /// An open file whose header is read and validated; arrays are read one by one on request.
@@ -86,7 +86,7 @@ class SafetensorsReader {
 
   /// The entries that can be read, in the order of the header.
   const std::vector<Entry>& entries() const;
-  /// Their names.
+  /// The names of entries().
   std::vector<std::string> names() const;
   /// Names of the tensors that cannot be read, and the dtype that the file gives them, such as
   /// "F8_E4M3".
@@ -94,8 +94,8 @@ class SafetensorsReader {
   const Metadata& metadata() const;
   /// Whether the file has a tensor of this name, be it one that can be read or not.
   bool contains(std::string_view name) const;
-  /// Reads one array into cpu memory. Throws an Error if there is none of this name, and one that
-  /// names its dtype if it cannot be read.
+  /// Reads one array into cpu memory. Throws an Error if there is no tensor of this name, or,
+  /// naming its dtype, if it cannot be read.
   Array load(std::string_view name) const;
   /// Reads elements first to first + target.numel() - 1 of the row-major array into `target`, a
   /// contiguous cpu array of the same dtype.

@@ -31,7 +31,7 @@ class Scalar {
     }
   }
   constexpr double real() const { return real_; }
-  /// The dtype that it has as an array: float32, int64 or bool.
+  /// The dtype that an array of this value would have: float32, int64 or bool.
   constexpr DType dtype() const {
     return kind_ == Kind::floating ? kFloat32 : (kind_ == Kind::boolean ? kBool : kInt64);
   }
@@ -45,7 +45,8 @@ class Scalar {
   Kind kind_ = Kind::floating;
 };
 
-/// Returns `higher`, whose operands decide, unless `lower` is of a higher kind (bool < integer <
+/// Returns the promoted dtype of operands of two priorities, such as arrays and scalars: `higher`,
+/// the dtype of those that come first, unless `lower` is of a higher kind (bool < integer <
 /// floating).
 constexpr DType promote_over(DType higher, DType lower) {
   return kind(lower) > kind(higher) ? lower : higher;

@@ -13,7 +13,8 @@ namespace hero::core {
 
 /// The memory of arrays. It can be released and refilled without changing its identity: views and
 /// saved tensors keep referring to the storage while its bytes are released. Every byte is charged
-/// to a tag of the ledger that was current when the storage was made, until it is moved to another.
+/// to a tag of the ledger that was current when the storage was made, until retag() or charge_to()
+/// moves it.
 class Storage : public Counted {
  public:
   /// Allocates uninitialised bytes on `device`; on meta only their number is kept and charged.
@@ -21,8 +22,9 @@ class Storage : public Counted {
   static Ref<Storage> create(int64_t bytes, Device device);
   /// Like create(), but without bytes until refill().
   static Ref<Storage> create_released(int64_t bytes, Device device);
-  /// Memory of the program's own, which no ledger counts. `done`, if any, is called once, when the
-  /// storage ends or releases it; refill() then allocates bytes as for any other storage.
+  /// Makes a storage over memory that the program owns, which no ledger counts. `done`, if given,
+  /// is called once, when the storage is destroyed or releases the memory; refill() then allocates
+  /// bytes as for any other storage.
   static Ref<Storage> borrow(void* data, int64_t bytes, Device device, std::function<void()> done);
   static void destroy(Storage* storage);
 
@@ -47,8 +49,8 @@ class Storage : public Counted {
   /// Counts the writes through any array of this storage; saved tensors compare it.
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
-  /// For a caller that has restored the values that were here at `version`: what was saved then is
-  /// valid again.
+  /// Sets the version back, for a caller that has restored the values that the storage had at
+  /// `version`, so that what was saved for backward at that version is valid again.
   void restore_version(uint32_t version) { version_.store(version, std::memory_order_relaxed); }
   /// Counts recorded in-place operations, after which the history of older views is out of date.
   uint32_t history() const { return history_.load(std::memory_order_relaxed); }

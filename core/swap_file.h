@@ -74,7 +74,8 @@ class Swapped {
   /// Takes a slot. Throws an Error with the sizes if the file has not enough space left, and one if
   /// the file is planned and the storage is not on meta.
   Swapped(SwapFile& file, Ref<Storage> storage);
-  /// Waits, and frees the slot; a storage that was released stays so, without its bytes.
+  /// Waits, and frees the slot; a storage that is released then stays released, and its bytes are
+  /// lost.
   ~Swapped();
   Swapped(const Swapped&) = delete;
   Swapped& operator=(const Swapped&) = delete;
@@ -87,9 +88,9 @@ class Swapped {
   void drop();
   /// Refills the storage and begins to read. Does nothing if its bytes are in memory.
   void begin_read();
-  /// Waits for what was begun. Throws an Error if the disk failed, or returned other bytes than
-  /// were written (every 4 MiB have a checksum): after a failed write the bytes are in memory as
-  /// they were, and after a failed read the storage is released.
+  /// Waits until the write or read that was begun has ended. Throws an Error if the disk failed, or
+  /// returned other bytes than were written (every 4 MiB have a checksum): after a failed write the
+  /// bytes are in memory as they were, and after a failed read the storage is released.
   void wait();
 
  private:

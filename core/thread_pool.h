@@ -12,8 +12,8 @@ namespace hero {
 int num_threads();
 
 // Changes num_threads() for the whole process; waits for a running region to end. A number that is
-// set while a ThreadLimit lives ends with it. Throws an Error if n is outside [1, 1024], or if
-// called from inside a region.
+// set while a ThreadLimit lives holds only until that ThreadLimit ends. Throws an Error if n is
+// outside [1, 1024], or if called from inside a region.
 void set_num_threads(int n);
 
 // True while the calling thread works on a chunk of a parallel region; a region started there runs
