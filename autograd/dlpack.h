@@ -1,21 +1,22 @@
 #pragma once
-// Tensors from and for other libraries by DLPack, which shares memory; see <hero/core/dlpack.h>.
+// Exchange of tensors with other libraries by DLPack, which shares memory; see
+// <hero/core/dlpack.h>.
 #include <hero/autograd/tensor.h>
 #include <hero/core/dlpack.h>
 
 namespace hero {
 
 /// \name For other libraries
-/// What core::to_dlpack() gives of the tensor's values. Backward does not notice what the other
-/// side writes. An Error for a tensor that requires grad, whose history nobody else can go on with:
-/// give detach() of it.
+/// Returns core::to_dlpack() of the tensor's values. Backward does not notice writes by the other
+/// library. Throws an Error for a tensor that requires grad, since the other library cannot record
+/// its history: pass x.detach().
 /// \{
 dlpack::DLManagedTensorVersioned* to_dlpack(const Tensor& x, uint64_t flags = 0);
 dlpack::DLManagedTensor* to_dlpack_unversioned(const Tensor& x);
 /// \}
 
 /// \name From other libraries
-/// A leaf over the memory of `managed`, as core::from_dlpack() makes an array of it.
+/// Returns a leaf that shares the memory of core::from_dlpack(managed), with the same errors.
 /// \{
 Tensor from_dlpack(dlpack::DLManagedTensorVersioned* managed);
 Tensor from_dlpack(dlpack::DLManagedTensor* managed);

@@ -1,8 +1,8 @@
 #pragma once
-// Tensors from matrices of Eigen 3.4 or newer and the other way round, copied or over the same
-// memory. Nothing else of Hero includes this header or needs Eigen. Matrices and arrays are tensors
-// of two dimensions, and what is a vector at compile time has one. The elements are those of Hero's
-// dtypes: float, double, int32_t, int64_t, uint8_t and bool.
+// Conversions between tensors and matrices of Eigen 3.4 or newer, which copy the values or share
+// the memory. No other header of Hero includes this one or needs Eigen. Matrices and arrays of
+// Eigen are tensors of two dimensions, and types that are vectors at compile time tensors of one.
+// The element types are float, double, int32_t, int64_t, uint8_t and bool.
 #include <type_traits>
 
 #include <Eigen/Core>
@@ -12,8 +12,8 @@
 
 namespace hero {
 
-/// A matrix of any size whose rows lie one behind the other, as in a contiguous tensor. Eigen's
-/// own MatrixXf and its like have columns there.
+/// A row-major matrix of any size, as a contiguous tensor is. Eigen's own MatrixXf and its like are
+/// column-major.
 template <class T>
 using RowMajorMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
@@ -29,7 +29,7 @@ Shape eigen_shape(const Matrix& m) {
   return {static_cast<int64_t>(m.rows()), static_cast<int64_t>(m.cols())};
 }
 
-// What a Map of this type asks of a tensor.
+// What a Map of this type requires of a tensor.
 template <class Plain>
 MatrixRequest eigen_request(bool strided) {
   using Type = std::remove_const_t<Plain>;
@@ -63,11 +63,11 @@ using EigenStrides = std::conditional_t<Plain::IsVectorAtCompileTime, Eigen::Inn
 
 }  // namespace detail
 
-/// What eigen_map() returns: a vector without gaps, or a matrix whose rows (row-major) or columns
-/// have none.
+/// What eigen_map() returns: a map of a contiguous vector, or of a matrix each of whose rows
+/// (row-major type) or columns (column-major type) is contiguous.
 template <class Plain>
 using EigenMap = Eigen::Map<Plain, Eigen::Unaligned, detail::EigenStride<Plain>>;
-/// What strided_eigen_map() returns.
+/// What strided_eigen_map() returns: a map with any strides.
 template <class Plain>
 using StridedEigenMap = Eigen::Map<Plain, Eigen::Unaligned, detail::EigenStrides<Plain>>;
 
@@ -90,8 +90,8 @@ StridedEigenMap<Plain> strided_map(const char* op, const Tensor& x) {
 /// \name From Eigen
 /// \{
 /// A tensor with a copy of the values of a matrix, array, vector, map, block or expression. Its
-/// dtype is that of the elements, float64 for double, unless another is given; an Error if that is
-/// one of integers and does not hold a value.
+/// dtype is that of the elements (float64 for double) unless `options` give another; throws an
+/// Error if that is an integer dtype which cannot hold one of the values.
 template <class Derived>
 Tensor from_eigen(const Eigen::DenseBase<Derived>& values, const TensorOptions& options = {}) {
   static_assert(detail::kIsEigenElement<Derived>,
@@ -103,12 +103,12 @@ Tensor from_eigen(const Eigen::DenseBase<Derived>& values, const TensorOptions& 
   return detail::with_options("from_eigen", array, options);
 }
 
-/// A tensor over the memory of a matrix, vector, map, block or transpose, whatever its order: what
-/// either side writes, the other one sees, and backward does not notice what is written by Eigen.
-/// The memory has to stay, and the matrix may not be resized, until the last tensor over it is
-/// gone, graphs that saved it included. Of options only requires_grad may differ from what the
-/// matrix has. An expression, a temporary matrix and const elements do not compile; an Error for
-/// strides below 0.
+/// A tensor that shares the memory of a matrix, vector, map, block or transpose, row-major or
+/// column-major. Writes by either side are seen by the other one, but backward does not notice
+/// those by Eigen. The memory has to stay allocated, and the matrix may not be resized, until the
+/// last tensor over it is destroyed, including those that graphs have saved. `options` may not name
+/// another dtype or device than the matrix has. An expression, a temporary matrix and const
+/// elements do not compile; throws an Error for strides below 0.
 template <class Matrix>
 Tensor borrow_eigen(Matrix&& values, const TensorOptions& options = {}) {
   using Type = std::remove_cvref_t<Matrix>;
@@ -130,17 +130,18 @@ Tensor borrow_eigen(Matrix&& values, const TensorOptions& options = {}) {
 /// \}
 
 /// \name To Eigen
-/// Vectors are tensors of one dimension, other types of two. An Error if a dimension has another
-/// size than the type. A map shows the tensor's memory, which has to outlive it, so a temporary is
-/// refused. The type of a map that only reads is const: eigen_map<const Eigen::VectorXf>(x). With
-/// another, the values count as written when the map is made, as by an operation in place: Errors
-/// for a tensor that requires grad while recording, and for elements that overlap; what is written
-/// through the map later than a value was saved for backward is not noticed. Also an Error if the
-/// dtype is another or the values do not lie in the host's memory.
+/// A vector type needs a tensor of one dimension, other types one of two. A map refers to the
+/// tensor's memory, which has to outlive it, so a temporary tensor does not compile. A map that
+/// only reads has a const type: eigen_map<const Eigen::VectorXf>(x). To make any other map counts
+/// as an operation in place on the values, an Error for a tensor that requires grad while
+/// operations are recorded, or whose elements overlap; backward does not notice writes through the
+/// map to values that were saved after the map was made. Throws an Error also if a size is not the
+/// one that the type fixes, if the dtype is not that of the type's elements, or if the values are
+/// not in the host's memory.
 /// \{
-/// The tensor's memory as a matrix of Eigen at full speed. An Error if there are gaps within the
-/// type's rows (row-major) or columns: contiguous tensors are RowMajorMatrix<float> and its like,
-/// their transposes MatrixXf.
+/// The tensor's memory as a map with which Eigen computes at full speed. Throws an Error unless
+/// each row (row-major type) or column (column-major type) is contiguous: use RowMajorMatrix<float>
+/// and its like for contiguous tensors, MatrixXf for their transposes.
 template <class Plain>
 EigenMap<Plain> eigen_map(const Tensor& x) {
   const detail::MatrixView view =

@@ -56,7 +56,8 @@ class LeafLock {
   static constexpr uint8_t kFree = 0, kHeld = 1, kWaitedFor = 2;
 
   void wait() {
-    // Who was asleep cannot know whether others still are, so it leaves the word for them.
+    // A thread that has slept cannot know whether others still sleep, so it takes the lock as
+    // kWaitedFor.
     while (state_.exchange(kWaitedFor, std::memory_order_acquire) != kFree) {
       state_.wait(kWaitedFor, std::memory_order_relaxed);
     }
@@ -80,7 +81,7 @@ class LeafTurn {
 struct Hooks;
 class Node;
 
-/// What the handles of one tensor share. Made and read by the engine; users see Tensor.
+/// The state that all handles of one tensor share. Programs use it through Tensor.
 struct TensorImpl : core::Counted {
   explicit TensorImpl(Array&& array);
   ~TensorImpl();
@@ -105,9 +106,10 @@ struct TensorImpl : core::Counted {
 
 }  // namespace detail
 
-/// Called with a gradient. What it returns, unless it is undefined, replaces the gradient.
+/// A hook that is called with a gradient. The tensor that it returns, unless undefined, replaces
+/// the gradient.
 using TensorHook = std::function<Tensor(const Tensor& grad)>;
-/// Called with a leaf whose gradient is complete.
+/// A hook that is called with a leaf whose gradient is complete.
 using LeafHook = std::function<void(const Tensor& leaf)>;
 
 /// Removes a hook. A default-constructed handle does nothing; destroying a handle keeps the hook.
@@ -166,13 +168,13 @@ class Tensor {
   }
 
   /// \name Values by index and in a row, for the host
-  /// T is the element type of the dtype, and `const T` only reads. The memory is the tensor's own
-  /// and has to outlive what these return, so neither can be asked of a temporary. As with
-  /// data_ptr(), backward does not notice what is written: write before a value is used. An Error
-  /// if the dtype is another, or the values do not lie in the host's memory.
+  /// T is the element type of the dtype, or const for reading only. The accessor or span refers to
+  /// the tensor's memory, which has to outlive it, so a temporary tensor gives neither. As with
+  /// data_ptr(), backward does not notice writes: write values before operations use them. Throws
+  /// an Error if T does not match the dtype, or if the values are not in the host's memory.
   /// \{
-  /// The elements by their indices: x.accessor<float, 2>()[i][j] of a matrix. An Error if the
-  /// tensor has not N dimensions.
+  /// The elements by their indices: x.accessor<float, 2>()[i][j] for a matrix. Throws an Error if
+  /// the tensor does not have N dimensions.
   /// \snippet test_examples_tensors.cpp accessor
   template <class T, int N>
   TensorAccessor<T, N> accessor() const& {
@@ -180,7 +182,7 @@ class Tensor {
   }
   template <class T, int N>
   TensorAccessor<T, N> accessor() const&& = delete;
-  /// All elements in row-major order. An Error if the tensor is not contiguous.
+  /// All elements in row-major order. Throws an Error if the tensor is not contiguous.
   /// \snippet test_examples_tensors.cpp span
   template <class T>
   std::span<T> span() const& {
@@ -203,7 +205,7 @@ class Tensor {
   /// Replaces the gradient by one of the same shape, dtype and device; an undefined tensor clears
   /// it.
   void set_grad(const Tensor& grad) const;
-  /// Keeps the gradient of a tensor that is not a leaf.
+  /// Makes backward store grad() of this tensor also if it is not a leaf.
   const Tensor& retain_grad() const;
   /// Adds d(this)/d(leaf) to grad() of every leaf; this tensor must have one element.
   /// \snippet test_examples_gradients.cpp backward
@@ -226,8 +228,8 @@ class Tensor {
   const detail::Node* grad_fn() const;
   /// \}
 
-  // Of the elementwise functions in this list, the first argument is the tensor. A function in
-  // place, f_(), is recorded like f(); see "In place" below.
+  // The functions of this list as members: the tensor is their first argument. A function in place,
+  // f_(), is recorded like f(); see "In place" below.
 // NOLINTBEGIN(bugprone-macro-parentheses): names of functions and of parameters
 #define HERO_UNARY(f) Tensor f() const;
 #define HERO_UNARY_IN_PLACE(f) \
@@ -240,10 +242,10 @@ class Tensor {
   /** f() in place. */                \
   const Tensor& f##_(const Tensor& b) const;
 #define HERO_NUMBER(f, a, b)                       \
-  /** The same, where the second is one number. */ \
+  /** The same with a number as second operand. */ \
   Tensor f(Scalar b) const;
 #define HERO_NUMBER_IN_PLACE(f, a, b)              \
-  /** The same, where the second is one number. */ \
+  /** The same with a number as second operand. */ \
   Tensor f(Scalar b) const;                        \
   /** f() in place. */                             \
   const Tensor& f##_(Scalar b) const;
@@ -326,7 +328,7 @@ class Tensor {
   Tensor nanmean(const Dims& dims = {}, bool keepdim = false) const;
   Tensor count_nonzero(const Dims& dims = {}) const;
   MinMax aminmax(std::optional<int64_t> dim = {}, bool keepdim = false) const;
-  /// norm(x - other, p). It is a member only, since its name is that of a namespace.
+  /// norm(x - other, p). There is only the member, since hero::dist is a namespace.
   Tensor dist(const Tensor& other, double p = 2.0) const;
   Tensor median() const;
   ValuesIndices median(int64_t dim, bool keepdim = false) const;
@@ -434,9 +436,10 @@ class Tensor {
   Tensor outer(const Tensor& other) const;
   /// x({Slice(0, 2), None, Ellipsis, mask}): see <hero/autograd/ops/index/index.h>.
   Tensor operator()(std::initializer_list<Index> indices) const;
-  /// A copy of x in which what x(indices) reads is replaced by values, which broadcast, or
-  /// increased by them if accumulate is true; of one place twice the last value counts. \snippet
-  /// test_examples_tensors.cpp index_put
+  /// A copy of x in which the elements that x(indices) reads are replaced by `values`, which
+  /// broadcast, or increased by them if accumulate is true. If an element is replaced several
+  /// times, the last value counts.
+  /// \snippet test_examples_tensors.cpp index_put
   Tensor index_put(std::initializer_list<Index> indices, const Tensor& values,
                    bool accumulate = false) const;
   Tensor index_put(std::initializer_list<Index> indices, Scalar value,
@@ -499,30 +502,30 @@ class Tensor {
   /// \{
   /// A tensor of this shape whose values are not set.
   Tensor new_empty(const Shape& shape) const;
-  /// The same in another dtype, on another device, or recorded.
+  /// The same with another dtype or device, or requiring gradients.
   Tensor new_empty(const Shape& shape, const LikeOptions& options) const;
   /// A tensor of zeros.
   Tensor new_zeros(const Shape& shape) const;
-  /// The same in another dtype, on another device, or recorded.
+  /// The same with another dtype or device, or requiring gradients.
   Tensor new_zeros(const Shape& shape, const LikeOptions& options) const;
   /// A tensor of ones.
   Tensor new_ones(const Shape& shape) const;
-  /// The same in another dtype, on another device, or recorded.
+  /// The same with another dtype or device, or requiring gradients.
   Tensor new_ones(const Shape& shape, const LikeOptions& options) const;
   /// A tensor whose elements all have this value.
   Tensor new_full(const Shape& shape, Scalar value) const;
-  /// The same in another dtype, on another device, or recorded.
+  /// The same with another dtype or device, or requiring gradients.
   Tensor new_full(const Shape& shape, Scalar value, const LikeOptions& options) const;
   /// The values in the other tensor's dtype.
   Tensor type_as(const Tensor& other) const;
   /// Bytes of one element.
   int64_t element_size() const;
-  /// True of float64, float32, float16 and bfloat16.
+  /// True for float64, float32, float16 and bfloat16.
   bool is_floating_point() const;
   /// \}
 
   /// \name In place
-  /// Recorded like their counterparts. An Error on a leaf that requires gradients, unless in
+  /// f_() is recorded like f(). Throws an Error on a leaf that requires gradients, unless in
   /// NoGrad.
   /// \{
   const Tensor& add_(const Tensor& other, Scalar alpha = 1) const;
@@ -604,16 +607,17 @@ class Tensor {
   const Tensor& bernoulli_(double p = 0.5) const;
   const Tensor& log_normal_(double mean = 1.0, double std = 2.0) const;
   const Tensor& cauchy_(double median = 0.0, double scale = 1.0) const;
-  /// The number of the first success, from 1 on, of trials that succeed with probability p.
+  /// The number of trials up to the first success, which is counted too; each succeeds with
+  /// probability p.
   const Tensor& geometric_(double p) const;
   /// Random integers in [low, high), for any dtype.
   const Tensor& random_(int64_t low, int64_t high) const;
   /// \}
 
   /// \name Shape in place
-  /// The tensor, and all handles of it, become the view of the same values that the function of
-  /// this name gives; views and bases keep their shapes. No value is written, so what was saved for
-  /// backward stays valid. An Error on a leaf that requires grad.
+  /// The tensor, and so each of its handles, becomes the view that f() of it would be; its base and
+  /// its other views keep their shapes. No value is written, so values saved for backward stay
+  /// valid. Throws an Error on a leaf that requires grad.
   /// \{
   const Tensor& squeeze_() const;
   const Tensor& squeeze_(int64_t dim) const;
@@ -632,7 +636,8 @@ class Tensor {
 
  private:
   std::shared_ptr<std::atomic<bool>> append_hook(TensorHook hook) const;
-  // The first element. There have to be `ndim` dimensions, and if it is -1 no gaps.
+  // The address of the first element. Throws an Error unless there are `ndim` dimensions or, if
+  // that is -1, the tensor is contiguous.
   std::byte* host_bytes(const char* op, DType dtype, int ndim) const;
   template <class T>
   T* host_values(const char* op, int ndim) const {
@@ -653,7 +658,7 @@ struct GradOptions {
       {};                     ///< gradients of the outputs; ones for one-element outputs
   bool retain_graph = false;  ///< as in BackwardOptions
   bool create_graph = false;  ///< as in BackwardOptions
-  /// True: an input without effect gets an undefined gradient.
+  /// True: an input on which no output depends gets an undefined gradient; false: it is an Error.
   bool allow_unused = false;
 };
 

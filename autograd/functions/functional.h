@@ -5,9 +5,10 @@
 //   hessian(f, tensor({1.0, 2.0}));                  // [[6, 0], [0, 12]]
 //   hvp(f, tensor({1.0, 2.0}), tensor({1.0, 1.0}));  // 6 and 12, without the matrix
 //
-// They are those of torch.autograd.functional. A function of one tensor is given the tensor, and
-// the results are tensors; one of several is given a list and takes it as a vector, and the results
-// are lists. It returns one tensor. Nothing is accumulated into grad() of any tensor.
+// The functions are those of torch.autograd.functional. The differentiated function f returns one
+// tensor. If it takes one tensor, so do the functions below, and their results are tensors; if it
+// takes a std::vector of tensors, so do they, and their results are lists. Nothing is accumulated
+// into grad() of any tensor.
 #include <concepts>
 
 #include <hero/autograd/functions/gradcheck.h>
@@ -34,8 +35,8 @@ struct OutputProducts {
 };
 
 namespace detail {
-/// The derivatives of each element of y, a row each, in one backward pass for each: a matrix for
-/// each of the inputs. Errors name `op`.
+/// The Jacobian of y with respect to each of the inputs, as a matrix with a row for each element of
+/// y, for which one backward pass runs. Errors name `op`.
 std::vector<Tensor> derivative_rows(const char* op, const Tensor& y,
                                     const std::vector<Tensor>& inputs,
                                     const FunctionalOptions& options = {});
@@ -59,8 +60,8 @@ TensorFunction of_list(const F& f) {
 
 /// \name Matrices of derivatives
 /// \{
-/// The derivative of each element of f(x) with respect to each element of x: a tensor of the shape
-/// of f(x), then that of x. It takes one backward pass for each element of f(x).
+/// The derivative of each element of f(x) with respect to each element of x: a tensor whose shape
+/// is that of f(x) followed by that of x. It takes one backward pass for each element of f(x).
 template <class F, std::same_as<Tensor> T>
 Tensor jacobian(const F& f, const T& x, const FunctionalOptions& options = {}) {
   return detail::jacobian(detail::of_list(f), {x}, options)[0];
@@ -71,7 +72,8 @@ std::vector<Tensor> jacobian(const F& f, const std::vector<Tensor>& inputs,
                              const FunctionalOptions& options = {}) {
   return detail::jacobian(TensorFunction(f), inputs, options);
 }
-/// The second derivatives of f(x), which has one element: a tensor of the shape of x, twice.
+/// The second derivatives of f(x), which has one element: a tensor whose shape is that of x
+/// followed by that of x again.
 template <class F, std::same_as<Tensor> T>
 Tensor hessian(const F& f, const T& x, const FunctionalOptions& options = {}) {
   return detail::hessian(detail::of_list(f), {x}, options)[0][0];
@@ -86,8 +88,8 @@ std::vector<std::vector<Tensor>> hessian(const F& f, const std::vector<Tensor>& 
 
 /// \name Products with vectors
 /// \{
-/// f(x), and the product of v, of the shape of f(x), and the jacobian: one backward pass. Where
-/// f(x) has one element, v may be left out and is then 1.
+/// f(x), and the product of the vector v, which has the shape of f(x), and the jacobian: one
+/// backward pass. If f(x) has one element, v may be left out and is then 1.
 template <class F, std::same_as<Tensor> T>
 OutputProduct vjp(const F& f, const T& x, const Tensor& v = {},
                   const FunctionalOptions& options = {}) {
@@ -99,9 +101,9 @@ OutputProducts vjp(const F& f, const std::vector<Tensor>& inputs, const Tensor& 
                    const FunctionalOptions& options = {}) {
   return detail::vjp(TensorFunction(f), inputs, v, options);
 }
-/// f(x), and the product of the jacobian and v, of the shape of x: the derivative of f in the
-/// direction v. It is computed by two backward passes, as the derivative of the product above with
-/// respect to its vector.
+/// f(x), and the product of the jacobian and the vector v, which has the shape of x: the derivative
+/// of f in the direction v. It takes two backward passes: the second one differentiates vjp()'s
+/// product with respect to its vector.
 template <class F, std::same_as<Tensor> T>
 OutputProduct jvp(const F& f, const T& x, const Tensor& v, const FunctionalOptions& options = {}) {
   return detail::jvp(detail::of_list(f), {x}, {v}, options);
@@ -111,8 +113,8 @@ OutputProduct jvp(const F& f, const std::vector<Tensor>& inputs, const std::vect
                   const FunctionalOptions& options = {}) {
   return detail::jvp(TensorFunction(f), inputs, v, options);
 }
-/// f(x), which has one element, and the product of the hessian and v, of the shape of x: two
-/// backward passes. Pearlmutter, Neural Computation 6, 1994.
+/// f(x), which has one element, and the product of the hessian and the vector v, which has the
+/// shape of x: two backward passes. Pearlmutter, Neural Computation 6, 1994.
 template <class F, std::same_as<Tensor> T>
 OutputProduct hvp(const F& f, const T& x, const Tensor& v, const FunctionalOptions& options = {}) {
   const OutputProducts all = detail::hvp("hvp", detail::of_list(f), {x}, {v}, options);

@@ -15,13 +15,12 @@ namespace hero {
 /// threads is what must be 0.
 class AccumulateGrad final : public detail::Node {
  public:
-  /// Before every other node.
+  /// The sequence() of such a node, which makes it run before every other node.
   static constexpr uint64_t kFirst = kLeaf;
 
   /// An edge to the node of `leaf`, which the caller holds.
   static core::Ref<detail::Node> of(detail::TensorImpl& leaf);
-  /// Separates the leaf from its node, so that graphs recorded before know that they are out of
-  /// date.
+  /// Separates the leaf from its node, so that backward through graphs recorded before is an Error.
   static void leave(detail::TensorImpl& leaf);
 
   const char* name() const override { return "accumulate_grad"; }

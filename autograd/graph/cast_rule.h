@@ -1,14 +1,14 @@
 #pragma once
-// What an operation says of mixed precision.
+// CastRule: how Autocast (mixed precision) casts the inputs of an operation.
 
 namespace hero {
 
-/// How Autocast treats the floating inputs of an operation, which each operation says where it is
-/// defined, as `static constexpr CastRule kCast`.
+/// How Autocast treats the floating inputs of an operation. Each operation states its rule where it
+/// is defined, as `static constexpr CastRule kCast`.
 enum class CastRule {
   low,      ///< cast to the scope's dtype, bfloat16 or float16: products
-  float32,  ///< cast to float32: sums, and functions whose values leave the range of halves
-  widest,   ///< cast to the widest dtype among them, where they have to be of one
+  float32,  ///< cast to float32: sums, and functions whose values half precision cannot hold
+  widest,   ///< cast to the widest dtype among them: operations that need one dtype
   promote   ///< left as they are: dtypes are promoted as without Autocast
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// What a checkpoint() keeps instead of activations; for op.h, node.cpp and checkpoint.h.
+// CheckpointFrame: what a call of checkpoint() keeps instead of activations; for op.h, node.cpp and
+// checkpoint.h.
 #include <functional>
 #include <vector>
 
@@ -8,11 +9,11 @@
 
 namespace hero {
 
-/// An array kept for backward, with the version it had.
+/// An array saved for backward, with the version of its storage at that time.
 struct SavedArray {
   Array array;
   uint32_t version = 0;
-  int slot = 0;  // input i: i; output i: -1 - i. In a frame's node, version is a place in the frame
+  int slot = 0;  // input i: i; output i: -1 - i. For a node in a frame, version is keep()'s number
 };
 
 /// One call of checkpoint(). Operations recorded while it is current save nothing: each array gets
@@ -28,11 +29,12 @@ class CheckpointFrame : public core::Counted {
 
   /// Numbers an array that an operation saves.
   uint32_t keep(const Array& array);
-  /// The array of that number.
+  /// The array to which keep() gave this number.
   const SavedArray& fetch(uint32_t index);
-  /// Releases an array; fetch() can restore it.
+  /// Releases the array of this number; fetch() can restore it.
   void forget(uint32_t index);
-  /// Replaces the array by a copy if it lies in `storage`, which is about to be overwritten.
+  /// Replaces the array of this number by a copy if it is in `storage`, which is about to be
+  /// overwritten.
   void protect(uint32_t index, const core::Storage& storage);
 
  private:

@@ -27,7 +27,7 @@ class DeferredBackward {
   DeferredBackward& operator=(DeferredBackward&&) noexcept;
 
   /// Adds the gradients to the leaves, whose hooks run now; a second call does nothing. If there
-  /// are several of these, gradients are added up in the order of the calls.
+  /// are several such objects, gradients are added up in the order of their run() calls.
   void run();
   /// True if nothing is left to run.
   bool done() const { return rest_ == nullptr; }

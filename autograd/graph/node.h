@@ -46,11 +46,11 @@ struct Hooks {
   std::vector<Hook<TensorHook>> tensor;
   std::vector<Hook<LeafHook>> leaf;
   std::shared_ptr<const Partition> partition;     // of a leaf that is a part of a parameter
-  std::weak_ptr<ParameterOwner> parameter_owner;  // who has the leaf's memory
+  std::weak_ptr<ParameterOwner> parameter_owner;  // the owner of the leaf's memory
   std::shared_ptr<std::atomic<bool>> retaining;   // of a non-leaf: the flag of retain_grad()'s hook
 };
 
-/// A recorded operation: from the gradients of its outputs to those of its inputs.
+/// A recorded operation, which computes the gradients of its inputs from those of its outputs.
 class Node : public core::Counted {
  public:
   Node& operator=(const Node&) = delete;
@@ -83,7 +83,7 @@ class Node : public core::Counted {
 
  protected:
   Node() = default;
-  /// A moved operation keeps its own members; its place in the graph begins anew.
+  /// Moves an operation that is not yet in the graph: the new node has no inputs, outputs or hooks.
   Node(Node&& other) noexcept : passes_on_(other.passes_on_) {}
   virtual ~Node() = default;
 
@@ -112,20 +112,21 @@ class Node : public core::Counted {
 
   bool drop_of_leaf() const;
 
-  // Which pass has the node now and where, see BackwardWalk; 0: none. Later the next node to be
-  // freed.
+  // The pass that has claimed the node and the index of its state there (BackwardWalk), or 0; once
+  // the node is to be freed, the next node in the list of those (destroy()).
   std::atomic<uint64_t> walk_ = 0;
   std::unique_ptr<std::vector<std::pair<int, Hook<TensorHook>>>> hooks_;  // by output
-  std::unique_ptr<std::string> place_;  // where it was recorded, if somebody wanted to know
+  std::unique_ptr<std::string> place_;  // current_place() at the recording, if a scope needs it
 };
 
-/// Memory of a node, which counts as alive from here until Node::destroy.
+/// Allocates memory for a node, which live_nodes() counts from here until Node::destroy().
 void* allocate_node(size_t bytes);
 /// Changes live_nodes() of this thread.
 void count_node(int change);
 
-/// Calls visit with each living hook of one of a leaf's lists. A hook may register another, here or
-/// on another thread: the list is indexed anew each time, and no hook runs under the lock.
+/// Calls `visit` with each hook in one of the leaf's lists that has not been removed. A hook may
+/// register another one, and so may other threads meanwhile: each step indexes the list under the
+/// lock, and no hook runs under it.
 template <class F, class Visit>
 void each_hook(TensorImpl& leaf, std::vector<Hook<F>> Hooks::*list, const Visit& visit) {
   Hooks* hooks = leaf.hooks.load(std::memory_order_acquire);
@@ -149,8 +150,8 @@ core::Ref<N> make_node(N&& value) {
   return core::Ref<N>::adopt(node);
 }
 
-/// Where a tensor's gradient goes: its node and output, or its leaf's accumulator. No node when it
-/// does not require grad.
+/// The edge to which a tensor's gradient goes: its node and output or, for a leaf, its
+/// AccumulateGrad. Without a node if the tensor does not require grad.
 Edge gradient_edge(const Tensor& tensor);
 
 }  // namespace hero::detail

@@ -44,7 +44,7 @@ class MultiOp : public detail::Node {
   void stash(const Array& array, int i) {
     if (input_count() > 0) save(array, kKept - i);
   }
-  /// What stash() saved under i.
+  /// The array that stash() saved under i.
   Array stashed(int i) const { return saved(kKept - i).array(); }
   /// The shape of input i, whether or not it was saved.
   const Shape& input_shape(int i) const { return inputs_[i].spec.shape; }
@@ -66,9 +66,10 @@ class Op : public MultiOp {
   Grads backward(const Grads& grads) final { return backward(grads[0]); }
 };
 
-/// The base of identities, whose output i is input i, that only need to know when backward reaches
-/// them. Gradients bypass them, so that sums are made in the same order as without them. If a hook
-/// or grad() asks for a gradient of an output, the gradient is summed and backward() runs as usual.
+/// The base of identity operations (output i is input i) that only have to be told when backward
+/// reaches them. Gradients bypass such a node, so that they are summed in the same order as without
+/// it. If a hook or grad() asks for the gradient of an output, the gradient is summed there and
+/// backward() runs as usual.
 class PassingOp : public MultiOp {
  public:
   /// Called instead of backward(), when gradients have bypassed the operation.
@@ -80,7 +81,7 @@ class PassingOp : public MultiOp {
 
 namespace detail {
 
-/// Lays recorded operations into the graph; used by record() below.
+/// Adds recorded operations to the graph; used by record() below.
 class Recorder {
  public:
   /// Throws when `tensor` is undefined or its history is out of date; true when it requires grad.
@@ -95,28 +96,31 @@ class Recorder {
   /// Replaces what the operation that made `result` saved of `storage` by copies: the memory is
   /// about to be overwritten in place.
   static void copy_saved(const Tensor& result, const core::Storage& storage);
-  /// Gives `self` the result's history, and its base one that has the result in the place of
-  /// `self`: what an in-place operation does after writing the values.
+  /// Called after an in-place operation has written the values of `self`: gives `self` the history
+  /// of `result` and, if `self` is a view, its base a history in which `result` replaces these
+  /// elements.
   static void rebase(const Tensor& self, const Tensor& result);
-  /// Notes whose memory a view shows, so that writes to either are in the history of both.
+  /// Records that `view` shares the memory of `of`, so that a write to either is in the history of
+  /// both.
   static void link_view(const Tensor& view, const Tensor& of);
-  /// Whether a view shows a leaf that has come to require grad since.
+  /// Whether a view's base is a leaf that requires grad since the view was made.
   static bool shows_leaf(const Tensor& view);
-  /// Takes a view again whose base, or another view of it, was written to.
+  /// Renews the history of a view if its base, or another view of the base, was written to.
   static void renew(TensorImpl& impl) {
     if ((impl.base || impl.detached) && impl.history != impl.data.storage().history())
       follow_base(impl);
   }
-  /// Makes `self` the view of its own storage: with its array and its history.
+  /// Gives `self` the array and the history of `view`, which is a view of the same storage.
   static void replace(const Tensor& self, const Tensor& view);
 
  private:
-  // Gives a view the history that it has as a part of its base, and what is detached none; false if
-  // there is no base that knows.
+  // Gives a view the history that it has as a part of its base, and a detached tensor no history;
+  // false if no base has a valid history.
   static bool follow_base(TensorImpl& impl);
 };
 
-// What Autocast does with the inputs of an operation. No rule is none that could be right.
+// The operation's rule for Autocast. Each operation has to state one, since no default would be
+// right for all.
 template <class O>
 CastRule cast_rule(const O& op) {
   static_assert(
@@ -160,7 +164,7 @@ void connect(O& node, std::span<const Tensor* const> inputs) {
   save_inputs(node, inputs);
 }
 
-// Runs forward with one array an input, or with all of them as a span.
+// Runs forward with the arrays of all inputs as a span.
 template <class O>
 auto run_forward(O& op, std::span<const Tensor* const> inputs) {
   std::vector<Array> arrays;
@@ -187,7 +191,8 @@ inline std::vector<Tensor> leaves_of(std::vector<Array>&& arrays) {
   return results;
 }
 
-// Calls forward(op) with the operation where it is to live: here, or, moved, in the graph.
+// Calls forward(op): with `op` itself if it is not recorded, else with the node into which it is
+// moved.
 template <class O, class Forward>
 Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forward) {
   if (!Recorder::begins(op, list)) {
@@ -196,7 +201,7 @@ Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forwar
     return result;
   }
   core::Ref<O> node = make_node(std::move(op));
-  // Edges first: what forward keeps may depend on needs().
+  // The edges come first, since what forward saves may depend on needs().
   connect(*node, list);
   Tensor result = Recorder::make_output(*node, forward(*node), (O::kSaveOutputs & 1u) != 0);
   link_views(*node, list, &result, 1);
@@ -217,7 +222,7 @@ std::vector<Tensor> run_multi(O& op, std::span<const Tensor* const> list, const 
   return results;
 }
 
-// op.forward with one array an input.
+// Calls op.forward with one array for each input.
 template <size_t N>
 auto forward_each(const Tensor* const (&list)[N]) {
   return [&list](auto& op) {

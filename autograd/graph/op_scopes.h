@@ -11,12 +11,13 @@
 
 namespace hero::detail {
 
-/// Which scopes are open on this thread, one bit each: 0 nearly always, and then they cost one
-/// comparison an operation.
+/// The kinds of scopes that are open on this thread, one bit each. It is nearly always 0, and then
+/// an operation pays one comparison.
 inline constexpr unsigned kAnomalyScope = 1, kAutocastScope = 2, kProfileScope = 4;
 extern constinit thread_local unsigned open_scopes;
 
-/// Around one operation: may replace its inputs by cast ones, and looks at what came out.
+/// Lives around the run of one operation: may replace its inputs by cast ones, and inspects its
+/// outputs.
 class OpInterceptor {
  public:
   OpInterceptor(const char* op, CastRule cast, std::span<const Tensor*> inputs) {
@@ -29,7 +30,7 @@ class OpInterceptor {
     if (state_) [[unlikely]]
       close();
   }
-  /// To be called with what came out, which it returns.
+  /// Inspects the output, and returns it.
   Tensor look(Tensor output) const {
     if (state_) [[unlikely]]
       inspect(output);
@@ -54,8 +55,8 @@ class OpInterceptor {
 /// \name DetectAnomaly: these throw when a value holds a NaN (or an infinity, if asked for)
 /// \{
 void look_at_output(const char* op, std::span<const Tensor* const> inputs, const Tensor& output);
-/// The gradients that a node's backward made of those it was given; `place` is where the node was
-/// recorded.
+/// `after` are the gradients that the node's backward computed from `before`; `place` is the module
+/// in which the node was recorded.
 void look_at_gradients(const detail::Node& node, const std::string& place, const Grads& before,
                        const Grads& after);
 /// \}
@@ -66,7 +67,8 @@ int64_t begin_profiled(const char* op);
 void end_profiled(int64_t operation) noexcept;
 /// \}
 
-/// Around the derivative of an operation that was recorded at `place`, which may be null.
+/// Lives around the backward of an operation that was recorded in the module `place`, which may be
+/// null.
 class WatchDerivative {
  public:
   WatchDerivative(const detail::Node& node, const std::string* place) {
@@ -89,7 +91,7 @@ class WatchDerivative {
   State* state_ = nullptr;
 };
 
-/// Autocast: the inputs as the rule wants them, when that changes any; else empty.
+/// Autocast: the inputs cast as the rule says; empty if the rule changes none of them.
 std::vector<Tensor> autocast_inputs(CastRule rule, std::span<const Tensor* const> inputs);
 
 }  // namespace hero::detail

@@ -17,8 +17,8 @@ class TwoPartBackward {
   void begin_part(Part part) { part_ = part; }
 
  protected:
-  /// What both parts need, such as the gradient before an activation: computed in the first one and
-  /// kept for the second.
+  /// A value that both parts need, such as the gradient before an activation: it is computed in the
+  /// first part and kept for the second.
   template <class F>
   Array in_both_parts(const F& compute) {
     if (part_ == Part::second) return std::exchange(kept_, {});

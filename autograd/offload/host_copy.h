@@ -8,8 +8,8 @@
 
 namespace hero::detail {
 
-/// When it is made, the bytes are on their way and the storage is released. The storage is alive in
-/// each call. No function waits unless it says so.
+/// When it has been made, the copy of the bytes has begun and the storage is released. The storage
+/// must be alive in each call. No function waits unless its comment says so.
 class HostCopy {
  public:
   HostCopy() = default;
@@ -22,15 +22,17 @@ class HostCopy {
   static std::unique_ptr<HostCopy> make(const core::Ref<core::Storage>& storage,
                                         core::SwapFile* disk, OffloadTraffic& traffic);
 
-  /// Waits until the bytes have arrived. Returns "", or why the disk did not take them; end_back()
-  /// then restores them without begin_back().
+  /// Waits until the bytes have been copied. Returns "", or why they could not be written to the
+  /// disk; end_back() then restores them without begin_back().
   virtual std::string wait_out() = 0;
-  /// Begins to bring the bytes back, into memory of their own. Call it after wait_out().
+  /// Begins to copy the bytes back, into memory that is not yet the storage's. Call it after
+  /// wait_out().
   virtual void begin_back() = 0;
-  /// Gives the storage its bytes, which are there for all later work of the calling thread on the
-  /// device. Throws an Error if the disk returns other bytes, and then the storage has none.
+  /// Gives the storage its bytes. All later work of the calling thread on the device finds them
+  /// there. Throws an Error if the disk returns other bytes than were written, and then the storage
+  /// has none.
   virtual void end_back(const core::Ref<core::Storage>& storage) = 0;
-  /// Drops what begin_back() brought; the copy can bring it back again.
+  /// Frees the memory that begin_back() has filled; the bytes can be copied back again.
   virtual void drop() = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Activation offloading: what backward needs is kept in host memory, or in a file, until backward
-// needs it. Rhu, Gimelshein, Clemons, Zulfiqar and Keckler, "vDNN: Virtualized Deep Neural Networks
-// for Scalable, Memory-Efficient Neural Network Design", arXiv 1602.08124.
+// Activation offloading: arrays that are saved for backward are kept in host memory, or in a file,
+// until backward needs them. Rhu, Gimelshein, Clemons, Zulfiqar and Keckler, "vDNN: Virtualized
+// Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design", arXiv 1602.08124.
 #include <concepts>
 #include <cstdint>
 #include <utility>
@@ -37,14 +37,14 @@ OffloadTraffic offload_traffic();
 
 namespace detail {
 
-/// Around one call of offload().
+/// Lives around one call of offload().
 class OffloadScope {
  public:
   explicit OffloadScope(const OffloadOptions& options);
   ~OffloadScope();
   OffloadScope(const OffloadScope&) = delete;
   OffloadScope& operator=(const OffloadScope&) = delete;
-  /// Call it when the function has returned: what it saved begins to leave.
+  /// Called when the function has returned: begins to move out the arrays that it saved.
   void finish() const;
 
  private:
@@ -54,22 +54,22 @@ class OffloadScope {
 
 }  // namespace detail
 
-/// Returns fn(inputs...), one value, recorded as usual; but what its operations save for backward
-/// leaves memory, and comes back when backward asks for it. The calls of a thread are blocks: in
-/// forward, what one block saved leaves while the next block is computed, and while the backward of
-/// a block runs, what the block before it saved is on its way back. So at most two blocks are in
-/// memory; a pass that retains the graph keeps what it has brought back until it ends.
+/// Returns fn(inputs...), one value, recorded as usual; but the arrays that its operations save for
+/// backward are moved out of memory, and fetched when backward needs them. Each call of a thread is
+/// a block: in forward, the arrays of one block are moved out while the next block is computed; in
+/// backward, the arrays of the block before are fetched while a block runs. So at most two blocks
+/// are in memory; a pass that retains the graph keeps the arrays that it has fetched until it ends.
 ///
-/// A storage leaves once only the graph refers to it: at the end of the call or, for the input and
-/// the result of a block, at the beginning of one of the next two calls. Leaves, such as
-/// parameters, stay, and so does everything to which the program refers. Bits do not change; hooks,
-/// grad(), create_graph, retain_graph and nesting work. A checkpoint() inside offload() moves its
-/// inputs, which are all that it keeps; offload() inside a checkpoint() moves nothing, since
-/// nothing is kept there.
+/// A storage is moved out once only the graph refers to it: at the end of the call or, for the
+/// input and the result of a block, at the beginning of one of the next two calls. Leaves, such as
+/// parameters, stay in memory, as does every storage to which the program refers. Bits do not
+/// change; hooks, grad(), create_graph, retain_graph and nesting work. Of a checkpoint() inside
+/// offload() the inputs are moved, which are all that it keeps; offload() inside a checkpoint()
+/// moves nothing, since operations save nothing there.
 ///
-/// Throws an Error if the file is full or cannot be written; what did not leave is then in memory.
-/// If the file returns other bytes than were written, the backward pass that needs them throws an
-/// Error.
+/// Throws an Error if the file is full or cannot be written; arrays that were not moved are then
+/// still in memory. If the file returns other bytes than were written, the backward pass that needs
+/// them throws an Error.
 template <class F, std::same_as<Tensor>... In>
 auto offload(const OffloadOptions& options, F&& fn, const In&... inputs) {
   if (!grad_enabled()) return fn(inputs...);

@@ -1,6 +1,6 @@
 #pragma once
-// What the calls of offload() on one thread have saved; for offload.cpp, node.cpp and
-// checkpoint.cpp.
+// OffloadBlocks: the storages that the calls of offload() on one thread have saved for backward;
+// for offload.cpp, node.cpp and checkpoint.cpp.
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -11,31 +11,33 @@
 
 namespace hero::detail {
 
-/// How many calls of offload() the thread is in, one inside the other.
+/// The number of calls of offload(), one inside the other, that now run on the thread.
 inline constinit thread_local int offload_calls = 0;
 
-/// [note: what leaves] A storage that an operation saves is noted with the number of arrays that
-/// refer to it so. Where there are no other references nobody but backward can ask for it, and it
-/// is moved: its bytes go to a HostCopy and it is released, but stays the same storage. Whoever
-/// asks for its bytes makes it come back, as core::Fetcher; so operations, the engine and
-/// checkpoints know nothing of it. At the end of a call its result is still held, and its input by
-/// the caller; both are looked at again when the next two calls begin.
+/// [note: what leaves] A storage that an operation saves is noted, with the number of saved arrays
+/// that refer to it. If there are no other references, only backward can use it, and it is moved
+/// out: its bytes go to a HostCopy and it is released, but it stays the same storage. A
+/// core::Fetcher restores its bytes when anybody asks for them, so operations, the engine and
+/// checkpoints need no code for it. At the end of a call, the program still refers to the result
+/// and the input of the block; both are checked again when the next two calls begin.
 class OffloadBlocks : public std::enable_shared_from_this<OffloadBlocks> {
  public:
-  /// Those of the calling thread.
+  /// The OffloadBlocks of the calling thread.
   static OffloadBlocks& current();
   OffloadBlocks();
   ~OffloadBlocks();
   OffloadBlocks(const OffloadBlocks&) = delete;
   OffloadBlocks& operator=(const OffloadBlocks&) = delete;
 
-  /// The options of the innermost call, null outside of all; returns those before.
+  /// Sets the options of the innermost call, null outside of all calls; returns the options before.
   const OffloadOptions* enter(const OffloadOptions* options);
-  /// An outermost call begins: moves what has become free since.
+  /// Called when an outermost call begins: moves out storages to which only the graph refers by
+  /// now.
   void begin_call(const OffloadOptions& options);
-  /// A call ends: waits for what went before, and moves what its operations have saved.
+  /// Called when a call ends: waits for the copies that were begun before, and moves out the
+  /// storages that its operations have saved.
   void end_call(const OffloadOptions& options);
-  /// An operation saves the array, which is no leaf's.
+  /// Called when an operation saves the array, which is no leaf's.
   void note(const Array& array);
   OffloadTraffic traffic() const;
 

@@ -27,7 +27,7 @@ const char* name(ProfilePhase phase);
 
 /// Sums over all intervals with the same name, module and phase.
 struct ProfileRow {
-  std::string name;    ///< the operation's name in errors, or the part's
+  std::string name;    ///< the operation's name, as in errors, or the part's
   std::string module;  ///< path of the module it ran in; of derivatives: of their operation
   ProfilePhase phase = ProfilePhase::forward;
   int64_t calls = 0;
@@ -142,9 +142,9 @@ struct ProfilerOptions {
 ///
 /// An operation that calls others is one interval; time counts for the innermost interval. A thread
 /// can have one profiler; a second is an Error. Ranks that are threads have one each;
-/// dist::save_profiles() writes all into one file. What the thread pool computes counts for the
-/// operation that waits for it; what other threads of the program do is not recorded. Make, use and
-/// destroy it on the same thread.
+/// dist::save_profiles() writes all into one file. Work of the thread pool counts for the operation
+/// that waits for it; other threads of the program are not recorded. Make, use and destroy it on
+/// the same thread.
 class Profiler {
  public:
   /// Begins to record.

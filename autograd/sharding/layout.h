@@ -1,6 +1,7 @@
 #pragma once
-// Layouts: which elements of a row-major array belong to a part. A part is an interval of boxes,
-// one box after the other, and corresponds to contiguous runs of the array.
+// Layouts: which elements of a row-major array belong to a part. A part is an interval of the
+// elements of some boxes, counted through one box after the other, and consists of contiguous runs
+// of the array.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -59,13 +60,13 @@ class Runs {
   Dims strides_;
   std::vector<Box> boxes_;
   size_t box_ = 0;    // the box that the next run lies in
-  int64_t size_ = 0;  // its elements
+  int64_t size_ = 0;  // the elements of that box
   int outer_ = 0;     // dimensions before those that a line spans
   int64_t line_ = 1;  // elements of the box that lie side by side in the array
   int64_t at_ = 0;    // the next element of the box
-  int64_t left_ = 0;  // elements of the part
+  int64_t left_ = 0;  // elements of the part that are still to come
   int64_t part_ = 0;  // the next element of the part
-  Run ahead_;         // what follows the run that was given last; count 0: not known
+  Run ahead_;         // the run after the one that was returned last; count 0: not known
 };
 
 }  // namespace layout

@@ -1,7 +1,7 @@
 #pragma once
 // Leaves that are shards of larger parameters, whose other shards belong to other ranks. Optimizers
 // step such a leaf like any other; functions that need the whole parameter, such as norms and the
-// search for overflows, ask here.
+// search for overflows, find its Partition and Owners here.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,22 +13,22 @@
 
 namespace hero {
 
-/// Tells other ranks what this rank does, so that they find out if they do something else.
+/// Tells other ranks what this rank does, so that an Error arises if the ranks do different things.
 class Declares {
  public:
   Declares() = default;
   Declares(const Declares&) = delete;
   Declares& operator=(const Declares&) = delete;
   virtual ~Declares() = default;
-  /// Says `what` with the next collective of these ranks, whichever it is: if another rank says
-  /// something else with it, all ranks get an Error that lists what they say. Sends nothing itself.
+  /// Adds the text `what` to the next collective of these ranks, whichever it is: if their texts
+  /// differ, all ranks get an Error that lists the texts. Does not communicate itself.
   virtual void declare(const std::string& what) = 0;
 };
 
-/// The owners of the shards of some parameters: the ranks that have them, as a group.
+/// The owners of the shards of some parameters: the group of ranks that hold the shards.
 class Owners : public Declares {
  public:
-  /// Does nothing where the owners cannot compare what they do.
+  /// By default does nothing, for owners that cannot compare what they do.
   void declare(const std::string&) override {}
   /// Replaces each element of an int64 array by the sum of all owners' elements, which wraps. A
   /// collective, which every owner calls. The array is contiguous, and on the cpu or on the
@@ -46,8 +46,8 @@ class Owners : public Declares {
   virtual bool is_copy() const { return false; }
 
   /// \name For operations that several owners compute together (autograd/ops/collectives.h)
-  /// Each throws an Error if the owners are several groups, one within the other. All but the first
-  /// two are collectives of contiguous arrays of one dtype; `op` names them in errors.
+  /// Each throws an Error if the owners are several nested groups. All but rank() and size() are
+  /// collectives of contiguous arrays of one dtype; `op` names them in errors.
   /// \{
   /// This owner's number among them, from 0, and how many there are.
   virtual int rank() const;
@@ -58,8 +58,8 @@ class Owners : public Declares {
   virtual void all_reduce(const Array& x, const char* op);
   /// Sets `output` to all owners' inputs, one after the other.
   virtual void all_gather(const Array& output, const Array& input, const char* op);
-  /// Sets `output` to this owner's part, of size() equal parts, of the sum of all inputs, added up
-  /// in the same order.
+  /// Sets `output` to this owner's part, of size() equal parts, of the sum of all inputs, which is
+  /// added up as in all_reduce().
   virtual void reduce_scatter(const Array& output, const Array& input, const char* op);
   /// \}
 };
@@ -92,8 +92,8 @@ std::string describe_part(const Tensor& leaf);
 /// boxes do not lie in the whole, share elements, or have fewer elements than `part`.
 void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Partition> partition);
 
-/// What shards, gathers and frees the values of some leaves. Their dtype and device change only
-/// through it, since it owns the memory of the leaves.
+/// The object that shards, gathers and frees the values of some leaves. Their dtype and device
+/// change only through it, since it owns the memory of the leaves.
 class ParameterOwner {
  public:
   ParameterOwner() = default;
@@ -105,19 +105,20 @@ class ParameterOwner {
   /// Throws an Error if these leaves cannot be converted together now; changes nothing.
   virtual void check_convertible(const std::vector<Tensor>& leaves,
                                  std::optional<Device> device) const = 0;
-  /// Converts them and their gradients; they stay the same tensors.
+  /// Converts the leaves and their gradients; they stay the same tensors.
   virtual void convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
                        std::optional<Device> device) = 0;
-  /// The leaf that optimizers hold of the parameter, given that leaf or the whole parameter that is
-  /// gathered from its shards.
+  /// The leaf that optimizers hold for a parameter, which is its shard; `tensor` is this leaf or
+  /// the whole parameter that was gathered.
   virtual Tensor optimizer_leaf(const Tensor& tensor) const = 0;
 };
 
 /// The owner of the leaf; null if there is none.
 std::shared_ptr<ParameterOwner> parameter_owner(const Tensor& leaf);
 void set_parameter_owner(const Tensor& leaf, const std::weak_ptr<ParameterOwner>& owner);
-/// What optimizers hold of these parameters: a module that shows whole parameters from its forward
-/// to its backward gives them away for their shards. Others are returned as they are.
+/// The leaves that optimizers hold for these parameters: for a whole parameter that a sharded
+/// module has gathered from its forward to its backward the shard, for any other the parameter
+/// itself.
 std::vector<Tensor> optimizer_leaves(std::vector<Tensor> parameters);
 
 /// While it lives, `fetch` is called if backward needs saved values in this storage and its bytes

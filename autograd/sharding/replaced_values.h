@@ -1,6 +1,7 @@
 #pragma once
-// Leaves that have other values than their own for a while, such as averages: what saves, loads or
-// steps values asks here, so that these are not taken for what was trained.
+// Marks on leaves whose trained values are replaced for a while, for example by averages. Functions
+// that save, load or step values check the marks, so that replaced values are not taken for the
+// trained ones.
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace hero {
 
-/// What is about to be done with the values of a leaf.
+/// A use of the values of a leaf.
 enum class ValueUse {
   save,        ///< they are written or returned as a state
   checkpoint,  ///< they are saved for a run that resumes from them
@@ -17,10 +18,10 @@ enum class ValueUse {
   step         ///< an optimizer steps them
 };
 
-/// What is to be known of values that are in a leaf in place of its own.
+/// Describes values that a leaf has in place of its own.
 struct ReplacedValues {
-  /// What they are and what to do, for messages that begin with the leaf's name: "is an average
-  /// now; ...".
+  /// What the values are and what the user should do, for messages that begin with the leaf's name:
+  /// "is an average now; ...".
   std::string what;
   /// True if they may be saved alone, as an average may; never in a checkpoint, which would lose
   /// the leaf's own.
@@ -29,8 +30,9 @@ struct ReplacedValues {
   bool can_step = false;
 };
 
-/// While it lives, these leaves have such values. A leaf whose parameter is cut into shards later
-/// is still marked, and so is the whole parameter that is gathered from them.
+/// While it lives, these leaves are marked as having replaced values. A leaf whose parameter is cut
+/// into shards later is still marked, and so is the whole parameter that is gathered from the
+/// shards.
 class ReplacedValuesScope {
  public:
   /// Marks the leaves.
@@ -43,14 +45,14 @@ class ReplacedValuesScope {
   std::vector<HookHandle> marks_;
 };
 
-/// Throws an Error, which `op` and the leaf's name begin, if the leaf has values in place of its
-/// own that must not be used so. Within a SavingCheckpoint, saving is saving in a checkpoint.
+/// Throws an Error that begins with `op` and the leaf's name if the leaf has replaced values that
+/// do not allow this use. Within a SavingCheckpoint, ValueUse::save counts as ValueUse::checkpoint.
 void check_own_values(const char* op, const std::string& name, const Tensor& leaf, ValueUse use);
 
 /// The same for several leaves, which are called "parameter 0", "parameter 1", ...
 void check_own_values(const char* op, const std::vector<Tensor>& leaves, ValueUse use);
 
-/// While it lives, states that this thread takes go into a checkpoint.
+/// While it lives, states that this thread saves count as parts of a checkpoint.
 class SavingCheckpoint {
  public:
   SavingCheckpoint();

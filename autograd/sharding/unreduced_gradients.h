@@ -1,38 +1,38 @@
 #pragma once
-// Gradients that belong to a leaf and do not show in its grad(): what ranks have added up under
-// no_sync() for the whole parameter of which the leaf is a shard.
+// Gradients that are not in grad() of a leaf which is a shard: each rank's sum under no_sync(), for
+// the whole parameter, which has yet to be reduced over the ranks.
 #include <vector>
 
 #include <hero/autograd/tensor.h>
 
 namespace hero {
 
-/// A ParameterOwner (see partition.h) that has gradients of its leaves elsewhere.
+/// A ParameterOwner (see partition.h) that holds gradients of its leaves outside of their grad().
 class HoldsUnreducedGradients {
  public:
   HoldsUnreducedGradients() = default;
   HoldsUnreducedGradients(const HoldsUnreducedGradients&) = delete;
   HoldsUnreducedGradients& operator=(const HoldsUnreducedGradients&) = delete;
   virtual ~HoldsUnreducedGradients() = default;
-  /// Forgets what it keeps of this parameter, given the leaf that optimizers hold or the one that
-  /// forward computes with. If it is the latter, the former's gradient is cleared as well:
-  /// set_to_none says whether it becomes undefined or zero.
+  /// Drops the unreduced gradient of a parameter; `leaf` is the shard that optimizers hold, or the
+  /// whole parameter that forward computes with. For the latter, grad() of the former is cleared as
+  /// well: it becomes undefined if set_to_none is true, else zero.
   virtual void clear_gradient(const Tensor& leaf, bool set_to_none) = 0;
-  /// Throws an Error if it keeps gradients of this parameter that a backward pass has yet to
-  /// average over the ranks, although averaging is on: `op` would lose them.
+  /// Throws an Error if it holds a gradient of this parameter that a backward pass has yet to
+  /// average over the ranks, although averaging is on: `op` would lose it.
   virtual void check_averaged(const Tensor& leaf, const char* op) const = 0;
-  /// Tells the ranks among which its leaves are cut how many of them have a gradient, with their
-  /// next collective: one that has dropped some alone would leave its shards as they are.
+  /// Declares (see Declares) to the ranks that hold the shards how many of its leaves have a
+  /// gradient: a rank that alone had dropped some would not step its shards.
   virtual void declare_gradients(const char* op) const = 0;
 };
 
-/// Clears what owners of parameters have of these leaves' gradients; each zero_grad() calls it.
-/// Throws an Error, and then clears nothing, if they still have to be averaged.
+/// Drops the unreduced gradients that owners of parameters hold for these leaves; each zero_grad()
+/// calls it. Throws an Error, and then drops nothing, if some still have to be averaged.
 void clear_unreduced_gradients(const std::vector<Tensor>& leaves, bool set_to_none);
 /// Throws an Error if gradients of these leaves still have to be averaged over the ranks; each
 /// step() calls it.
 void check_averaged(const std::vector<Tensor>& leaves, const char* op);
-/// Tells the ranks that share the gradients of these leaves how many there are; see Declares.
+/// Calls declare_gradients() of the owners and reducers of these leaves, once each.
 void declare_gradients(const std::vector<Tensor>& leaves, const char* op);
 
 }  // namespace hero
