@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions (cross-correlations) of lines, images and volumes, their transposes, and windows as
-// columns.
+// Convolutions (cross-correlations) in one, two and three dimensions, their transposes, and windows
+// as columns (im2col).
 #include <hero/autograd/ops/conv/window_sizes.h>
 #include <hero/autograd/tensor.h>
 
@@ -86,7 +86,7 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
 /// \name Convolutions that keep the size: stride 1, zeros on both sides, one more at the end if the
 /// kernel's reach is even
 /// \{
-/// Same: as many zeros as keep the size; valid: none.
+/// The padding: `same` adds as many zeros as keep the size, `valid` adds none.
 enum class PaddingWord { same, valid };
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               int64_t dilation = 1, int64_t groups = 1);

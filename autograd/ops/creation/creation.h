@@ -1,6 +1,6 @@
 #pragma once
-// Making tensors: from values, over memory of the program's own, filled, as ranges. Random ones are
-// in random.h.
+// Making tensors: from values, over memory that the program owns, filled, as ranges. Random ones
+// are in random.h.
 #include <functional>
 #include <optional>
 #include <span>
@@ -11,13 +11,13 @@
 
 namespace hero {
 
-/// What a new tensor is like.
+/// The dtype and device of a new tensor, and whether it requires gradients.
 struct TensorOptions {
   std::optional<DType> dtype = {};  ///< when absent, each function says which dtype it takes
   Device device = kCpu;             ///< where it is made
   bool requires_grad = false;       ///< true: gradients are computed for it
 };
-/// The types of elements in lists and rows.
+/// The element types of lists, and of rows of a list, that tensor() takes.
 template <class T>
 concept RowElement = std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, int> ||
     std::same_as<T, int64_t> || std::same_as<T, bool>;
@@ -42,8 +42,8 @@ Tensor tensor(Scalar value, const TensorOptions& options = {});
 /// Makes a vector of elements of one type.
 template <RowElement T>
 Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {});
-/// Makes a vector of elements of several types, as {1.0, INFINITY, 2}: as of doubles if any of them
-/// is floating, else of int64.
+/// Makes a vector of elements of several types, as {1.0, INFINITY, 2}: they are taken as doubles if
+/// any of them is floating, else as int64.
 Tensor tensor(std::initializer_list<detail::MixedElement> values,
               const TensorOptions& options = {});
 /// Makes a matrix of rows, which have equal lengths.
@@ -68,19 +68,20 @@ requires kIsElement<std::remove_const_t<T>> Tensor tensor(std::span<T, N> values
 /// \}
 
 /// \name Over memory of the program's own, which is not copied
-/// A tensor of this shape whose elements lie from `data` on in row-major order, float32 unless a
-/// dtype is given, on options.device. What either side writes, the other one sees; backward does
-/// not notice what the program writes itself. The memory has to stay until the last tensor over it
-/// is gone, graphs that saved it included: `deleter` is called then, with `data`, on the thread
-/// that dropped it, and must not throw; on a GPU, work that reads the memory may still be queued.
-/// Throws an Error if data is null though there are elements, or not aligned for the dtype.
+/// A tensor of this shape whose elements are in memory from `data` on, in row-major order, float32
+/// unless a dtype is given, on options.device. The program and the tensor see each other's writes;
+/// backward does not notice those of the program. The memory has to stay allocated until the last
+/// tensor over it is destroyed, including those that graphs have saved. Then `deleter` is called
+/// with `data`, on the thread that destroys that tensor; it must not throw, and on a GPU, work that
+/// reads the memory may still be queued. Throws an Error if data is null though there are elements,
+/// or not aligned for the dtype.
 /// \{
 /// \snippet test_examples_tensors.cpp from_blob
 Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
 Tensor from_blob(void* data, const Shape& shape, const std::function<void(void*)>& deleter,
                  const TensorOptions& options = {});
-/// The same over the elements of a span, with the dtype of T. An Error if they are not as many as
-/// the shape has, or options name another dtype.
+/// The same over the elements of a span, with the dtype of T. Throws an Error if the span has not
+/// as many elements as the shape, or if options name another dtype.
 /// \snippet test_examples_tensors.cpp from_blob_span
 template <class T, size_t N>
 requires kIsElement<T> Tensor from_blob(std::span<T, N> values, const Shape& shape,
@@ -105,14 +106,14 @@ Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
-/// Options of tensors that are made in the shape of another.
+/// Options of tensors that are made in the shape of another tensor.
 struct LikeOptions {
   std::optional<DType> dtype = {};    ///< that of the other tensor when absent
   std::optional<Device> device = {};  ///< that of the other tensor when absent
-  bool requires_grad = false;         ///< whether operations on the tensor are recorded
+  bool requires_grad = false;         ///< true: gradients are computed for the new tensor
 };
 namespace detail {
-/// What a tensor of x's shape is made with.
+/// These options as TensorOptions, with what is absent taken from x.
 TensorOptions options_like(const Tensor& x, const LikeOptions& options);
 }  // namespace detail
 

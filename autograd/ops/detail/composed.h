@@ -11,14 +11,16 @@
 
 namespace hero::detail {
 
-/// The definition: outputs from inputs.
+/// A composed definition, which computes the outputs from the inputs.
 using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
-/// Gradients of a fused operation's inputs by way of its composed definition, recorded. `inputs`
-/// are the node's, with their history; `grads` those of its outputs.
+/// The gradients of a fused operation's inputs, computed through its composed definition and
+/// recorded. `inputs` are the node's inputs, with their history; `grads` are the gradients of its
+/// outputs.
 Grads composed_backward(const detail::Node& node, const std::vector<Tensor>& inputs,
                         const Grads& grads, const Composed& composed);
-/// The same for inputs that are not one by one the node's: those wanted are said.
+/// The same for inputs that are not one by one the node's: `wanted` says which of them need
+/// gradients.
 Grads composed_backward(const std::vector<bool>& wanted, const std::vector<Tensor>& inputs,
                         const Grads& grads, const Composed& composed);
 

@@ -1,13 +1,12 @@
 #pragma once
-// What operations say of arguments that are undefined, where they look at them before record()
-// does.
+// Checks for undefined arguments, for operations that use arguments before record() checks them.
 #include <initializer_list>
 
 #include <hero/autograd/tensor.h>
 
 namespace hero::detail {
 
-/// A tensor and the name that the header gives it; nothing, where it is default-made.
+/// A tensor argument and its name in the header; a default-constructed Argument stands for none.
 struct Argument {
   const char* name = nullptr;
   const Tensor* tensor = nullptr;
@@ -16,13 +15,13 @@ struct Argument {
   Argument(const char* n, const Tensor& t) : name(n), tensor(&t) {}
 };
 
-/// What is said behind the name of an undefined tensor.
+/// The text of errors after the name of an undefined tensor.
 constexpr const char* kUndefined =
     " is undefined (default-made, moved from, or a gradient before backward())";
 
-/// Refuses undefined tensors.
+/// Throws an Error that names the first undefined argument.
 void check_defined(const char* op, std::initializer_list<Argument> arguments);
-/// Refuses lists with undefined tensors.
+/// Throws an Error if a tensor of the list is undefined.
 void check_defined(const char* op, const std::vector<Tensor>& tensors);
 
 }  // namespace hero::detail

@@ -7,8 +7,8 @@
 
 namespace hero::detail {
 
-/// Refuses a factor of integers that is not a whole number: its fraction would be cut off without a
-/// word. A whole number may be given as a floating one.
+/// Throws an Error if `dtype` is no floating dtype and the factor is no whole number, whose
+/// fraction would be cut off silently. A whole number may be given as a floating one.
 inline void check_factor(const char* op, const char* name, const Scalar& factor, DType dtype) {
   if (is_floating(dtype) || !factor.is_floating()) return;
   check(fits(factor, kInt64) && std::trunc(factor.real()) == factor.real(), op, ": ", name, " ",

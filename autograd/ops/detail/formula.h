@@ -18,7 +18,7 @@ class Formula : public core::Formula {
   Formula();
   ~Formula();
   Term operator()(const Tensor& input);
-  /// The term, with its history where recording is on and an input requires gradients.
+  /// The value of the term, with its history if recording is on and an input requires gradients.
   Tensor run(Term result) const;
   /// The same for gradients of several inputs, in one pass: none for those that are not wanted.
   struct Wanted {
@@ -34,16 +34,16 @@ class Formula : public core::Formula {
 };
 
 namespace detail {
-/// The sums of a b over the last `dims` dimensions of both, whose shapes are equal. Neither is of
-/// halves, nor are both of integers.
+/// The sums of a * b over the last `dims` dimensions of both, whose shapes are equal. Neither is of
+/// half precision, and not both are of integers.
 Tensor sum_of_products(const Tensor& a, const Tensor& b, int dims);
 
 Tensor derived(const Tensor& g, const Tensor& saved, Term (*call)(const void* f, Term, Term),
                const void* f);
 }  // namespace detail
 
-/// f(g, saved) for a function of terms: the gradient of an operation of one input, which is made of
-/// that of its output and of a saved value.
+/// f(g, saved) for a function f of terms: the gradient of an operation with one input, computed
+/// from the gradient of its output and a saved value.
 template <class F>
 Tensor derived(const Tensor& g, const Tensor& saved, const F& f) {
   const auto call = [](const void* of, Term dy, Term x) {

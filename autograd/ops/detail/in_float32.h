@@ -14,18 +14,19 @@ namespace hero::detail {
 
 inline bool is_half(const Tensor& x) { return x.defined() && hero::is_half(x.dtype()); }
 
-/// True when one of these, which may be undefined, is a half.
+/// True if one of these tensors, which may be undefined, has a half-precision dtype.
 template <class... In>
 bool any_half(const In&... inputs) {
   return (is_half(inputs) || ...);
 }
 
-/// What a function made of several operations computes. It must depend on nothing but its inputs.
+/// The definition of a function by several operations. It must depend on nothing but its inputs.
 using Definition = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 
-/// The definition of the inputs, computed in float32 where they are halves and rounded once to the
-/// dtype that they promote to. Undefined inputs are passed on as they are; integers and bools too,
-/// and float32 and float64 beside halves. `cast` is what Autocast does with the inputs.
+/// definition(inputs), with inputs of half precision converted to float32 and the result rounded
+/// once to the inputs' promoted dtype. Undefined inputs are passed on as they are, as are integers
+/// and bools, and float32 and float64 beside half precision. `cast` is the rule by which Autocast
+/// casts the inputs.
 ///
 ///   if (any_half(x)) {
 ///     return in_float32("celu", CastRule::promote, {x}, [=](const auto& in) { return celu(in[0],
@@ -34,14 +35,14 @@ using Definition = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 Tensor in_float32(const char* op, CastRule cast, const std::vector<Tensor>& inputs,
                   Definition definition);
 
-/// The same of a definition with several outputs: the first is rounded, and differentiated; the
-/// others stay as they are and have no gradient.
+/// The same for a definition with several outputs: the first one is rounded and has a gradient; the
+/// others stay as they are and have none.
 using Definitions = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 std::vector<Tensor> in_float32_multi(const char* op, CastRule cast,
                                      const std::vector<Tensor>& inputs, Definitions definitions);
 
-/// Halves as float32, all else as it is: a recorded cast. Derivatives of single operations compute
-/// with it, and the engine rounds the gradient that they give.
+/// x in float32 if it has a half-precision dtype, else x itself: a recorded cast. Derivatives of
+/// single operations compute with it, and the engine rounds the gradient that they return.
 Tensor widened(const Tensor& x);
 
 }  // namespace hero::detail

@@ -4,20 +4,22 @@
 
 namespace hero::detail {
 
-/// An Error where `self` must not be written to while recording; see Tensor::add_.
+/// Throws an Error if `self` must not be written to while operations are recorded; see
+/// Tensor::add_.
 void check_writable(const char* op, const Tensor& self);
 
-/// Copies the result of an operation over an array of its shape that may not overlap.
+/// Copies the result of an operation into an array of the same shape; throws an Error if elements
+/// of the array overlap.
 void overwrite(const char* op, const Array& array, const Array& result);
 
-/// Whether an operand in place requires grad. An Error while recording, if its history is out of
-/// date: then what it says about itself no longer holds.
+/// Whether an operand of an operation in place requires grad. Throws an Error while recording if
+/// its history is out of date, since its requires_grad is not valid then.
 inline bool wants(const char* op, const Tensor& x) {
   return x.defined() && (grad_enabled() ? Recorder::wants_grad(op, x) : x.requires_grad());
 }
 
-/// Changes `self` in place: by `direct` where nothing is recorded, else by copying what the
-/// recorded `out_of_place` gives, whose history `self` then has.
+/// Changes `self` in place: by `direct` if nothing is recorded, else by copying the result of
+/// `out_of_place`, which is recorded and whose history `self` then has.
 template <class OutOfPlace, class Direct>
 const Tensor& write_in_place(const char* op, const Tensor& self, bool others_want_grad,
                              OutOfPlace&& out_of_place, Direct&& direct) {
@@ -35,7 +37,7 @@ const Tensor& write_in_place(const char* op, const Tensor& self, bool others_wan
   return self;
 }
 
-/// Changes `x` to what `result` gives, and its history to that of the result.
+/// Copies the tensor that `result` returns into `x`, which then has its history.
 template <class F>
 const Tensor& become(const char* op, const Tensor& x, bool others_want_grad, F&& result) {
   return write_in_place(op, x, others_want_grad, result, [&](const Array& a) {

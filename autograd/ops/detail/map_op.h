@@ -1,5 +1,5 @@
 #pragma once
-// This header has Map, of which elementwise operations of autograd are made.
+// Map: the base of autograd's elementwise operations.
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/detail/formula.h>
 #include <hero/autograd/ops/detail/in_float32.h>
@@ -9,8 +9,8 @@ namespace hero {
 
 enum class Save { nothing, input, output, both };
 
-/// An elementwise operation of one functor; a derived struct adds its `backward`. `Cast` is what
-/// Autocast does with its inputs.
+/// An elementwise operation of one functor; a derived struct adds its `backward`. `Cast` is the
+/// rule by which Autocast casts its inputs.
 template <class F, CastRule Cast, Save What = Save::nothing>
 struct Map : Op {
   static constexpr CastRule kCast = Cast;
@@ -25,7 +25,8 @@ struct Map : Op {
   }
 
  protected:
-  // What derivatives compute with: halves as float32, so that only the gradient is rounded.
+  // The input and the output for derivatives, half precision as float32, so that only the gradient
+  // is rounded.
   Tensor x() const { return detail::widened(input(0)); }
   Tensor y() const { return detail::widened(output()); }
 };
@@ -36,7 +37,7 @@ Grads in_one_pass(const Tensor& g, const Tensor& saved, Numbers... numbers) {
   return {Tensor(core::map<F>(g.array(), saved.array(), Scalar(numbers)...))};
 }
 
-/// The gradient of what is constant: zeros like g, of which memory holds one.
+/// The gradient of a constant function: zeros of g's shape, of which memory holds one element.
 inline Tensor flat_gradient(const Tensor& g) {
   return Tensor(Array::zeros({}, g.dtype(), g.device()).expand(g.shape()));
 }

@@ -14,9 +14,9 @@
 
 namespace hero::detail {
 
-/// While it lives, errors that are thrown on this thread have the name `op`. If one of the
-/// arguments, which are the required ones, is undefined, they say so instead; if they tell shapes,
-/// and that of an argument is not among them, what was given is added.
+/// While it lives, errors that are thrown on this thread begin with `op`. If one of the arguments
+/// (those that the operation requires) is undefined, the error says so instead; if it names shapes,
+/// but not the shape of an argument, the shapes of the arguments are added.
 class Named : ErrorScope {
  public:
   explicit Named(const char* op) noexcept;

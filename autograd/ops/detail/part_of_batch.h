@@ -4,8 +4,8 @@
 
 namespace hero::detail {
 
-/// rand() of a floating dtype for this thread's part of a batch: of the numbers that the whole
-/// batch would get, those behind the numbers of the ranks before.
+/// rand() of a floating dtype for this thread's part of a batch (batch_part()): its share of the
+/// numbers that the whole batch would get, after those of the ranks before it.
 Tensor rand_of_part(const Shape& shape, const TensorOptions& options);
 
 }  // namespace hero::detail

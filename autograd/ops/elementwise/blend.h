@@ -1,5 +1,5 @@
 #pragma once
-// What lerp and cells of recurrent networks share.
+// Blend: the operation of lerp() and of the cells of recurrent networks.
 #include <hero/autograd/ops/detail/map_op.h>
 
 namespace hero::detail {

@@ -1,5 +1,5 @@
 #pragma once
-// What clamp and clamp_ share.
+// The bounds of clamp() and clamp_().
 #include <optional>
 
 #include <hero/core/scalar.h>
@@ -10,8 +10,8 @@ struct Bounds {
   Scalar low, high;
 };
 
-/// The bounds of clamp for an array of `dtype`, both there and both within the range of the
-/// result's dtype: of integers no bound may wrap, and an absent one is one that nothing crosses.
+/// The bounds of clamp() for an array of `dtype`, both within the range of the result's dtype, so
+/// that an integer bound does not wrap. An absent bound becomes one that no number exceeds.
 Bounds clamp_bounds(const char* op, DType dtype, std::optional<Scalar> low,
                     std::optional<Scalar> high);
 

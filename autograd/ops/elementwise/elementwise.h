@@ -4,8 +4,8 @@
 // broadcast by NumPy's rules and promote dtypes (core/array/promotion.h), and functions of floats
 // convert integers to float32. docs/differences.md lists the differences. Gradients at kinks: those
 // of abs and sign are 0 at 0; equal values of maximum and minimum get half each. Functions that are
-// members of Tensor too are lines of elementwise_list.h. Activations are in nn.h, other special
-// functions in special.h.
+// members of Tensor, too, are declared by lines of elementwise_list.h. Activations are in nn.h,
+// other special functions in special.h.
 #include <optional>
 
 #include <hero/autograd/tensor.h>
@@ -58,16 +58,16 @@ inline Tensor divide(const Tensor& a, Scalar b, Rounding rounding) { return div(
 Tensor add(const Tensor& a, const Tensor& b, Scalar alpha);
 Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha);
 inline Tensor subtract(const Tensor& a, const Tensor& b, Scalar alpha) { return sub(a, b, alpha); }
-/// The number of the dtype of both that is next to x in the direction of the other. It moves with
-/// x, which gets the gradient unless both are equal; the other's is 0. An Error unless one is
-/// floating.
+/// The number next to x in the direction of `towards`, in the promoted dtype of both. x gets the
+/// whole gradient unless both are equal, and `towards` the gradient 0. Throws an Error unless one
+/// of them is floating.
 Tensor nextafter(const Tensor& x, const Tensor& towards);
-/// a + weight * (b - a), which is b itself for the weight 1. All that are tensors broadcast, and
-/// the result has their promoted dtype, float32 if they are integers; half precision is rounded
-/// once.
+/// a + weight * (b - a), which is exactly b for the weight 1. The tensors broadcast, and the result
+/// has their promoted dtype, float32 if they are integers; half precision is rounded once.
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
-/// x + value * a * b. For integers it is an integer, and the fraction of value is cut off.
+/// x + value * a * b. For integer tensors the result is an integer, and the fraction of value is
+/// cut off.
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
 /// x + value * a / b; half precision is rounded only once.
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);

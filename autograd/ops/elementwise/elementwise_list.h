@@ -1,11 +1,11 @@
-// Elementwise functions that are members of Tensor too, one line each, with their text in the
-// reference. A header or source that includes this list says before what it makes of a line:
+// Elementwise functions that are members of Tensor, too, one line each, below their text in the
+// reference. A file that includes this list first defines macros, which say what a line becomes:
 //
 //   HERO_UNARY(f)             f(x), a member x.f()
 //   HERO_BINARY(f, a, b)      f(a, b) of two tensors, a member a.f(b)
 //   HERO_NUMBER(f, a, b)      f(a, b) of a tensor and a number, a member a.f(b)
-//   HERO_.._IN_PLACE(..)      the same, and a member f_() in place; where the includer does not
-//                             define it, as the line without IN_PLACE
+//   HERO_.._IN_PLACE(..)      the same, and a member f_() in place; if the file does not define
+//                             it, like the line without IN_PLACE
 //   HERO_.._NAME(second, f)   a second name of the function f above
 //
 // So elementwise.h declares the functions, tensor.h the members, members.cpp and in_place.cpp

@@ -53,9 +53,9 @@ Tensor multigammaln(const Tensor& a, int64_t p);
 /// They are differentiable in x alone; an Error if a requires gradients. NaN if one of a and x is
 /// negative, or both are 0 or infinite.
 /// \{
-/// The integral of t^(a - 1) e^-t from 0 to x, divided by that to infinity.
+/// The integral of t^(a - 1) e^-t from 0 to x, divided by the integral from 0 to infinity.
 Tensor gammainc(const Tensor& a, const Tensor& x);
-/// The integral from x to infinity, divided by that from 0: 1 - gammainc(a, x).
+/// The same integral from x to infinity, divided by that from 0 to infinity: 1 - gammainc(a, x).
 Tensor gammaincc(const Tensor& a, const Tensor& x);
 /// \}
 
@@ -63,13 +63,13 @@ Tensor gammaincc(const Tensor& a, const Tensor& x);
 /// \{
 /// The modified Bessel function of the first kind, of order 1.
 Tensor i1(const Tensor& x);
-/// Those of the orders 0 and 1, divided by e^|x|.
+/// The modified Bessel functions of the orders 0 and 1, divided by e^|x|.
 Tensor i0e(const Tensor& x);
 Tensor i1e(const Tensor& x);
 /// The Bessel functions of the first kind.
 Tensor bessel_j0(const Tensor& x);
 Tensor bessel_j1(const Tensor& x);
-/// Those of the second kind: -inf at 0, NaN below.
+/// The Bessel functions of the second kind: -inf at 0, NaN below.
 Tensor bessel_y0(const Tensor& x);
 Tensor bessel_y1(const Tensor& x);
 /// \}

@@ -64,9 +64,10 @@ class Index {
   Kind kind_;
 };
 
-// Tensor::operator() takes them: numbers drop a dimension, slices and None give views, and tensors
-// broadcast together; their common shape takes the place of the dimensions that they index where
-// these are neighbours, and else comes first. index_put() and index_put_() write to what it reads.
+// Tensor::operator() takes a list of Index: numbers drop a dimension, slices and None give views,
+// and index tensors broadcast to a common shape. This shape takes the place of the dimensions that
+// the tensors index if these are neighbours, and else comes first. index_put() and index_put_()
+// write to the elements that operator() reads.
 
 /// \name Reading and writing
 /// \{
@@ -95,10 +96,10 @@ Tensor take(const Tensor& x, const Tensor& index);
 /// A copy of x in which the elements of the flattened x at `index` are replaced by those of src, or
 /// increased by them if accumulate is true.
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate = false);
-/// gather() along dim, for x and index with as many dimensions as each other, which broadcast in
-/// all but dim; the result has the shape of index broadcast so. Without dim, both are flattened,
-/// and the result is a vector. Negative indices count from the end; an Error names one that is out
-/// of range.
+/// gather() along dim, for x and index with the same number of dimensions, which broadcast in all
+/// dimensions but dim; the result has the shape of the broadcast index. Without dim, both are
+/// flattened, and the result is a vector. Negative indices count from the end; throws an Error that
+/// names an index out of range.
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim = {});
 /// A copy of x in which the slices of `dim` at `index` are filled with one number; negative indices
 /// count from the end.
@@ -130,16 +131,16 @@ Tensor argwhere(const Tensor& x);
 /// \{
 /// How scatter_reduce() combines elements with the same position.
 enum class ScatterReduce { sum, mean, prod, amax, amin };
-/// For dim 0, out[index[i][j]][j] is the sum (mean, ...) of all these src[i][j] and, with
-/// include_self, of the element of x; positions that do not occur in index keep x. Equal largest
-/// elements share the gradient; the mean of integers is rounded down.
+/// For dim 0, out[k][j] is the sum (mean, ...) of src[i][j] over all i with index[i][j] = k and,
+/// with include_self, of x[k][j]; where no index is k, it is x[k][j]. Equal largest elements share
+/// the gradient; the mean of integers is rounded down.
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self = true);
-/// The same with one number for all positions, and the elements of x.
+/// The same with one number in place of src, including the elements of x.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value,
                ScatterReduce reduce);
-/// The same with slices: out.select(dim, index[i]) is made of all these src.select(dim, i), for an
-/// index [N].
+/// The same with slices, for an index [N]: out.select(dim, k) is the sum (mean, ...) of
+/// src.select(dim, i) over all i with index[i] = k.
 Tensor index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                     ScatterReduce reduce, bool include_self = true);
 /// \}
@@ -150,14 +151,14 @@ Tensor index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Ten
 struct SearchOptions {
   bool right = false;      ///< true: positions after equal numbers, not before them
   bool out_int32 = false;  ///< true: the result is int32 instead of int64
-  /// Positions, int64 in the shape of the numbers, that bring these into order; when undefined,
-  /// they are in order.
+  /// Positions, int64 in the shape of `sorted`, that sort its numbers; undefined if they are in
+  /// order already.
   Tensor sorter = {};
 };
 /// The position, int64, at which each value would have to be inserted into the sorted last
 /// dimension of `sorted`, which is [N] or has the same leading dimensions as values. NaN lies
-/// behind all numbers. Numbers of two dtypes are compared in the promoted one. If numbers are not
-/// in order, or NaN is among them, positions are those of PyTorch's search by halving.
+/// behind all numbers. Numbers of two dtypes are compared in the promoted one. If `sorted` is not
+/// in order, or has NaN, positions are those of PyTorch's binary search.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options = {});
 Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& options = {});
 /// searchsorted() with the arguments in the other order; boundaries is [N].
@@ -201,23 +202,23 @@ struct Histogram {
 };
 /// Options of histogram().
 struct HistogramOptions {
-  /// The first and the last edge, for a number of bins; the smallest and the largest element when
-  /// absent, one half less and more if both are the same.
+  /// The first and the last edge, if the number of bins is given. When absent, the smallest and the
+  /// largest element; if these are equal, one half less and one half more.
   std::optional<std::pair<double, double>> range = {};
   Tensor weight = {};    ///< in x's shape: what each element counts; 1 when undefined
-  bool density = false;  ///< true: the counts over their sum and the widths of the bins
+  bool density = false;  ///< true: counts are divided by their sum and the bins' widths
 };
 /// Counts the elements of floating x in `bins` bins of equal width. A bin contains its left edge,
-/// and the last one its right edge, too; elements outside do not count, nor does NaN. Without
-/// derivative.
+/// and the last one its right edge, too; elements outside of all bins and NaN do not count. It has
+/// no derivative.
 Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& options = {});
-/// The same in bins between these edges, a vector that rises.
+/// The same in bins between these edges, an ascending vector.
 Histogram histogram(const Tensor& x, const Tensor& bins, const HistogramOptions& options = {});
 /// \}
 
-/// The positions along each dimension of `shape` of elements whose indices in it, when it is flat,
-/// are x: an int64 tensor of the shape of x for each dimension. Indices outside of it are not
-/// refused, and wrap around, as in PyTorch.
+/// Converts indices x into an array of this shape, flattened in row-major order, to positions along
+/// each of its dimensions: an int64 tensor of the shape of x for each dimension. Indices outside of
+/// the array wrap around, as in PyTorch.
 std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape);
 
 }  // namespace hero

@@ -1,5 +1,5 @@
 #pragma once
-// Writing by indices, for functions that give a copy and for members that write in place.
+// Writing by indices, for functions that return a copy and for members that write in place.
 #include <vector>
 
 #include <hero/autograd/ops/detail/in_place.h>
@@ -10,8 +10,8 @@
 namespace hero::detail {
 
 /// Where values are written: into a copy of x, which is recorded, or into the memory of x, where
-/// nothing is recorded and x does not overlap itself. What is wrong with the arguments is an Error
-/// before anything is written.
+/// nothing is recorded and x does not overlap itself. Wrong arguments are an Error before anything
+/// is written.
 enum class Into { copy, memory };
 
 /// \name The functions of ops/index/index.h whose names they have; the result is the copy, or x.
@@ -30,8 +30,9 @@ Tensor scatter_reduce(Into into, const Tensor& x, int64_t dim, const Tensor& ind
                       const Tensor& src, ScatterReduce reduce, bool include_self);
 /// \}
 
-/// Changes `x` to what result(Into) gives. Where nothing is recorded, that is result(Into::memory),
-/// which takes no second copy of x; it may give an array of its own, whose values are copied.
+/// Changes `x` in place to the result of result(Into). If nothing is recorded, that is
+/// result(Into::memory), which makes no copy of x; if it returns another array, its values are
+/// copied into x.
 template <class F>
 const Tensor& write_into(const char* op, const Tensor& x, bool others_want_grad, F&& result) {
   return write_in_place(

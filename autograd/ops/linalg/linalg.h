@@ -66,8 +66,8 @@ struct SVD {
 };
 /// The singular value decomposition a = u diag(s) vh of a [.., M, N], like torch.linalg.svd with
 /// full_matrices = False. Derivatives exist if all singular values are different, those of u and vh
-/// if none is 0, too; what depends on the signs of u's columns has no derivative. Townsend,
-/// "Differentiating the singular value decomposition", 2016.
+/// if, in addition, none is 0. A function that depends on the signs of u's columns has no
+/// derivative. Townsend, "Differentiating the singular value decomposition", 2016.
 SVD svd(const Tensor& a);
 /// Options of svd().
 struct SVDOptions {
@@ -121,8 +121,8 @@ Tensor cholesky(const Tensor& a, Triangle triangle);
 Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle = Triangle::lower);
 /// The inverse [.., N, N] of a matrix, given the factor [.., N, N] that cholesky() returns.
 Tensor cholesky_inverse(const Tensor& factor, Triangle triangle = Triangle::lower);
-/// The inverse with respect to tensordot over `ind` dimensions: the product of the first `ind`
-/// sizes of a is that of the others, and the result has the others first.
+/// The inverse with respect to tensordot() over `ind` dimensions: the first `ind` sizes of a have
+/// the same product as its other sizes, and the result has the other dimensions first.
 Tensor tensorinv(const Tensor& a, int64_t ind = 2);
 /// The solution x of tensordot(a, x, x.ndim()) = b, where the shape of a is that of b and then that
 /// of x. `dims` of a, if given, are moved to its end first.
@@ -135,7 +135,8 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims = {});
 struct LUFactors {
   /// [.., M, N]: U in the upper triangle, below it L, whose diagonal is 1
   Tensor lu;
-  /// int32 [.., min(M, N)]: row k was exchanged with this one, k rising; both count from 1
+  /// int32 [.., min(M, N)]: for k = 1, 2, .., row k was exchanged with row pivots[k]; rows count
+  /// from 1
   Tensor pivots;
 };
 /// The factors of a [.., M, N] = P L U, by partial pivoting, for lu_solve(). Throws an Error that
@@ -201,8 +202,8 @@ Tensor vector_norm(const Tensor& x, double p = 2.0, const Dims& dims = {}, bool 
 enum class MatrixNorm { fro, nuc, inf, one, two, minus_inf, minus_one, minus_two };
 /// A norm [..] of each matrix of a [.., M, N]; 0 for one without elements.
 Tensor matrix_norm(const Tensor& a, MatrixNorm which = MatrixNorm::fro);
-/// The same of the matrices whose rows are counted along dims[0] and columns along dims[1]; with
-/// keepdim, both stay, with size 1.
+/// The same for matrices whose rows are numbered along dims[0] and columns along dims[1]; with
+/// keepdim, both dimensions stay, with size 1.
 Tensor matrix_norm(const Tensor& a, MatrixNorm which, const Dims& dims, bool keepdim = false);
 /// The condition number |a| |a^-1| of a [.., N, N] in a norm; in those of singular values the
 /// largest one over the smallest, or for minus_two the other way round, also of a [.., M, N].
@@ -211,9 +212,9 @@ Tensor cond(const Tensor& a, MatrixNorm which = MatrixNorm::two);
 /// \}
 
 /// \name With an error code
-/// Like the functions without _ex, but matrices that these refuse are no Error: `info` [..], int32,
-/// is 0 for those with a result, and else says what is wrong. Their results are NaN, and they have
-/// the gradient 0.
+/// Like the functions without _ex, but a matrix for which those throw an Error gets the result NaN
+/// and the gradient 0. `info` [..], int32, is 0 for matrices with a result, and else says what is
+/// wrong.
 /// \{
 /// What cholesky_ex() returns.
 struct CholeskyEx {

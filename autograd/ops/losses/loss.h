@@ -1,5 +1,5 @@
 #pragma once
-// What the losses share.
+// Helpers of the losses.
 #include <limits>
 
 #include <hero/autograd/ops/detail/formula.h>
@@ -8,20 +8,21 @@
 
 namespace hero::detail {
 
-/// A bound that nothing crosses.
+/// A bound that no number exceeds.
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// The loss itself, its mean or its sum.
 Tensor reduce_loss(const Tensor& loss, Reduction reduction);
 
-/// The functions of a loss of x and y, element by element, with a parameter.
+/// An elementwise loss of x and y with a parameter: its value and its gradients, as terms of a
+/// Formula.
 struct PairLoss {
   const char* name;
   Term (*value)(Term x, Term y, double parameter);
   Term (*to_x)(Term dy, Term x, Term y, double parameter);  ///< the gradient of x
   Term (*to_y)(Term dy, Term x, Term y, double parameter);  ///< that of y; null: none
 };
-/// Of a mean or a sum, no array of the elements' losses is made.
+/// Computes the loss. For a mean or a sum, no array of the elements' losses is made.
 Tensor pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter = 0.0,
                  Reduction reduction = Reduction::none);
 
@@ -29,8 +30,8 @@ Tensor pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double 
 /// all pairs.
 void check_pair(const char* op, const Tensor& x, const Tensor& y);
 
-/// A loss of x and y in the dtype of both, given back in x's: PyTorch's rule where a loss is one
-/// operation.
+/// A loss of x and y, computed in their promoted dtype and returned in x's dtype, which is
+/// PyTorch's rule for losses that are one operation.
 template <class Loss>
 Tensor in_dtype_of(const Tensor& x, const Tensor& y, const Loss& loss) {
   if (x.dtype() == y.dtype()) return loss(x, y);
@@ -42,16 +43,17 @@ Tensor in_dtype_of(const Tensor& x, const Tensor& y, const Loss& loss) {
 Tensor cross_entropy_probabilities(const Tensor& x, const Tensor& target,
                                    const CrossEntropyOptions& options);
 
-/// Class numbers with those to be ignored replaced by 0, and which rows count.
+/// Class numbers, in which those to be ignored are replaced by 0, and a mask of the rows that
+/// count.
 struct Targets {
   Tensor classes;  // int64, the target's shape
   Tensor counted;  // bool, the same; undefined when all rows count
   int64_t count = 0;
-  Tensor count_there = {};  // instead of count where the host does not see the targets
+  Tensor count_there = {};  // in place of `count` if the targets are not in the host's memory
 };
 
-/// Reads every target once; meta targets are taken as valid. One that is neither in [0, classes)
-/// nor ignore_index is an Error, on a GPU as of any index.
+/// Reads every target once; targets on meta count as valid. A target that is neither in [0,
+/// classes) nor ignore_index is an Error, on a GPU at the time of call::CheckedIndex.
 Targets read_targets(const char* op, int64_t classes, const Tensor& target, int64_t ignore_index);
 
 /// linear_cross_entropy of targets that are probabilities, or with weights of classes, for so many
@@ -59,11 +61,12 @@ Targets read_targets(const char* op, int64_t classes, const Tensor& target, int6
 Tensor linear_cross_entropy_parts(const Tensor& x, const Tensor& weight, const Tensor& target,
                                   const LinearCrossEntropyOptions& options, int64_t rows);
 
-/// linear_cross_entropy of a weight whose rows lie in boxes, `part`, with several owners.
+/// linear_cross_entropy() of a weight whose rows are cut into the boxes of `part` among several
+/// owners.
 Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Partition& part,
                                 const Tensor& target, const LinearCrossEntropyOptions& options);
 
-/// A sum over rows divided by how many count: NaN where none does.
+/// A sum over rows divided by the number of rows that count; NaN if none does.
 Tensor mean_of_counted(const Tensor& total, const Targets& targets);
 
 /// Throws unless x is floating and `target` can hold class numbers.

@@ -44,7 +44,8 @@ struct LinearCrossEntropyOptions {
 /// [N] or [], and weight [C, K]. The logits [N, C] are never in memory as a whole: they are
 /// computed for one chunk of rows after the other, and so are, if the operation is recorded, the
 /// gradients of x, weight and bias, already in forward; backward only scales them. Floating targets
-/// [N, C] or [C] are probabilities; then, and with class weights, backward makes logits again.
+/// [N, C] or [C] are probabilities; then, and with class weights, backward computes the logits
+/// again.
 ///
 /// If the weight consists of boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
 /// vocabulary, it gives the logits of these classes: the owners combine, for each row, the largest
@@ -288,7 +289,8 @@ struct TripletMarginWithDistanceOptions {
   bool swap = false;  ///< true: take the smaller of the negative's distances to anchor and positive
   Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
-/// max(0, d(anchor, positive) - d(anchor, negative) + margin) for a distance d of one's own.
+/// max(0, d(anchor, positive) - d(anchor, negative) + margin) for a distance d that the options
+/// give.
 Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive,
                                          const Tensor& negative,
                                          const TripletMarginWithDistanceOptions& options = {});

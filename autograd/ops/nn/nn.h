@@ -34,7 +34,7 @@ Tensor selu(const Tensor& x);
 Tensor celu(const Tensor& x, double alpha = 1.0);
 /// relu6(x + 3) / 6
 Tensor hardsigmoid(const Tensor& x);
-/// x clamped to [min_val, max_val]; on the bounds the gradient is 0, other than that of clamp().
+/// x clamped to [min_val, max_val]; on the bounds the gradient is 0.
 Tensor hardtanh(const Tensor& x, double min_val = -1.0, double max_val = 1.0);
 /// x - tanh(x)
 Tensor tanhshrink(const Tensor& x);
@@ -100,7 +100,7 @@ Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype);
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean(x^2) + eps) * weight, with the mean over the last dimension. When absent, eps is
-/// the machine epsilon of the dtype that is computed in: 2^-52 for float64, else 2^-23. Zhang and
+/// the machine epsilon of the dtype of the computation: 2^-52 for float64, else 2^-23. Zhang and
 /// Sennrich, arXiv 1910.07467.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, std::optional<double> eps = {});
 /// What add_layer_norm() and add_rms_norm() return.
@@ -153,8 +153,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
                      const InstanceNormOptions& options);
 /// x / max(norm(x, p, dim), eps): scales vectors along `dim` to length 1.
 Tensor normalize(const Tensor& x, double p = 2.0, int64_t dim = 1, double eps = 1e-12);
-/// x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta, for x [N, C, ..], with zeros
-/// beyond the first and the last channel. Krizhevsky et al., NIPS 2012.
+/// x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta, for x [N, C, ..]; channels
+/// before the first and after the last one count as zeros. Krizhevsky et al., NIPS 2012.
 Tensor local_response_norm(const Tensor& x, int64_t size, double alpha = 1e-4, double beta = 0.75,
                            double k = 1.0);
 /// \}
@@ -221,8 +221,8 @@ struct LstmOutput {
   Tensor output, h, c;  ///< [T, N, H], and the state after the last step, each [N, H]
 };
 /// A layer in one direction over whole sequences x [T, N, I], from the state h (and c) [N, H].
-/// TimeOrder::reverse begins with the last step; outputs keep the order of x. Of halves (also under
-/// Autocast) each h is rounded, and sums are float32, as are gates and c on the CPU.
+/// TimeOrder::reverse begins with the last step; outputs keep the order of x. In half precision
+/// (also under Autocast) each h is rounded, and sums are float32, as are gates and c on the CPU.
 RnnOutput rnn(const Tensor& x, const Tensor& h, const CellWeights& weights,
               Nonlinearity nonlinearity = Nonlinearity::tanh, TimeOrder order = TimeOrder::forward);
 LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,

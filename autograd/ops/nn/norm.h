@@ -1,10 +1,11 @@
 #pragma once
-// What the normalisations share.
+// Helpers of the normalisations.
 #include <hero/autograd/tensor.h>
 
 namespace hero::detail {
 
-/// x over `dims` with mean 0 and variance 1: (x - mean) / sqrt(variance + eps), as one operation.
+/// x normalised over `dims` to mean 0 and variance 1: (x - mean) / sqrt(variance + eps), as one
+/// operation.
 Tensor standardize(const Tensor& x, const Dims& dims, double eps);
 
 /// x weight + bias, either of which may be undefined.
@@ -21,9 +22,10 @@ Tensor per_channel(const Tensor& parameter, int ndim);
 /// forward pass is being repeated.
 void update_running(const Tensor& running, const Array& batch, double momentum, double factor);
 
-/// While one lives, layer_norm() and add_layer_norm() of float32 under Autocast give the norm in
-/// autocast's dtype, with the bits of a cast behind them, and take its gradient in it. For norms
-/// that only operations read which would cast them. One thread's; `on` false changes nothing.
+/// While it lives, layer_norm() and add_layer_norm() of float32 under Autocast on this thread
+/// return the norm in Autocast's dtype, as if a cast followed, and take its gradient in that dtype.
+/// Use it for norms of which all readers are operations that would cast them. `on` false changes
+/// nothing.
 class HalfNorms {
  public:
   explicit HalfNorms(bool on);

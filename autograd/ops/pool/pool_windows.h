@@ -18,8 +18,8 @@ struct PoolWindows {
 void check_pooled(const char* op, const Tensor& x, int spatial);
 
 /// Refuses also windows that are not positive, do not fit, or, for maxima, consist of padding
-/// alone. Returns the sizes after C of the result. Steps that nobody takes become small in
-/// `windows`, so that all positions fit into 64 bits.
+/// alone. Returns the sizes after C of the result. Strides and dilations that no window uses become
+/// small in `windows`, so that all positions fit into 64 bits.
 Dims check_pool(const char* op, core::PoolOp kind, const Tensor& x, PoolWindows& windows);
 
 /// The windows that a kernel of N sizes, and options with the names of PoolOptions, describe.

@@ -1,5 +1,5 @@
 #pragma once
-// Products of vectors and matrices: matmul and its kin, einsum, products that are added to a
+// Products of vectors and matrices: matmul() and the like, einsum(), products that are added to a
 // tensor, products over any dimensions, the Kronecker and the cross product; distances, powers and
 // exponentials of matrices.
 #include <string>
@@ -34,7 +34,7 @@ struct AddProduct {
   Scalar beta = 1;   ///< factor of the input
   Scalar alpha = 1;  ///< factor of the product
 };
-/// The product of a [M, K] and b [K, N], added to input [M, N], which broadcasts.
+/// The product of a [M, K] and b [K, N], added to `input`, which broadcasts to [M, N].
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options = {});
 /// The product of a [M, K] and v [K], added to input [M].
 Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options = {});
@@ -83,7 +83,8 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p = 2.0);
 /// The distances of all pairs of rows of x [N, D], which are the elements above the diagonal of
 /// cdist(x, x, p), row by row, as [N (N - 1) / 2]; computed from differences for every p.
 Tensor pdist(const Tensor& x, double p = 2.0);
-/// x, whose parts along `dim` are scaled to a p-norm of maxnorm where theirs is larger.
+/// A copy of x in which each slice along `dim` whose p-norm is above maxnorm is scaled to that
+/// norm.
 Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm);
 /// The n-th power of a [.., N, N]; if n is negative, the power of the inverse.
 Tensor matrix_power(const Tensor& a, int64_t n);

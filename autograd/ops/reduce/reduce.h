@@ -154,7 +154,8 @@ VarMean var_mean(const Tensor& x, const VarOptions& options = {});
 /// \}
 
 /// \name Order statistics
-/// NaN counts as the largest number. Indices are int64; among equal elements they name one.
+/// NaN counts as the largest number. Indices are int64; among equal elements it is not specified
+/// which one they name.
 /// \{
 /// The median, which is the lower of the two elements in the middle, and NaN if there is a NaN.
 /// Without a dimension, equal elements share the gradient.
@@ -196,14 +197,15 @@ ValuesIndices cummin(const Tensor& x, int64_t dim);
 Tensor logcumsumexp(const Tensor& x, int64_t dim);
 /// Differences of neighbours, taken n times.
 Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1);
-/// The same of x with these tensors in front of it and behind it along dim; one may be undefined.
+/// The same for x with `prepend` before it and `append` after it along dim; either may be
+/// undefined.
 Tensor diff(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend,
             const Tensor& append = {});
-/// The integral along dim of lines through the points y, which lie dx apart.
+/// The integral along dim by the trapezoidal rule, for values y at points that are dx apart.
 Tensor trapezoid(const Tensor& y, double dx = 1.0, int64_t dim = -1);
-/// The same of points at x, which is of y's shape, or one line for all.
+/// The same for values y at the points x, which has y's shape, or is one vector for all.
 Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1);
-/// The integral from the first point to each of the others.
+/// The integrals from the first point to each of the other points.
 Tensor cumulative_trapezoid(const Tensor& y, double dx = 1.0, int64_t dim = -1);
 Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1);
 /// \}
@@ -222,12 +224,13 @@ struct GradientOptions {
   /// Instead of distances, the places of the points along each dimension, as vectors.
   std::vector<Tensor> coordinates = {};
   Dims dim = {};           ///< the dimensions; all when empty
-  int64_t edge_order = 1;  ///< 1 or 2: the order of what is exact at both ends
+  int64_t edge_order = 1;  ///< 1 or 2: the order of accuracy at both ends
 };
-/// The derivatives of what x has samples of, along each of the dimensions, in x's shape: inside, by
-/// both neighbours, exact for parabolas; at the ends, by one neighbour or two. Integers give
-/// float32. This is torch.gradient, not the gradient of a recorded graph. An Error if a dimension
-/// has fewer than edge_order + 1 points, or lists do not fit.
+/// The derivatives, along each of the dimensions, of a function of which x has samples, each in x's
+/// shape: inside by finite differences with both neighbours, exact for parabolas; at the ends with
+/// one neighbour or two. Integers give float32. This is torch.gradient, not the gradient of a
+/// recorded graph. Throws an Error if a dimension has fewer than edge_order + 1 points, or if the
+/// lists have other lengths than the dimensions.
 std::vector<Tensor> gradient(const Tensor& x, const GradientOptions& options = {});
 
 /// \name Relations of variables
@@ -238,10 +241,10 @@ struct CovOptions {
   Tensor fweights = {};  ///< how often each observation counts, integers [N]; once when undefined
   Tensor aweights = {};  ///< the weight of each observation [N]; equal ones when undefined
 };
-/// The covariances [V, V] of variables, which are the rows of x [V, N]; [] of one variable, [1, N]
-/// or [N]. Halves with weights of float32 give float32.
+/// The covariances [V, V] of variables, which are the rows of x [V, N]; [] for one variable, [1, N]
+/// or [N]. Half precision with weights of float32 gives float32.
 Tensor cov(const Tensor& x, const CovOptions& options = {});
-/// The correlations of Pearson [V, V] of the rows of x [V, N], within [-1, 1].
+/// Pearson's correlation coefficients [V, V] of the rows of x [V, N], within [-1, 1].
 Tensor corrcoef(const Tensor& x);
 /// \}
 

@@ -1,11 +1,12 @@
 #pragma once
-// What grid_sample() means, of other operations.
+// The composed definition of grid_sample().
 #include <hero/autograd/ops/resampling/interpolate.h>
 
 namespace hero::detail {
 
-/// grid_sample() of float32 or float64 that have been checked: what kernels are compared with, and
-/// what is differentiated twice, and computed where there is no kernel.
+/// grid_sample() by other operations, of arguments of float32 or float64 that have been checked.
+/// Kernels are compared with it; it is used for second derivatives, and on devices without a
+/// kernel.
 Tensor composed_grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options);
 
 }  // namespace hero::detail

@@ -25,7 +25,7 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop = kEnd, i
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
-/// For a vector, a matrix with x on its diagonal; for a matrix, its diagonal.
+/// For a vector x the matrix with x on its diagonal; for a matrix its diagonal.
 Tensor diag(const Tensor& x, int64_t offset = 0);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 /// A view of x's memory with this shape and these strides; strides and offset count elements, from
@@ -58,8 +58,9 @@ Tensor reshape_as(const Tensor& x, const Tensor& other);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 /// Expands all tensors to their common shape.
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors);
-/// Adds dimensions until there are at least as many as the name says: a vector [N] becomes [1, N]
-/// and [1, N, 1], and a number [1].
+/// Adds dimensions of size 1 until there are at least as many as the name says: a vector [N]
+/// becomes [1, N] with atleast_2d() and [1, N, 1] with atleast_3d(); a number becomes [1] with
+/// atleast_1d().
 Tensor atleast_1d(const Tensor& x);
 Tensor atleast_2d(const Tensor& x);
 Tensor atleast_3d(const Tensor& x);
@@ -81,7 +82,7 @@ enum class PadMode { constant, reflect, replicate, circular };
 /// negative widths cut elements off.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode = PadMode::constant,
            double value = 0.0);
-/// repeat(), for which missing repeats are 1.
+/// repeat() in which missing repeats count as 1, as NumPy's tile().
 Tensor tile(const Tensor& x, const Dims& repeats);
 Tensor fliplr(const Tensor& x);
 Tensor flipud(const Tensor& x);
@@ -94,7 +95,7 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats);
 /// Puts the last dimension of x on the diagonals of matrices, in dimensions dim1 and dim2 of the
 /// result.
 Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
-/// A matrix with all elements of x on its diagonal.
+/// A matrix with all elements of x on its diagonal, for x of any shape.
 Tensor diagflat(const Tensor& x, int64_t offset = 0);
 /// A matrix with the given matrices along its diagonal; numbers and vectors count as matrices of
 /// one row.
@@ -126,11 +127,11 @@ Tensor dstack(const std::vector<Tensor>& tensors);
 Tensor column_stack(const std::vector<Tensor>& tensors);
 /// Splits x into `sections` parts whose sizes differ by at most 1, the larger ones first.
 std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim = 0);
-/// Splits x before each of the indices, which count as those of slice().
+/// Splits x before each of the indices, which are positions as those of slice().
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
                                  int64_t dim = 0);
-/// The same where an integer tensor of the host says how: a single number, [], how many parts, and
-/// a vector, where each part but the first begins.
+/// The same by an integer tensor on the host: a number [] is the number of parts, and a vector has
+/// the positions at which the parts after the first one begin.
 std::vector<Tensor> tensor_split(const Tensor& x, const Tensor& indices_or_sections,
                                  int64_t dim = 0);
 /// tensor_split() along dimension 1 (0 for a vector), 0 and 2, into parts of equal sizes, or before

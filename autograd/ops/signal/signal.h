@@ -6,10 +6,10 @@ namespace hero {
 
 /// \name Windows
 /// Vectors [window_length] of weights for the samples k = 0, 1, ... of a piece of a signal, which
-/// fall off towards its ends. A periodic window is the first part of a symmetric one with one more
-/// element, as a Fourier transform wants it. They are computed in double and rounded to the dtype,
-/// float32 unless another floating one is given. A window of one element is [1]; a negative length
-/// is an Error. Below, n is window_length for a periodic window and window_length - 1 for a
+/// fall off towards its ends. A periodic window, as for a Fourier transform, is a symmetric one
+/// with one more element, without its last element. They are computed in double and rounded to the
+/// dtype, float32 unless another floating one is given. A window of one element is [1]; a negative
+/// length is an Error. Below, n is window_length for a periodic window and window_length - 1 for a
 /// symmetric one.
 /// \{
 /// 1/2 - 1/2 cos(2 pi k / n)
