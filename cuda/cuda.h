@@ -1,7 +1,8 @@
 #pragma once
 // What a program can ask of the GPUs. Tensors are moved to a GPU by x.to({DeviceType::cuda, 0}), or
 // made there by `.device` in their options, for which nothing in this header is needed. In a build
-// without CUDA, all of this exists, but there are no devices, and what needs one throws an Error.
+// without CUDA, these functions exist, but there are no devices, and functions that need one throw
+// an Error.
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,10 +19,10 @@ bool is_built();
 /// The number of GPUs that can be used now; 0 without a driver, and in a build without CUDA.
 int device_count();
 
-/// True if there is at least one.
+/// True if there is at least one GPU.
 inline bool is_available() { return device_count() > 0; }
 
-/// Why there is none, in one line; "" if there is one.
+/// Why there is no GPU, in one line; "" if there is one.
 std::string reason();
 
 /// Properties of a GPU.
@@ -39,7 +40,7 @@ DeviceProperties device_properties(Device device = {DeviceType::cuda, 0});
 void synchronize(Device device = {DeviceType::cuda, 0});
 
 /// Whether matrix products of float32 may round their factors to TF32 (11 bits), which tensor cores
-/// multiply several times as fast. It is for the whole process, and false unless set.
+/// multiply several times as fast. The setting is for the whole process, and false by default.
 void set_allow_tf32(bool allow);
 bool allow_tf32();
 
@@ -47,8 +48,8 @@ bool allow_tf32();
 /// take half precision and head sizes that are multiples of 8 up to 128, without mask and bias;
 /// everything else is computed by Hero's own. Their backward pass needs a workspace of one element
 /// of half precision for every score. Throws an Error if the build or the system has no cuDNN
-/// (HERO_CUDNN=0 in the environment hides it, any other text names its file); attention throws one
-/// if cuDNN refuses a shape.
+/// (HERO_CUDNN=0 in the environment hides it, any other value is the path of its file); attention
+/// throws an Error if cuDNN refuses a shape.
 enum class AttentionLibrary { own, cudnn };
 void set_attention_library(AttentionLibrary library);
 AttentionLibrary attention_library();
@@ -66,29 +67,29 @@ ProductPlans product_plans();
 /// for memory checkers.
 /// \{
 MemoryStats memory_stats(Device device = {DeviceType::cuda, 0});
-/// Makes the peaks begin again with what is allocated now.
+/// Sets the peaks to the bytes that are allocated now.
 void reset_peak_memory(Device device = {DeviceType::cuda, 0});
-/// Returns memory that no array uses to the devices, except to those that wait for another rank.
+/// Returns memory that no array uses to the devices, except to devices that wait for another rank.
 void empty_cache();
 /// \}
 
 /// \name Where the GPU's time goes
-/// With HERO_CUDA_TIMES=1 in the environment, everything that the library launches is between two
-/// events, and when the program ends the times between them are printed to stderr, summed by
-/// operation and by module (derivatives count for the module of their forward pass). The replay of
-/// a graph is one operation. With HERO_CUDA_NVTX=1, operations and modules are ranges in NVIDIA's
-/// profilers.
+/// With HERO_CUDA_TIMES=1 in the environment, the library records an event before and after each
+/// operation that it launches, and when the program ends it prints the times between them to
+/// stderr, summed by operation and by module (derivatives count for the module of their forward
+/// pass). The replay of a graph is one operation. With HERO_CUDA_NVTX=1, operations and modules are
+/// ranges in NVIDIA's profilers.
 /// \{
 struct OperationTime {
-  std::string op, module;  ///< module is its path, "" outside of any
+  std::string op, module;  ///< the operation's name, and the path of its module, "" outside of any
   int64_t launches = 0;
   double milliseconds = 0.0;
 };
 /// Begins or ends the measurement, whatever the environment says.
 void time_operations(bool on);
-/// The sums so far, the longest first; waits for work that is not done.
+/// The sums so far, the longest time first; waits for work that is not done.
 std::vector<OperationTime> operation_times();
-/// The sums as the tables that are printed; "" if nothing was measured.
+/// The sums as the tables that are printed when the program ends; "" if nothing was measured.
 std::string operation_times_text();
 void reset_operation_times();
 /// Begins or ends collecting in a profiler that was started without collecting.
@@ -99,7 +100,7 @@ class Event;
 
 /// A queue of work for a device: its work is done in order, concurrently with that of other
 /// streams. Copies of a handle are the same stream. When the last copy is destroyed, the driver's
-/// stream is kept for reuse; work that it still has is done.
+/// stream is kept for reuse, and work that is queued in it still completes.
 class Stream {
  public:
   /// Makes a stream other than those in use.
@@ -129,13 +130,13 @@ class Stream {
   std::shared_ptr<State> state_;
 };
 
-/// A point in the work of a stream. Copies are the same event; an event that was never recorded
-/// counts as passed.
+/// A point in the queue of work of a stream. Copies are the same event; an event that was never
+/// recorded counts as passed.
 class Event {
  public:
-  /// Makes an event; only events with `timing` know when they passed.
+  /// Makes an event; elapsed_ms() needs events with `timing`.
   explicit Event(bool timing = false);
-  /// Moves the event after all work that the stream was given so far.
+  /// Places the event after all work that the stream was given so far.
   void record(const Stream& stream);
   bool query() const;
   /// Makes the host wait for the event; throws an Error if something went wrong.
@@ -150,9 +151,9 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-/// While it lives, a stream is the calling thread's current one for its device: work goes there,
-/// and new arrays belong to it. An array that is used on another stream than that on which it was
-/// made needs both an event between the two and record_use().
+/// While it lives, `stream` is the calling thread's current stream for its device: work is queued
+/// there, and the memory of new arrays belongs to it. An array that is used on another stream than
+/// the one on which it was made needs both an event between the two streams and record_use().
 class StreamScope {
  public:
   explicit StreamScope(const Stream& stream);
@@ -165,13 +166,13 @@ class StreamScope {
   Stream previous_;
 };
 
-/// Makes the array's memory, once it is freed, be reused only after all work that `stream` was
-/// given until then.
+/// Once the array's memory is freed, it is reused only after all work that `stream` was given until
+/// the memory was freed.
 void record_use(const Array& array, const Stream& stream);
 
 /// \name Page-locked host memory
-/// The GPU copies from and to it while the host works. It is slow to allocate, and all programs of
-/// the machine have less memory for it, so use it for what is copied again and again.
+/// The GPU copies from and to it while the host works. It is slow to allocate, and takes memory
+/// from all programs of the machine, so use it for arrays that are copied again and again.
 /// \{
 /// An uninitialised cpu array in such memory. If its storage is released and refilled, it has
 /// ordinary memory.

@@ -1,5 +1,5 @@
 #pragma once
-// CUDA graphs of whole training steps: hundreds of kernels are launched at once.
+// CUDA graphs of whole training steps: one call launches hundreds of kernels.
 #include <functional>
 #include <memory>
 #include <vector>
@@ -10,22 +10,23 @@ namespace hero::cuda {
 
 /// Options of GraphedStep.
 struct GraphOptions {
-  /// Number of calls that run as usual before one is captured; at least 1. They are steps like all
-  /// others.
+  /// Number of calls that run as usual before one is captured; at least 1. They are training steps,
+  /// too.
   int warmup = 2;
-  /// False: the host code does not run any more once it is captured. Elementwise optimizers (SGD,
-  /// Adam, AdamW and their kind) go on: each replay counts a step, takes learning rate and other
-  /// options as they are now, and has Adam's corrections of that step. Another number of the host
-  /// that differs between the last warm-up call and the captured one is an Error, and so is a call
-  /// that changes options of its optimizer: a schedule steps between the calls.
-  /// True: the host code of the step runs in every call and the graph is updated, so that all
-  /// numbers are those of this step; the host is then as slow as without a graph.
+  /// False: the host code of the step does not run any more once it is captured. Elementwise
+  /// optimizers (SGD, Adam, AdamW and their kind) are still advanced: each replay counts a step,
+  /// uses the learning rate and other options of that moment, and Adam's bias corrections of that
+  /// step. Throws an Error if any other number of the host differs between the last warm-up call
+  /// and the captured one, or if the step itself changes options of its optimizer: call a scheduler
+  /// between the calls. True: the host code of the step runs in every call and updates the graph,
+  /// so that all numbers of the host are those of this call; the host is then as slow as without a
+  /// graph.
   bool recapture = false;
   Device device{DeviceType::cuda, 0};  ///< the device of the step
 };
 
-/// A step that is captured once and then replayed. Each call is one step, with the bits that it has
-/// without a graph:
+/// A step that is captured once and then replayed. Each call is one step, bitwise identical to the
+/// step without a graph:
 ///
 ///     cuda::GraphedStep step([&](const std::vector<Array>& in) {
 ///       Tensor loss = cross_entropy(model(Tensor(in[0])), Tensor(in[1]));
@@ -51,12 +52,12 @@ class GraphedStep {
   GraphedStep& operator=(const GraphedStep&) = delete;
 
   /// Makes one step with these inputs, on cpu or cuda, whose dtypes and shapes are those of the
-  /// first call: they are copied to fixed arrays, which are passed to the step. Work is in the
-  /// order of the calling thread's current stream. Returns what the step returned, which without
-  /// recapture the next call overwrites.
+  /// first call: they are copied to fixed arrays, which are passed to the step. Work is queued in
+  /// the calling thread's current stream. Returns the arrays that the step returned; without
+  /// recapture the next call overwrites them.
   std::vector<Array> operator()(const std::vector<Array>& inputs);
 
-  /// True if there is a graph.
+  /// True if a call has been captured.
   bool captured() const;
   /// The number of kernels and copies in the graph.
   int64_t nodes() const;

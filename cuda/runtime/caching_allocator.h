@@ -1,5 +1,5 @@
 #pragma once
-// A stream-ordered caching allocator. It knows no CUDA: where memory and events come from is an
+// A stream-ordered caching allocator. It has no code for CUDA: memory and events come from an
 // Upstream, so that tests run it over the host's memory.
 #include <cstddef>
 #include <deque>
@@ -15,37 +15,37 @@
 
 namespace hero::cuda {
 
-/// A stream or an event, as who made it knows it.
+/// The handle of a stream or an event, which only the Upstream interprets.
 using StreamId = void*;
 using EventId = void*;
 
-/// Where a caching allocator takes its segments from.
+/// The source of a caching allocator's segments and events.
 class Upstream {
  public:
   virtual ~Upstream() = default;
-  /// Memory aligned to 256 bytes or more; null when there is not enough.
+  /// Allocates memory aligned to 256 bytes or more; null if there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
-  /// Takes a segment back, whatever streams still do with it (the device is waited for); false
-  /// where it cannot now, as that wait might not end: the segment stays until a later call.
+  /// Frees a segment that streams may still use, for which it waits for the device. Returns false
+  /// if it may not wait now, as the wait might not end: the segment stays until a later call.
   virtual bool free(void* segment) noexcept = 0;
-  /// Called, without a lock held, before cached segments go back because memory ran out: waits
-  /// until free() can take them; false where that never comes.
+  /// Called, without a lock held, before cached segments are freed because memory ran out: waits
+  /// until free() can succeed. Returns false if it never will.
   virtual bool before_free() noexcept { return true; }
-  /// Marks the end of what `stream` was asked for until now; null when that cannot be said any
-  /// more, which counts as passed.
+  /// Records an event after all work that `stream` was given so far; null if it cannot be recorded
+  /// any more, which counts as passed.
   virtual EventId record(StreamId stream) noexcept = 0;
   virtual bool passed(EventId event) noexcept = 0;
-  /// Returns when it has passed, or at once where that wait might not end.
+  /// Waits until the event has passed, but returns at once if that wait might not end.
   virtual void wait(EventId event) noexcept = 0;
-  /// The event is not asked for again.
+  /// Destroys the event.
   virtual void drop(EventId event) noexcept = 0;
-  /// The device and what it has left, as part of an error: "cuda:0 (1.0 GiB free of 80.0 GiB)".
+  /// The device and its free memory, as part of an error: "cuda:0 (1.0 GiB free of 80.0 GiB)".
   virtual std::string describe() = 0;
 };
 
-/// Hands out blocks of memory for streams. A block that comes back is handed out again on its
-/// stream at once, since that stream does things in order; for another stream that used it
-/// (record_use) its reuse waits for an event. All members may be called from any thread.
+/// Allocates blocks of memory for streams. A freed block can be reused on its stream at once, since
+/// a stream works in order; if another stream has used it (record_use), its reuse waits for an
+/// event of that stream. All members may be called from any thread.
 ///
 /// Sizes are rounded to 512 bytes. Blocks of at most 1 MiB are cut from segments of 2 MiB; larger
 /// ones get segments of their own, rounded to 2 MiB, which are cut when they serve smaller blocks.
@@ -56,45 +56,46 @@ class CachingAllocator {
   static constexpr int64_t kSmallBlock = 1 << 20;
   static constexpr int64_t kSmallSegment = 2 << 20;
 
-  /// With caching off each block is a segment of exactly the bytes asked for and is given back at
-  /// once, or with a later call where the upstream says so (memory checkers then see every block);
-  /// private pools cache nevertheless.
+  /// With caching off, each block is a segment of exactly the requested bytes and is freed at once,
+  /// or with a later call if Upstream::free() returns false, so that memory checkers see every
+  /// block; private pools cache nevertheless.
   explicit CachingAllocator(Upstream& upstream, bool caching = true);
-  /// Gives every segment back, also those of blocks that are in use.
+  /// Frees every segment, also those of blocks that are in use.
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  /// bytes > 0. Throws when, after the cache was given back, there still is not enough.
+  /// Allocates a block; bytes > 0. Throws an Error if there is not enough memory even after the
+  /// cached segments were freed.
   void* allocate(int64_t bytes, StreamId stream);
-  /// `block` came from allocate(); `user` as for record_use, if not null.
+  /// Frees a block of allocate(). A `user` that is not null is a stream that uses it, as for
+  /// record_use().
   void deallocate(void* block, StreamId user = nullptr) noexcept;
-  /// `stream` uses the block, too: once freed it is reused only after what the stream was asked
-  /// for by then.
+  /// Records that `stream` uses the block, too: once freed, the block is reused only after the work
+  /// that the stream was given by then.
   void record_use(void* block, StreamId stream);
 
-  /// Whether `block` was handed out and has not come back.
+  /// Whether `block` was allocated here and has not been freed.
   bool in_use(const void* block) const;
 
   /// \name Private pools
-  /// A graph's memory must not serve others while it can be replayed.
+  /// The memory of a graph must not be used for anything else while the graph can be replayed.
   /// \{
   using PoolId = int64_t;
   PoolId make_pool();
-  /// From now on the stream's blocks come from that pool. Meanwhile no event is recorded or asked
-  /// for, since the stream may be capturing.
+  /// Takes the stream's new blocks from that pool until end_route(). Meanwhile no event is recorded
+  /// or queried, since the stream may be capturing.
   void route(StreamId stream, PoolId pool);
   void end_route(StreamId stream);
-  /// Its segments are given back as their blocks come back.
+  /// Releases a pool: its segments are freed as their blocks are freed.
   void release_pool(PoolId pool) noexcept;
   /// \}
 
-  /// Gives all cached segments that are free as a whole back to the device, except those of
-  /// private pools.
+  /// Frees all cached segments of which no part is in use, except those of private pools.
   void empty_cache();
   MemoryStats stats() const;
   void reset_peaks();
-  /// Throws when the books are wrong; for tests.
+  /// Throws an Error if the lists of blocks and segments contradict each other; for tests.
   void check_invariants() const;
 
  private:
@@ -124,7 +125,7 @@ class CachingAllocator {
     StreamId stream;
     int64_t bytes;
   };
-  // By stream, then size, then address: the first one not below what is wanted fits best.
+  // By stream, then size, then address: the first block not below a Wanted fits best.
   struct Order {
     using is_transparent = void;
     bool operator()(const Block* a, const Block* b) const;
@@ -145,23 +146,25 @@ class CachingAllocator {
 
   Pool& pool_for(StreamId stream);
   Block* take(Pool& pool, const Wanted& wanted, bool small);
-  // Null where the upstream has not enough.
+  // Null if the upstream does not have enough memory.
   Block* new_segment(Pool& pool, const Wanted& wanted, bool small);
-  // Gives back what can go, because memory ran out; false where something has to stay.
+  // Frees the cached segments that can be freed, because memory ran out; false if one has to stay.
   bool give_back() noexcept;
   void split(Block* block, int64_t bytes);
   static void add_use(Block& block, StreamId stream);
   void record_events(Block* block) noexcept;
-  // False where events have not passed, for which it may wait.
+  // Makes blocks free whose events have passed, for which it waits if `wait`; false if some have
+  // not.
   bool collect(bool wait) noexcept;
   void give(Block* block) noexcept;
-  // Frees what had to stay when its last block came back.
+  // Frees segments that could not be freed when their last blocks were.
   void free_late() noexcept;
   bool release(PoolId pool) noexcept;
   Block* join(Block* left, Block* right) noexcept;
-  // False where the upstream does not take it now.
+  // False if the upstream cannot free it now.
   bool free_segment(Segment* segment) noexcept;
-  // Stops, and is false, at the first that the upstream does not take now.
+  // Frees the pool's segments without blocks in use; stops, and returns false, at the first that
+  // the upstream cannot free now.
   bool free_whole(Pool& pool) noexcept;
   [[noreturn]] void out_of_memory(int64_t bytes);
 
@@ -175,7 +178,7 @@ class CachingAllocator {
   std::unordered_map<const void*, Block*> in_use_;
   std::map<StreamId, std::deque<Pending>> pending_;
   std::vector<Block*> deferred_;
-  bool late_ = false;  // a segment stayed that is not cached
+  bool late_ = false;  // a segment that is not cached could not be freed
   MemoryStats stats_;
 };
 

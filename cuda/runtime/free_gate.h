@@ -13,18 +13,19 @@
 
 namespace hero::cuda {
 
-/// Stands beside work of a device that waits for other ranks, and closes the device's gate; made
-/// before the device is asked for the work. The gate is open again when this is gone, or earlier.
+/// Lives while a device has work that waits for other ranks, and closes the device's gate; made
+/// before the device is given the work. The gate opens when the object is destroyed, or earlier by
+/// opens_when().
 class AwaitedWork {
  public:
-  /// As opens_when(), where that is known already.
+  /// Takes `agreed` as opens_when() does, if it is known already.
   explicit AwaitedWork(int device, std::function<bool()> agreed = {});
   ~AwaitedWork();
   AwaitedWork(const AwaitedWork&) = delete;
   AwaitedWork& operator=(const AwaitedWork&) = delete;
-  /// The gate is open when `agreed` says that all ranks have asked for their part, or that the work
-  /// has been given up. Any thread calls it, in the gate: it returns at once, and neither waits for
-  /// a gate nor frees memory of a device.
+  /// Lets the gate open once `agreed` returns true: all ranks have queued their part of the work,
+  /// or it has been given up. Any thread may call `agreed` while it is in the gate, so `agreed`
+  /// must return at once, and neither wait for a gate nor free memory of a device.
   void opens_when(std::function<bool()> agreed);
 
  private:
@@ -34,8 +35,9 @@ class AwaitedWork {
   std::function<bool()> agreed_;
 };
 
-/// The calling thread in the gate of a device (-1: of all, for which memory of the host is locked):
-/// false where the gate is closed. Returns at once unless another thread is in a gate.
+/// While it lives, the calling thread is in the gate of a device (-1: of all devices, for
+/// page-locked host memory), unless the gate is closed: then it converts to false. The constructor
+/// returns at once unless another thread is in a gate.
 class InFreeGate {
  public:
   explicit InFreeGate(int device);
@@ -45,11 +47,11 @@ class InFreeGate {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// What a thread waits for before it gives memory back: for the calls of its own ranks, as far as
-/// they wait for others, or until the gate is open.
+/// What a thread waits for before it frees memory: for its own ranks' calls that wait for other
+/// ranks, or until the gate is open.
 enum class FreeWait { own_calls, open };
-/// Called without a lock held. Returns false where what it waits for never comes; there the gate
-/// may still be open.
+/// A function that waits; called without a lock held. Returns false if the wait would never end;
+/// the gate may be open even so.
 using BeforeFree = bool (*)(int device, FreeWait wait) noexcept;
 void set_before_free(BeforeFree wait);
 bool before_free(int device, FreeWait wait) noexcept;
