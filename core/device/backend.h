@@ -1,7 +1,8 @@
 #pragma once
 // Backend: the kernels that a device has to provide, one for each family of core/device/calls.h.
-// They are pure virtual functions, so a device that lacks one does not compile; those of Chain,
-// ChainSum and LogLikelihoodInPlace have a default, and those that only the CPU has fail elsewhere.
+// They are pure virtual functions, so a backend that lacks one does not compile. Those of Chain,
+// ChainSum and LogLikelihoodInPlace have a default, and those that only the CPU has throw an Error
+// on other devices.
 //
 // On the CPU, a kernel has done its work when it returns, and its bits do not depend on the
 // number of threads. A GPU's backend only queues the work on the calling thread's stream.
@@ -17,11 +18,11 @@ template <size_t I, class List>
 struct CallAt;
 template <size_t I, class... Each>
 struct CallAt<I, TypeList<Each...>> : std::tuple_element<I, std::tuple<Each...>> {};
-// The call that has n - 1 others behind it in the list of all.
+// The n-th call from the end of the list Calls.
 template <int n>
 using LastCall = typename CallAt<Calls::size - n, Calls>::type;
 
-// run() for each of the last n calls, pure virtual where not only the CPU has a kernel.
+// run() for each of the last n calls, pure virtual unless only the CPU has the kernel.
 template <int n>
 class Runs : public Runs<n - 1> {
  public:
@@ -56,8 +57,8 @@ class Backend : public Runs<Calls::size> {
   /// \}
 };
 
-// A backend whose run() is around(call) of `Self`, for every family: a template, and functions for
-// those families that are different.
+// A backend whose run() calls around(call) of `Self` for every family; around() is a template, with
+// overloads for families that are different.
 /// \cond
 template <class Self, int n = Calls::size>
 class RunsAround : public RunsAround<Self, n - 1> {
@@ -71,12 +72,12 @@ template <class Self>
 class RunsAround<Self, 0> : public Backend {};
 /// \endcond
 
-/// The backend of a device. An Error where the device is not available.
+/// The backend of a device. Throws an Error if the device is not available.
 Backend& backend(Device device);
 
 /// \name The backends of core.
 /// \{
-Backend& cpu_backend();   ///< that of the highest instruction set that this processor has
+Backend& cpu_backend();   ///< that of the best instruction set that this processor has
 Backend& meta_backend();  ///< computes nothing, as its arrays have no bytes
 /// \}
 

@@ -1,9 +1,8 @@
 #pragma once
 // What the calls of kernels (core/device/calls.h) hold beside plain arrays: which function of a
 // family is asked for, the geometry of windows, and the options of norms and attention.
-//
-// An array that a struct holds by pointer is optional: where the pointer is null, or where an Array
-// is undefined, it is absent, and the kernel leaves out what it would be used for. "Halves" are
+// An array that a struct holds by pointer is optional: if the pointer is null, or an Array is
+// undefined, it is absent, and the kernel leaves out the step that would use it. "Halves" are
 // float16 and bfloat16.
 #include <array>
 #include <cstddef>
@@ -27,9 +26,10 @@ struct MapOp {
   uint16_t index;
 };
 
-/// One step of call::Chain: a functor of what came before. Each `from` is the result of an
-/// earlier step, or, where it is negative, the input ~from. Entries beyond the functor's arity mean
-/// nothing. Where `out` is not negative, the result is that of the chain which has this number.
+/// One step of call::Chain: a functor and where its arguments come from. Each `from` is the index
+/// of an earlier step, whose result is taken, or, if negative, stands for the input ~from. Entries
+/// beyond the functor's arity mean nothing. If `out` is not negative, the step's result is result
+/// `out` of the chain.
 struct ChainStep {
   MapOp op;
   int16_t arity;
@@ -45,7 +45,7 @@ struct UpdateOp {
   uint16_t index;
 };
 
-/// What a reduction computes of the elements x that become one element of its result.
+/// What a reduction computes from the elements x that it reduces to one element of its result.
 enum class ReduceKind : uint8_t {
   sum,            ///< the sum of x
   prod,           ///< the product of x
@@ -64,7 +64,7 @@ enum class ScanOp : uint8_t { sum, prod };
 enum class Direction : uint8_t { forward, backward };
 /// Which element call::ArgReduce looks for.
 enum class ArgOp : uint8_t { max, min };
-/// How call::Scatter joins a source's element with the element that it is sent to.
+/// How call::Scatter combines a source's element with the destination's element at its index.
 enum class ScatterMode : uint8_t { assign, add, multiply, maximum, minimum };
 enum class PoolOp : uint8_t { max, average };
 enum class SoftmaxKind : uint8_t { softmax, log_softmax };
@@ -79,8 +79,8 @@ enum class Codec : uint8_t {
   fp8_e4m3,  ///< eight bits with an exponent of four, and a scale for every 256 elements
   fp8_e5m2,  ///< eight bits with an exponent of five, and a scale for every 256 elements
 };
-/// What becomes of decoded rows: they are stored one behind the other, or added to what is stored
-/// there, or their sum over all rows is stored.
+/// How decoded rows are stored: one after the other, added to the elements that are there already,
+/// or as their sum over all rows.
 enum class DecodeMode : uint8_t { assign, add, sum };
 
 /// A window that slides over the last two dimensions of [N, C, H, W]. Index 0 of each field is the
@@ -88,27 +88,30 @@ enum class DecodeMode : uint8_t { assign, add, sum };
 /// positions of the input.
 struct Window {
   int64_t kernel[2] = {1, 1};    ///< how many taps the window has
-  int64_t stride[2] = {1, 1};    ///< how far the window moves from one place to the next
+  int64_t stride[2] = {1, 1};    ///< the distance between neighbouring positions of the window
   int64_t padding[2] = {0, 0};   ///< positions added at both ends of the input
   int64_t dilation[2] = {1, 1};  ///< the distance between neighbouring taps
-  /// Whether average pooling divides by the number of all taps within the padded input, or only by
-  /// the number of those that lie on the input itself.
+  /// True: average pooling divides by the number of taps within the padded input; false: by the
+  /// number of taps within the input itself.
   bool count_padding = true;
-  /// For im2col and col2im only: how many positions at the end of the input no window has to
-  /// cover. The output of a transposed convolution may be longer than its places need.
+  /// For im2col and col2im only: the number of positions at the end of the input that no window
+  /// covers. The output of a transposed convolution may be that much longer than its windows.
   int64_t surplus[2] = {0, 0};
 
-  /// How many positions a window spans along an axis, from its first tap to its last.
+  /// The number of input positions that a window spans along an axis, from its first tap to its
+  /// last.
   int64_t reach(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
-  /// At how many places windows of columns stand along an axis of an input of `size`.
+  /// The number of window positions along an axis for an input of `size`.
   int64_t places(int axis, int64_t size) const {
     return (size - surplus[axis] + 2 * padding[axis] - reach(axis)) / stride[axis] + 1;
   }
 };
 
-/// How a value between pixels is made of theirs, and what lies outside of the image.
+/// How grid sampling computes a value between pixels, and the pixels that it assumes outside of the
+/// image.
 struct GridSampling {
-  /// What the pixels outside of the image are: zeros, the border's or the image's, reflected.
+  /// The pixels outside of the image: zeros, the nearest pixel of the border, or the image
+  /// reflected.
   enum class Outside : uint8_t { zeros, border, reflection };
   int taps = 2;  ///< pixels along each dimension: 1 the nearest, 2 linear, 4 cubic
   Outside outside = Outside::zeros;
@@ -126,8 +129,8 @@ struct SparseRows {
   Array weights;  ///< one for each entry, of the dtype of the kernel's other operands
 };
 
-/// How the scores q k^T of attention become those whose softmax is taken: each is multiplied by
-/// `scale`, then `bias` is added. A score becomes -inf where `mask` is false, and also, if
+/// How the scores q k^T of attention are changed before their softmax is taken: each is multiplied
+/// by `scale`, then `bias` is added. A score becomes -inf where `mask` is false, and also, if
 /// is_causal, where the key comes after the query. B batch, H heads, T queries, S keys.
 struct AttentionScores {
   double scale = 1.0;
@@ -144,20 +147,19 @@ struct RowNorm {
   const Array* bias = nullptr;    ///< [N]
   double eps = 0.0;               ///< added to the variance, or to the mean square
   bool centered = true;           ///< layer_norm if true, rms_norm if false
-  /// Forward only: [M, N], added to x before all else. It has x's dtype, or is of halves where x is
-  /// float32.
+  /// Forward only: [M, N], added to x first. It has x's dtype, or a half's if x is float32.
   const Array* residual = nullptr;
   const Array* sum = nullptr;    ///< forward, with residual: set to the sum that is normalised
   const Array* g_sum = nullptr;  ///< backward only: [M, N], added to the gradient of x
   /// Backward of float32 only: [M, N] of a half's dtype, set to the gradient of x, rounded.
   const Array* g_residual = nullptr;
-  /// Group norm in float32, on the CPU alone: so many rows after each other are the groups of a
-  /// sample, whose planes of `plane` elements share an element of weight and bias, [C]. x and its
-  /// norm or gradient may be of halves. 0: none.
+  /// Group norm, computed in float32, on the CPU only: this many consecutive rows are the groups of
+  /// one sample, in which each plane of `plane` elements has its own element of weight and bias,
+  /// [C]. x and its norm or gradient may be of halves. 0: no group norm.
   int64_t groups = 0;
   int64_t plane = 0;  ///< divides N
 
-  /// visit() with all arrays.
+  /// Calls visit() with all arrays.
   void arrays(auto&& visit) const { visit(weight, bias, residual, sum, g_sum, g_residual); }
 };
 
@@ -167,13 +169,13 @@ struct ChannelNorm {
   const Array* weight = nullptr;  ///< [C]
   const Array* bias = nullptr;    ///< [C]
   double eps = 0.0;               ///< added to the variance
-  /// True: mean and variance are inputs, and backward takes them as constants (batch norm's eval
-  /// mode). False: they are computed from x.
+  /// True: mean and variance are inputs, which backward treats as constants (batch norm in
+  /// evaluation). False: they are computed from x.
   bool fixed = false;
 };
 
 /// A matrix [rows, columns] in the order in which a device's products read it; made by
-/// call::PackMatrix, and of use to the device that made it only.
+/// call::PackMatrix, and valid only on the device that made it.
 struct PackedMatrix {
   int64_t rows = 0, columns = 0;
   Array panels;  ///< of one dimension and the matrix's dtype
@@ -181,28 +183,29 @@ struct PackedMatrix {
 
 enum class CellKind : uint8_t { lstm, gru };
 
-/// How many states a functor of kernels::UpdateList keeps at most.
+/// The largest number of states that a functor of kernels::UpdateList keeps.
 inline constexpr int kMaxUpdateStates = 3;
 
 /// One parameter of an optimizer step, with its gradient and as many states as the functor keeps.
-/// Each pointer is to the first of n elements that lie one behind the other on the backend's
-/// device. call::Update says which dtypes they have.
+/// Each pointer is to the first of n contiguous elements on the backend's device, with the dtypes
+/// that call::Update names.
 struct UpdateItem {
   int64_t n = 0;
   std::byte* param = nullptr;
   const std::byte* grad = nullptr;
   std::array<std::byte*, kMaxUpdateStates> states = {};
-  /// Two numbers on the device, for a functor that takes norms (that of LAMB); else null.
+  /// For a functor that takes norms (LAMB's): two numbers on the device, the norms of the parameter
+  /// and of its update; else null.
   const double* norms = nullptr;
-  /// n elements of `low_dtype`, a half, that are set to a float32 parameter, rounded. The gradient
-  /// has low_dtype, too, then. Null where no such copy is kept; a functor that takes norms keeps
-  /// none.
+  /// n elements of `low_dtype`, a half, that are set to the float32 parameter, rounded; the
+  /// gradient then has low_dtype, too. Null if no such copy is kept; a functor that takes norms
+  /// keeps none.
   std::byte* low = nullptr;
   DType low_dtype = DType::float32;
 };
 
-/// Which numbers call::Random draws. Those of an element depend only on seed, stream and the
-/// element's position.
+/// The distribution and the source of the random numbers of call::Random. An element's number
+/// depends only on seed, stream and the element's position.
 struct RandomFill {
   enum class Kind : uint8_t {
     uniform,      ///< in [a, b)

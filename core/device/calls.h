@@ -1,25 +1,25 @@
 #pragma once
 // The calls of kernels: one struct for each family that a device implements
-// (core/device/backend.h). A value of it holds all that a kernel needs, its arrays, options and
-// results, so that what is done before every kernel is written once for all families:
+// (core/device/backend.h). A value of such a struct holds everything that a kernel needs (arrays,
+// options and results), so that fetching and metering, which come before every kernel, are written
+// once for all families:
 //   arrays(visit)  calls visit() with all arrays that the kernel reads or writes. Among them are
 //                  pointers, null where there is no array, and spans of arrays or operands.
 //   work()         how many flops and bytes the call asks for (core/profile/work_of.cpp): a Work,
-//   or
-//                  an array of these where a call does several things.
-//   Result         what the kernel returns, where that is not void.
-//   kOnHost        that only the CPU has a kernel.
+//                  or an array of these if a call does several things.
+//   Result         the type that the kernel returns, if that is not void.
+//   kOnHost        true if only the CPU has a kernel.
 // A call refers to arrays that live somewhere else, and is made where it is run:
 //   backend(out.device()).run(call::Matmul{a, b, out});
 //
 // Callers (core/functions, autograd/ops) have checked devices, shapes and dtypes, and kernels do
-// not check them again. So a kernel throws only for what its comment says, and for memory or a
-// device that fails. All arrays of a call lie on one device, except where Copy says otherwise.
-// Results are arrays that the caller has allocated; a kernel overwrites them, unless it is said to
-// add. Operands may have any strides, a stride of 0 among them, unless they are said to be
-// contiguous; results do not overlap themselves. Dimensions may be empty. An array that is given by
-// pointer is optional: null where there is none. "Halves" are float16 and bfloat16: sums of them
-// are made in float32 and rounded once, as they are stored.
+// not check them again. So a kernel throws only the errors that its comment names, and those of
+// exhausted memory or a failing device. All arrays of a call lie on one device, except where Copy
+// says otherwise. Results are arrays that the caller has allocated; a kernel overwrites them,
+// unless its comment says that it adds to them. Operands may have any strides, a stride of 0 among
+// them, unless they are said to be contiguous; elements of a result do not overlap. Dimensions may
+// be empty. An array that is given by pointer is optional, and null if absent. "Halves" are float16
+// and bfloat16: their sums are computed in float32 and rounded once, when they are stored.
 #include <span>
 
 #include <hero/core/array.h>
@@ -40,14 +40,14 @@ namespace call {
 struct Map {
   MapOp op;                         ///< the functor
   std::span<const Operand> inputs;  ///< as many as the functor takes
-  DType compute;                    ///< what the functor computes in
+  DType compute;                    ///< the dtype in which the functor computes
   const Array& out;                 ///< result
 
   void arrays(auto&& visit) const { visit(inputs, out); }
   Work work() const;
 };
-/// Some steps, each of which is a map whose functor computes in `compute` and is no predicate.
-/// The result of a step is one of `outs`, or some later step takes it, or both. Results between
+/// Several maps in one pass. Each step is a functor that computes in `compute` and is no predicate.
+/// The result of a step is one of `outs`, or the argument of a later step, or both. Results between
 /// steps keep the dtype `compute`.
 struct Chain {
   std::span<const ChainStep> steps;  ///< in the order in which they are computed
@@ -58,8 +58,8 @@ struct Chain {
   void arrays(auto&& visit) const { visit(inputs, outs); }
   Work work() const;
 };
-/// The sums of rows of the one result of a chain: as many rows, of neighbours, as out has elements,
-/// each in the order of Reduce.
+/// The sums of the rows of a chain's only result. The result, in row-major order, is cut into as
+/// many rows as out has elements, and each row is summed in the order of Reduce.
 struct ChainSum {
   std::span<const ChainStep> steps;  ///< as in Chain; the last one has the result
   std::span<const Operand> inputs;   ///< broadcast to `shape`
@@ -70,11 +70,11 @@ struct ChainSum {
   void arrays(auto&& visit) const { visit(inputs, out); }
   Work work() const;
 };
-/// dst = src, broadcast to dst's shape and converted to its dtype. Here src may have strides
-/// below 0. A device with memory of its own also copies from and to the host, and between devices
-/// of its kind; both arrays have one shape and one dtype then.
+/// dst = src, broadcast to dst's shape and converted to its dtype. src may have strides below 0. A
+/// device with memory of its own also copies from and to the host, and between devices of its kind;
+/// then both arrays have the same shape and dtype.
 struct Copy {
-  const Array& src;  ///< on dst's device, or elsewhere as said
+  const Array& src;  ///< on dst's device, or on another one as above
   const Array& dst;  ///< result
 
   void arrays(auto&& visit) const { visit(src, dst); }
@@ -88,9 +88,9 @@ struct Fill {
   void arrays(auto&& visit) const { visit(out); }
   Work work() const;
 };
-/// Fills out with random numbers. An element's number depends only on the fill and on the
-/// element's position: the first in row-major order has the position `first`, the next one
-/// first + 1. So the parts of an array can be filled one by one.
+/// Fills out with random numbers. An element's number depends only on `fill` and on the element's
+/// position: the first element in row-major order has the position `first`, the next one first + 1.
+/// So the parts of an array can be filled one by one.
 struct Random {
   const RandomFill& fill;
   int64_t first;     ///< position of out's first element
@@ -99,8 +99,8 @@ struct Random {
   void arrays(auto&& visit) const { visit(out); }
   Work work() const;
 };
-/// out = x * scale where the fill, which is bernoulli, draws true, and 0 elsewhere. x and out have
-/// one shape and one floating dtype.
+/// out = x * scale for elements for which `fill`, which is bernoulli, draws true, and 0 for all
+/// others. x and out have the same shape and floating dtype.
 struct RandomMask {
   const RandomFill& fill;
   int64_t first;  ///< position of x's first element, as in Random
@@ -113,7 +113,7 @@ struct RandomMask {
 };
 /// One optimizer step over the elements of all items, whose parameters do not overlap. Parameters
 /// and states are changed in place from the gradients; an item's `low` is set to its parameter,
-/// rounded. Items hold addresses and no arrays, so somebody has fetched these before.
+/// rounded. Items hold addresses and no arrays, so the caller has to fetch offloaded arrays before.
 struct Update {
   UpdateOp op;
   DType dtype;  ///< of the parameters and, beside no `low`, of the gradients; states: float32 for
@@ -130,8 +130,8 @@ struct Update {
 /// \{
 /// Reduces x over every dimension in which out has size 1; out has as many dimensions as x, and
 /// the same size in all others. Elements are converted to out's dtype (for halves to float32)
-/// before they are reduced. An empty dimension gives the sum 0, the product 1, any false and all
-/// true; max and min do not get one.
+/// before they are reduced. Over an empty dimension, the sum is 0, the product 1, any false and all
+/// true; for max and min, callers pass no empty dimension.
 struct Reduce {
   ReduceKind op;
   const Array& x;
@@ -142,8 +142,8 @@ struct Reduce {
   Work work() const;
 };
 /// Adds to `words` the sum of |x| (sum_abs) or of x^2 (sum_square), without any rounding, in the
-/// words of core/functions/exact_sum.h. If words is int64 [exact::kWords], it takes the sum over
-/// all arrays; if it is int64 [xs.size(), exact::kWords], row i takes that over xs[i].
+/// words of core/functions/exact_sum.h. If words is int64 [exact::kWords], the sum is over all
+/// arrays; if it is int64 [xs.size(), exact::kWords], the sum over xs[i] is added to row i.
 struct ExactSum {
   ReduceKind op;
   std::span<const Array> xs;  ///< each of a floating dtype
@@ -191,13 +191,13 @@ struct Scan {
   Direction direction;
   const Array& x;
   int dim;
-  const Array& out;  ///< result, of x's shape; its own dtype is computed in
+  const Array& out;  ///< result, of x's shape; the computation is in its dtype
 
   void arrays(auto&& visit) const { visit(x, out); }
   Work work() const;
 };
-/// Sorts along `dim`, stably; NaN counts as the largest. Of results that are shorter along dim the
-/// CPU finds only these first elements.
+/// Sorts along `dim`, stably; NaN counts as the largest. If the results are shorter than x along
+/// dim, they get the first elements of the sorted dimension, and the CPU sorts no further.
 struct Sort {
   const Array& x;
   int dim;
@@ -252,9 +252,9 @@ struct Linear {
   void arrays(auto&& visit) const { visit(x, w, bias, out, z); }
   Work work() const;
 };
-/// The gradients of z = x w^T + bias. `g`, `x` and `w` may have any strides and share one floating
-/// dtype. A result that is defined is contiguous and of g's dtype, and is overwritten; one that is
-/// undefined is not computed.
+/// The gradients of z = x w^T + bias. `g`, `x` and `w` may have any strides and have the same
+/// floating dtype. A result that is defined is contiguous and of g's dtype; one that is undefined
+/// is not computed.
 struct LinearBack {
   Array g;       ///< [M, N]: the gradient of z
   Array x;       ///< [M, K]
@@ -262,17 +262,17 @@ struct LinearBack {
   Array g_x;     ///< result [M, K]: g w
   Array g_w;     ///< result [N, K]: g^T x
   Array g_bias;  ///< result [N]: the sums of g's columns
-  /// Where x = activation(u), for gelu or gelu_tanh and a contiguous u [M, K], g_x becomes the
-  /// gradient of u. With `none`, u is undefined.
+  /// If activation is gelu or gelu_tanh, x is activation(u) for a contiguous u [M, K], and g_x
+  /// becomes the gradient of u. With `none`, u is undefined.
   Activation activation = Activation::none;
   Array u;
 
   void arrays(auto&& visit) const { visit(g, x, w, g_x, g_w, g_bias, u); }
   std::array<Work, 3> work() const;
 };
-/// z [M, N] += bias, then out = activation(z). A bias [N] has a number for each column. A bias
-/// [C, 1] has one for each row, and its rows begin again after every C rows of z. All contiguous,
-/// of one dtype: float32 or float64, on cuda also a half.
+/// z [M, N] += bias, then out = activation(z). A bias [N] has a number for each column. A bias [C,
+/// 1] has one for each of C rows, and is repeated for every C rows of z. All arrays are contiguous
+/// and of one dtype: float32 or float64, on cuda also a half.
 struct BiasActivation {
   Activation activation;
   const Array* bias;
@@ -288,9 +288,9 @@ struct BiasActivation {
 /// An index is int64 and has been checked, except that of CheckedIndex.
 /// \{
 /// Returns `index` (int32 or int64) as int64. An index outside [0, size) is an Error that names
-/// `op`, the index and its position. The CPU throws it at once, for the first such index. A
-/// device that works behind the host's back throws it where the host next waits for the device or
-/// indexes there, for any such index, which counts as 0 until then.
+/// `op`, the index and its position. The CPU throws it at once, for the first such index. A device
+/// that works asynchronously throws it when the host next waits for the device or indexes there,
+/// for any such index, which counts as 0 until then.
 struct CheckedIndex {
   using Result = Array;
   const char* op;
@@ -300,7 +300,8 @@ struct CheckedIndex {
   void arrays(auto&& visit) const { visit(index); }
   Work work() const;
 };
-/// For dim 0 and three dimensions, out[i][j][k] = x[index[i][j][k]][j][k], and alike for others.
+/// For dim 0 of three dimensions, out[i][j][k] = x[index[i][j][k]][j][k], and likewise for other
+/// dims.
 struct Gather {
   const Array& x;
   int dim;
@@ -311,9 +312,9 @@ struct Gather {
   Work work() const;
 };
 /// The reverse of Gather: for dim 0, src[i][j][k] goes to out[index[i][j][k]][j][k] for every
-/// element of the index, in row-major order. It replaces what is there, so that the last one
-/// stays, or is added to it, multiplied with it, or the larger or smaller of both stays, in which
-/// NaN wins.
+/// element of the index, in row-major order. By `mode` it replaces the element of out, so that the
+/// last one stays, is added to it or multiplied with it, or the larger or smaller of both is kept,
+/// in which NaN wins.
 struct Scatter {
   ScatterMode mode;
   const Array& src;  ///< at least as large as the index, and of out's dtype
@@ -379,7 +380,7 @@ struct Im2col {
   void arrays(auto&& visit) const { visit(x, out); }
   Work work() const;
 };
-/// The transposed map: each element of out becomes the sum of all elements of the columns that
+/// The transpose of Im2col: each element of out becomes the sum of the elements of `columns` that
 /// Im2col would have copied from it.
 struct Col2im {
   const Array& columns;  ///< [N, C * kh * kw, oh * ow]
@@ -402,11 +403,12 @@ struct Pool {
   Work work() const;
 };
 /// The gradient of max pooling with respect to x: each element of out becomes the sum, in order, of
-/// the g whose index is its position, and 0 if there is none. All are contiguous.
+/// the elements of g whose index is its position, and 0 if there are none. All arrays are
+/// contiguous.
 struct MaxPoolBack {
   const Array& g;  ///< [N, C, oh, ow]
   const Window& window;
-  const Array& indices;  ///< those of Pool
+  const Array& indices;  ///< the indices that Pool has set
   const Array& out;      ///< result [N, C, H, W]
 
   void arrays(auto&& visit) const { visit(g, indices, out); }
@@ -427,7 +429,8 @@ struct AveragePoolBack {
 /// Arrays are contiguous and of one dtype, which is float32 or float64 and on cuda also a half,
 /// unless it is said otherwise. The statistics of halves (mean, scale, log_sum) are float32.
 /// \{
-/// out = softmax or log_softmax of x along `dim`; any strides, and any floating dtype of out.
+/// out = softmax or log_softmax of x along `dim`. Arrays may have any strides, and out any floating
+/// dtype.
 struct Softmax {
   SoftmaxKind kind;
   const Array& x;
@@ -437,7 +440,7 @@ struct Softmax {
   void arrays(auto&& visit) const { visit(x, out); }
   Work work() const;
 };
-/// The gradient with respect to x. Any strides and floating dtype.
+/// The gradient with respect to x. Arrays may have any strides and any floating dtype.
 struct SoftmaxBack {
   SoftmaxKind kind;
   const Array& g;  ///< the gradient of y
@@ -476,7 +479,7 @@ struct NormalizeRowsBack {
   Work work() const;
 };
 /// out = (x - mean) / sqrt(variance + eps) * weight + bias for channels of x, float32 or float64 on
-/// every device, and bfloat16 on the CPU alone. All that is [C] has the dtype of x, or is float32
+/// every device, and bfloat16 on the CPU alone. All arrays [C] have the dtype of x, or are float32
 /// beside bfloat16.
 struct NormalizeChannels {
   const ChannelNorm& norm;
@@ -522,7 +525,7 @@ struct Attention {
 struct AttentionBack {
   const AttentionScores& scores;
   const Array& g;        ///< the gradient of out
-  const Array& q;        ///< as in Attention, as are the next ones
+  const Array& q;        ///< as in Attention, as are k and v
   const Array& k;        ///< [B, G, S, D]
   const Array& v;        ///< [B, G, S, E]
   const Array& out;      ///< as Attention has set it
@@ -557,8 +560,8 @@ struct LogLikelihoodBack {
   void arrays(auto&& visit) const { visit(g, x, classes, log_sum, g_x); }
   Work work() const;
 };
-/// LogLikelihood, and then LogLikelihoodBack with x as its own g_x: the same bits, where a device
-/// can with one reading of x less.
+/// LogLikelihood, and then LogLikelihoodBack with x as its own g_x: bitwise identical to the two
+/// calls, but some devices read x one time less.
 struct LogLikelihoodInPlace {
   const Array& g;        ///< [N], of log_sum's dtype
   const Array& x;        ///< [N, C]; becomes its own gradient
@@ -570,9 +573,9 @@ struct LogLikelihoodInPlace {
   std::array<Work, 2> work() const;
 };
 /// One step of a recurrent cell for N sequences with H hidden units, in which all matrix products
-/// have been computed. A row of gates consists of blocks of H columns in the order i, f, g, o
-/// (lstm) or r, z, n (gru), which is PyTorch's. All arrays have one dtype, but for halves on the
-/// CPU, which are h, h_before, g_output, g_of_x and g_of_h alone: the others are float32 there.
+/// have been computed. A row of gates consists of blocks of H columns in PyTorch's order i, f, g, o
+/// (lstm) or r, z, n (gru). All arrays have one dtype, with one exception: for halves on the CPU,
+/// only h, h_before, g_output, g_of_x and g_of_h are of halves, and the others are float32.
 struct CellStep {
   CellKind kind = CellKind::lstm;
   Array of_x;      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
@@ -585,21 +588,21 @@ struct CellStep {
   void arrays(auto&& visit) const { visit(of_x, of_h, h_before, c_before, h, c); }
   Work work() const;
 };
-/// The way back through a CellStep, whose arrays are given as the step left them.
+/// The gradients of a CellStep, whose arrays are given as the step left them.
 struct CellStepBack {
   CellKind kind = CellKind::lstm;
-  Array gates;        ///< [N, gates * H]: what the step made of of_x
-  Array of_h;         ///< for gru only, which needs its block n
+  Array gates;        ///< [N, gates * H]: the values that the step left in of_x
+  Array of_h;         ///< [N, gates * H], for gru only, which needs its block n
   Array h_before;     ///< [N, H], for gru only
   Array c_before, c;  ///< [N, H], for lstm only
-  /// [N, H]: the gradient of h from the step after it. For gru, g_c is to be added to it.
+  /// [N, H]: the gradient of h from the step after this one. For gru, the kernel adds g_c to it.
   Array g_h;
-  Array g_output;  ///< [N, H], or undefined: what else is to be added, h being an output as well
-  /// lstm: holds the gradient of c [N, H] and becomes that of c_before. gru: holds the part of h's
-  /// gradient that did not go through a product, and becomes that of h_before's.
+  Array g_output;  ///< [N, H]: the gradient of h as an output, which is added; or undefined
+  /// [N, H]. lstm: the gradient of c, which becomes that of c_before. gru: the part of h's gradient
+  /// that came through no product, which becomes the same part of h_before's gradient.
   Array g_c;
   Array g_of_x;  ///< result [N, gates * H]
-  Array g_of_h;  ///< result [N, gates * H], for gru only: lstm's would equal g_of_x
+  Array g_of_h;  ///< result [N, gates * H], for gru only: for lstm it equals g_of_x
 
   void arrays(auto&& visit) const {
     visit(gates, of_h, h_before, c_before, c, g_h, g_output, g_c, g_of_x, g_of_h);
@@ -611,7 +614,7 @@ struct CellStepBack {
 /// \name Codecs, in the formats of core/functions/codec.h.
 /// \{
 /// Encodes x row by row: `row` elements become one row of bytes. If error is not null, x + error is
-/// encoded, and error becomes what is lost.
+/// encoded, and error becomes the difference that encoding loses.
 struct Encode {
   Codec codec;
   const Array& x;  ///< contiguous [n], float32 or a half
@@ -636,8 +639,8 @@ struct Decode {
 /// \}
 
 /// \name Kernels of the CPU alone, and of meta where it is planned for the CPU.
-/// Other devices have none: callers compose there what these do, as kOnHost says, and running such
-/// a call is an Error.
+/// Other devices do not have them, as kOnHost says: there, callers compose the function of other
+/// kernels, and running such a call is an Error.
 /// \{
 /// out[.., i, ..] = b[.., i, ..] + a[.., j, ..] out[.., j, ..] along `dim`, where j is i - 1 or,
 /// backward, i + 1; the first element is that of b. Computed in double.
@@ -652,8 +655,8 @@ struct Recurrence {
   void arrays(auto&& visit) const { visit(a, b, out); }
   Work work() const;
 };
-/// For each line of x along `dim` the position of what would be element k if it were sorted as Sort
-/// does.
+/// For each line of x along `dim` the position of the element that would be element k of the sorted
+/// line (as Sort sorts).
 struct KthPositions {
   static constexpr bool kOnHost = true;
   const Array& x;  ///< not empty along dim
@@ -664,8 +667,8 @@ struct KthPositions {
   void arrays(auto&& visit) const { visit(x, positions); }
   Work work() const;
 };
-/// The largest or smallest element up to each one along `dim`, and where it is: of several the
-/// last, and of NaN, which wins over all numbers.
+/// The largest or smallest element up to each one along `dim`, and its position: of equal elements
+/// the last one. NaN wins over all numbers.
 struct RunningExtremes {
   static constexpr bool kOnHost = true;
   ArgOp op;
@@ -678,8 +681,8 @@ struct RunningExtremes {
   Work work() const;
 };
 /// Samples of images in two or three dimensions at points. Here and in its gradients, all arrays
-/// are contiguous and of one dtype, float32 or float64; core/functions/grid_sample.h says how
-/// large.
+/// are contiguous and of one dtype, float32 or float64; core/functions/grid_sample.h has their
+/// sizes.
 struct GridSample {
   static constexpr bool kOnHost = true;
   const GridSampling& how;
@@ -743,7 +746,7 @@ struct ResultOfCall<Call> {
 };
 /// \endcond
 
-/// What a kernel returns for such a call: Call::Result, or void where it has none.
+/// What a kernel returns for a call of this type: Call::Result, or void if there is none.
 template <class Call>
 using ResultOf = typename ResultOfCall<Call>::type;
 

@@ -1,27 +1,30 @@
 #pragma once
-// What the host adds to a call that a device records once and then repeats (cuda::GraphedStep).
+// HostSteps: the work of the host before each replay of a step that a device has recorded
+// (cuda::GraphedStep).
 #include <functional>
 #include <utility>
 #include <vector>
 
 namespace hero::core {
 
-/// The host's part of a recorded call: what it does again before each repetition.
+/// The host's part of a recorded call, which it repeats before each replay.
 class HostSteps {
  public:
   /// An optimizer's part of the call.
   struct Part {
-    /// Counts the step and hands its updates to the backend, which takes their coefficients and
-    /// changes no array.
+    /// Counts the step and gives its updates to the backend, which only reads their coefficients
+    /// and changes no array.
     std::function<void()> again;
-    /// All its options, in a fixed order: the call itself may not change them.
+    /// All options of the optimizer, in a fixed order; the call itself may not change them.
     std::function<std::vector<double>()> options;
   };
 
-  /// Those of the call that the calling thread is making; null where nothing is recorded.
+  /// The object of the call that the calling thread is recording or replaying; null if there is
+  /// none.
   static HostSteps*& current();
 
-  /// While it lives, coefficients of updates are those of one repetition; `steps` may be null.
+  /// While it lives, updates only give their coefficients to the backend, for one replay; `steps`
+  /// may be null.
   class Taking {
    public:
     explicit Taking(HostSteps* steps)
