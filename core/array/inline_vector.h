@@ -47,7 +47,7 @@ class InlineVector {
   T& back() { return begin()[size_ - 1]; }
 
   void push_back(T value) { emplace_back(std::move(value)); }
-  /// Built in place: a large element is not written twice.
+  /// Constructs the element in place, so that a large one is not written twice.
   template <class... Args>
   T& emplace_back(Args&&... args) {
     if (size_ == (heap_ ? capacity_ : N)) [[unlikely]]

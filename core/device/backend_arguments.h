@@ -195,7 +195,7 @@ struct UpdateItem {
   const std::byte* grad = nullptr;
   std::array<std::byte*, kMaxUpdateStates> states = {};
   /// For a functor that takes norms (LAMB's): two numbers on the device, the norms of the parameter
-  /// and of its update; else null.
+  /// and of its direction; else null.
   const double* norms = nullptr;
   /// n elements of `low_dtype`, a half, that are set to the float32 parameter, rounded; the
   /// gradient then has low_dtype, too. Null if no such copy is kept; a functor that takes norms

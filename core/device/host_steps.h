@@ -23,7 +23,7 @@ class HostSteps {
   /// none.
   static HostSteps*& current();
 
-  /// While it lives, updates only give their coefficients to the backend, for one replay; `steps`
+  /// While it lives, updates on this thread have coefficients that each replay takes anew; `steps`
   /// may be null.
   class Taking {
    public:

@@ -14,8 +14,8 @@ const char* name(Codec codec);
 ///   sign1      4 + 4 ceil(elements / 32)         a float32, then 32-bit words
 ///   int8, fp8  260 ceil(elements / block)        each block a float32 and 256 codes
 ///   int4       132 ceil(elements / block)        each block a float32 and 128 bytes
-/// Integers and floats are little-endian. Everything lies at multiples of four bytes, and what
-/// stands for elements behind the last one is zero bits.
+/// Integers and floats are little-endian. Every part begins at a multiple of four bytes, and bits
+/// for elements behind the last one are zeros.
 ///
 /// sign1: the float32 is s = sqrt(sum of squares / elements), the sum without rounding; bit i % 32
 /// of word i / 32 is element i's sign bit, and the element comes back as s or -s (Tang et al.,
@@ -27,25 +27,25 @@ const char* name(Codec codec);
 /// number of that format. A block without a magnitude of 2^-110 comes back as zeros; where s
 /// times its largest code would overflow s is the float below.
 ///
-/// What is not finite is never sent as something else: a block, or a whole row of signs, that holds
-/// an infinity or a NaN has the scale NaN and comes back as NaN.
+/// Numbers that are not finite are never decoded as finite ones: a block (sign1: a row) with an
+/// infinity or a NaN has the scale NaN and is decoded as NaN.
 int64_t encoded_bytes(Codec codec, int64_t elements);
 
-/// Elements of each of `parts` rows of an array of `elements` that is cut into equal ones, rounded
-/// up to whole blocks (sign1: to 32 elements), so that no row but the last in use is padded.
+/// The elements of a row if an array of `elements` is cut into `parts` equal rows, rounded up to
+/// whole blocks (sign1: to 32 elements), so that only the last row with elements is padded.
 int64_t row_elements(Codec codec, int64_t elements, int parts);
 
 /// bytes = x, row by row: x [n] is cut into rows of `row` elements, the last of which may have
 /// fewer, and row i becomes bytes[i]; bytes is uint8 [rows, encoded_bytes(codec, row)], and rows
 /// behind the last one are zeros. x is float32, float16 or bfloat16. With `error`, float32 [n], the
-/// sum x + error is encoded, and error becomes what the bytes leave of it: error feedback, Seide et
-/// al., "1-bit stochastic gradient descent", 2014. It becomes 0 where the bytes say NaN.
+/// sum x + error is encoded, and error becomes this sum minus its decoded value: error feedback,
+/// Seide et al., "1-bit stochastic gradient descent", 2014. It becomes 0 where that value is NaN.
 void encode(Codec codec, const Array& x, int64_t row, const Array& bytes,
             const Array* error = nullptr);
 
-/// The reverse: out [n], float32 or a half, becomes the rows behind one another (assign), has them
-/// added (add), or becomes the sum of the rows' first n elements in the order of the rows (sum).
-/// Sums are made in float32 and rounded once.
+/// Decodes rows into out [n], float32 or half precision: out is set to the rows, one after the
+/// other (assign), the rows are added to it (add), or it is set to the sum over all rows of their
+/// first n elements, in the order of the rows (sum). Sums are computed in float32 and rounded once.
 void decode(Codec codec, const Array& bytes, int64_t row, const Array& out,
             DecodeMode mode = DecodeMode::assign);
 

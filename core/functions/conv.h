@@ -16,27 +16,27 @@ struct DepthWindow {
 /// A window in planes, and one along the depth.
 Window3 volume_window(const Window& plane, const DepthWindow& depth = {});
 
-/// What follows the products of a convolution, while they are in the cache: a bias of the outputs,
-/// of any shape, if it is defined, and none or relu.
+/// What is applied to the products of a convolution while they are in the cache: the bias of the
+/// outputs, of any shape, if it is defined, and the activation, none or relu.
 struct ConvolutionEnd {
   Array bias;
   Activation activation = Activation::none;
 };
 
-/// Whether the machine multiplies these numbers as they are: bfloat16 on the cpu, or on meta that
-/// is planned for it, while native_half_products() is true. Then operands of convolutions are not
-/// converted, and sums are float32.
+/// Whether the machine multiplies numbers of x's dtype without conversion: bfloat16 on the cpu, or
+/// on meta that is planned for it, while native_half_products() is true. Then operands of
+/// convolutions are not converted, and sums are float32.
 bool has_native_products(const Array& x);
 
 /// \name Of images or volumes: x is [N, C, H, W] or [N, C, D, H, W], y [N, O, places..].
 /// All arrays are of one dtype. Copies of some images with their padding are made at a time, so
 /// that they stay in the cache.
 /// \{
-/// Whether the functions below do this. They do not on another device, in another dtype than
-/// float32, float64 and those of has_native_products(), where padding is most of the image, and,
-/// but for native products, for one tap and while work is metered, which counts columns. Native
-/// products of arrays on meta are metered and not computed.
-/// Groups, of planes only, are neither of float64 nor of more than 256 channels.
+/// Whether convolve_on_host() takes these operands. It does not on another device, in another dtype
+/// than float32, float64 and those of has_native_products(), or if padding is most of the image;
+/// nor, except for native products, for one tap, or while work is metered, which counts columns.
+/// Native products of arrays on meta are metered and not computed. Groups, of planes only, are
+/// neither of float64 nor of more than 256 channels.
 bool convolves_on_host(const Array& x, const Window3& window, int64_t groups = 1);
 /// The same for the gradient of the weight, which is not of float64.
 bool has_gradients_on_host(const Array& x, const Window3& window);
@@ -48,8 +48,8 @@ bool has_group_weights_on_host(const Array& x, const Shape& w, const Window3& wi
 /// one of four channels or fewer whose windows move by more than one.
 bool convolves_back_on_host(const Array& y, const Shape& x, const Window3& window, int64_t groups);
 
-/// y = w [O, KD C / groups KH KW] times the windows of x, and what follows; w and y are contiguous,
-/// and so is x in groups. The bits are those of a product with columns.
+/// y = w [O, KD C / groups KH KW] times the windows of x, and `end`; w and y are contiguous, and
+/// with groups x is, too. The bits are those of a product with columns.
 void convolve_on_host(const Array& x, const Array& w, const Window3& window, int64_t groups,
                       const ConvolutionEnd& end, const Array& y);
 

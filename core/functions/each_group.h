@@ -1,5 +1,5 @@
 #pragma once
-// Lists whose items belong together by some key: by device, say.
+// each_group(): the items of a list, grouped by a key, such as the device.
 #include <algorithm>
 #include <functional>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace hero::core {
 
-/// Calls body(key, items) for the items of each key(item), in the order in which keys and items
-/// stand in the list.
+/// Calls body(key, items) once for each value of key(item) with all items of that key. Keys come in
+/// the order of their first items, and items in the order of the list.
 template <class T, class Key, class Body>
 void each_group(std::vector<T> items, const Key& key, const Body& body) {
   auto first = items.begin();

@@ -24,22 +24,22 @@ class ExactSum {
   /// fetched when the host asks for the sum.
   void add_squares(std::span<const Array> xs);
   void add_squares(const Array& x) { add_squares({&x, 1}); }
-  /// The same of n numbers in the host's memory.
+  /// The same for n numbers in the host's memory.
   void add_squares(const float* x, int64_t n);
   void add_magnitudes(std::span<const Array> xs);
   void add_magnitudes(const Array& x) { add_magnitudes({&x, 1}); }
-  /// For core/cpu: the same of contiguous arrays on the cpu, by the code of the level that the
-  /// caller is compiled for. The functions above take the kernels of cpu::kernels().
+  /// For core/cpu: the same for contiguous arrays on the cpu, by code for the instruction set that
+  /// the caller is compiled for. The functions above use the kernels of cpu::kernels().
   void add_on_level(ReduceKind op, std::span<const Array> xs);
 
-  /// The sum as words (core/kernels/exact_digits.h), the same ones for the same sum. Added up word
-  /// by word, the words of up to 2^30 sums are those of their sum.
+  /// The sum as words (core/kernels/exact_digits.h); equal sums have equal words. If the words of
+  /// up to 2^30 sums are added up word by word, they represent the sum of all.
   std::span<int64_t> words();
   /// Whether no infinity or NaN was added.
   bool finite() const;
   /// The sum, rounded once to the nearest double (twice where it is below 2^-1022).
   double value() const;
-  /// Its square root, which overflows only where the root itself does.
+  /// The square root of the sum, which overflows only if the root itself does.
   double root() const;
   /// \name Words as arrays, int64 [exact::kWords]: those of the sum, on `device`, and some to be
   /// added to it. Where all terms lie on that device the host does not wait. They need not be the
@@ -56,7 +56,7 @@ class ExactSum {
   /// \}
 
  private:
-  // Each add() moves a digit by less than 2^33, so so many of them cannot overflow an int64.
+  // Each add() changes a digit by less than 2^33, so this many cannot overflow an int64.
   static constexpr int kMostAdds = 1 << 29;
   struct Square;
   struct Magnitude;
@@ -82,16 +82,16 @@ class ExactSum {
   bool add_close_squares(const float* x);
   int64_t& not_finite() { return words_[exact::kDigits]; }
 
-  std::vector<Array> elsewhere_;  // words of other devices
-  // Not yet carried while adds_ > 0.
+  std::vector<Array> elsewhere_;  // words on other devices, not yet added
+  // While adds_ > 0, carries are not yet propagated.
   std::array<int64_t, exact::kWords> words_{};
   int adds_ = 0;
 };
 
-/// The sums of squares of arrays of floating dtype on one device, each by itself, as their words:
-/// int64 [xs.size(), exact::kWords] on that device.
+/// The words of the sum of squares of each of the arrays, which have floating dtypes and are on one
+/// device: int64 [xs.size(), exact::kWords] on that device.
 Array words_of_squares(std::span<const Array> xs);
-/// The square roots of sums, float64 [n] where their words are int64 [n, exact::kWords].
+/// The square roots of n sums, float64 [n], given their words, int64 [n, exact::kWords].
 Array roots_of_words(const Array& words);
 
 }  // namespace hero::core

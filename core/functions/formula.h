@@ -12,15 +12,14 @@
 
 namespace hero::core {
 
-/// A value of the formula that this thread began last: an input, a number or the result of a step.
+/// A value of the innermost Formula of this thread: an input, a number or the result of a step.
 struct Term {
   Term(double number);
   explicit constexpr Term(int16_t value) : at(value) {}
   int16_t at;  ///< as in ChainStep::from
 };
 
-/// While it lives, the terms that its thread makes are its own. Numbers take the dtype of the
-/// inputs.
+/// While it lives, terms that its thread makes belong to it. Numbers take the dtype of the inputs.
 class Formula {
  public:
   /// `op` names the operation in errors.
@@ -30,22 +29,23 @@ class Formula {
   Formula& operator=(const Formula&) = delete;
 
   Term operator()(const Array& input);
-  /// The term for every element of the inputs, which are broadcast to one shape and promoted to one
-  /// dtype: computed in that, or halves in float32 and integers too, and rounded once.
+  /// The value of the term for every element of the inputs, which are broadcast to one shape and
+  /// promoted to one dtype. It is computed in that dtype, or in float32 for half precision and
+  /// integers, and rounded once.
   Array run(Term result) const;
   /// The sums of the term over the last `dims` dimensions of the inputs' common shape, in the order
   /// of reduce(), without an array of the terms; halves are not rounded in between.
   Array sum(Term result, int dims) const;
-  /// The same over all dimensions.
+  /// The sum of the term over all dimensions.
   Array sum(Term result) const;
-  /// The same, computed in float64.
+  /// Does what run() does, computed in float64.
   Array run_wide(Term result) const;
-  /// Several terms, no two of which are the same step, in one pass: where outs[i] is defined it is
-  /// an array of the results' shape and no input, into which terms[i] is written, else it becomes a
-  /// new one.
+  /// Computes several terms, which are different steps, in one pass. If outs[i] is defined,
+  /// terms[i] is written into it: it has the results' shape and is no input. Otherwise outs[i]
+  /// becomes a new array.
   void run_into(std::span<const Term> terms, std::span<Array> outs) const;
 
-  /// Equal steps, and equal numbers, are one term.
+  /// Makes a term; equal steps, and equal numbers, give the same term.
   static Term step(MapOp op, int arity, std::array<int16_t, 4> from);
   static Term number(double value);
 
@@ -58,13 +58,13 @@ class Formula {
   InlineVector<ChainStep, 16> steps_;
   InlineVector<Value, 6> values_;  // Term::at is ~i for values_[i]
 
-  /// Which steps the terms are made of, themselves included.
+  /// The steps that these terms depend on, including their own.
   std::bitset<kMaxSteps> needed(std::span<const Term> results) const;
-  /// The dtype of the inputs, promoted; float32 where they are integers.
+  /// The promoted dtype of the inputs; float32 if they are integers.
   DType dtype() const;
 
  private:
-  // The steps of some terms, and what they take.
+  // The steps of some terms, and their operands.
   struct Plan {
     std::vector<ChainStep> steps;
     std::vector<Operand> operands;
@@ -80,7 +80,7 @@ class Formula {
 
 inline Term::Term(double number) : Term(Formula::number(number)) {}
 
-/// The functor F of terms.
+/// The term that is the functor F of these terms.
 template <class F, class... In>
 Term term(In... inputs) {
   static_assert(sizeof...(In) == F::arity && !F::predicate);
@@ -131,7 +131,7 @@ inline Condition operator<(Term a, Term b) { return {a, b, true}; }
 inline Condition operator<=(Term a, Term b) { return {a, b, false}; }
 inline Condition operator>(Term a, Term b) { return {b, a, true}; }
 inline Condition operator>=(Term a, Term b) { return {b, a, false}; }
-/// The first term where the condition holds, else the second: also where NaN is compared.
+/// `yes` where the condition holds, else `no`, also where a NaN is compared.
 inline Term where(Condition c, Term yes, Term no) {
   return c.is_strict ? term<kernels::WhereLess>(c.a, c.b, yes, no)
                      : term<kernels::WhereLessEqual>(c.a, c.b, yes, no);

@@ -6,7 +6,8 @@
 namespace hero::core {
 
 /// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0, likewise for others. index has x's number of
-/// dimensions and is nowhere larger than x, `dim` excepted; the result has its shape.
+/// dimensions, and is not larger than x in any dimension but `dim`; the result has the shape of
+/// index.
 Array gather(const Array& x, int64_t dim, const Array& index);
 
 /// A copy of x with out[index[i][j][k]][j][k] = src[i][j][k] for dim 0 (or += for
@@ -17,7 +18,7 @@ Array scatter(ScatterMode mode, const Array& x, int64_t dim, const Array& index,
 void scatter_into(ScatterMode mode, const Array& out, int64_t dim, const Array& index,
                   const Array& src);
 
-/// out[.., i, ..] = x[.., index[i], ..] along `dim`; index is a list or a number.
+/// out[.., i, ..] = x[.., index[i], ..] along `dim`; index has one dimension or none.
 Array index_select(const Array& x, int64_t dim, const Array& index);
 
 /// A copy of x with alpha * src[.., i, ..] added at [.., index[i], ..], in index order.

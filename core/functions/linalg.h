@@ -10,18 +10,19 @@ struct LU {
   Array factors;  ///< [.., M, N]: U in the upper triangle, below it L, whose diagonal is 1
   Array pivots;   ///< int64 [.., min(M, N)]: row k was exchanged with this one, k rising
 };
-/// The factors of every matrix of a [.., M, N]. An Error of `op` names the first singular one,
-/// unless those will do, too.
+/// The factors of every matrix of a [.., M, N]. Throws an Error of `op` that names the first
+/// singular matrix, unless singular_will_do.
 LU factor_lu(const char* op, const Array& a, bool singular_will_do);
-/// The rows of a, [.., M], in the order that the exchanges bring about, of M rows; int64, on the
-/// device of the pivots, which are int64 or int32 and count from `base`.
+/// The order of M = `rows` rows after the exchanges of `pivots`, which are int64 or int32 and count
+/// from `base`: int64 [.., M], on the device of the pivots.
 Array row_order(const char* op, const Array& pivots, int64_t rows, int64_t base);
 
-/// X with a X = b: a [.., N, N], b [.., N, K], batches broadcast. LU with partial pivoting; an
-/// Error names the first singular matrix. Leaves the factors of a where it is told to.
+/// X with a X = b: a [.., N, N], b [.., N, K], batches broadcast. By LU factors with partial
+/// pivoting; throws an Error that names the first singular matrix. If `factors` is not null, it is
+/// set to the factors of a.
 Array solve(const Array& a, const Array& b, LU* factors = nullptr);
 
-/// The same by a's factors, or X with a^T X = b where `turned`.
+/// The same given a's factors, or X with a^T X = b if `turned`.
 Array solve_factored(const LU& lu, const Array& b, bool turned);
 
 /// The inverse of a [.., N, N]; an Error names the first singular matrix.

@@ -1,5 +1,6 @@
 #pragma once
-// map<F>(...): the one entry to elementwise kernels. Checks, broadcasts, promotes, allocates.
+// map<F>(...): the entry to all elementwise kernels. It checks, broadcasts and promotes its inputs
+// and allocates the result.
 #include <initializer_list>
 
 #include <hero/core/device/backend.h>
@@ -7,7 +8,7 @@
 
 namespace hero::core {
 
-/// What map() needs to know of a functor, without its type.
+/// The properties of a functor that map() uses, without its type.
 struct MapInfo {
   MapOp op;
   const char* name;
@@ -28,8 +29,8 @@ Array map(const MapInfo& info, std::span<const Operand> inputs);
 void map_into(const MapInfo& info, std::span<const Operand> inputs, const Array& out);
 }  // namespace detail
 
-/// f of every element; arrays broadcast to one shape (NumPy's rule) and promote to one dtype,
-/// scalars take the arrays' dtype. The result is new.
+/// The functor F of every element. Arrays broadcast to one shape (NumPy's rule) and promote to one
+/// dtype; scalars take the arrays' dtype. The result is a new array.
 template <class F, class... In>
 Array map(const In&... inputs) {
   static_assert(sizeof...(In) == F::arity);

@@ -1,5 +1,5 @@
 #pragma once
-// What the solvers and decompositions of matrices share.
+// Helpers of the solvers and decompositions of matrices.
 #include <functional>
 
 #include <hero/core/array.h>
@@ -14,8 +14,8 @@ void check_pair(const char* op, const Array& a, const Array& b);
 Shape batch_of(const Array& a);
 Shape matrices(Shape batch, int64_t rows, int64_t columns);
 
-// The matrices that an array has for a batch to which its own broadcasts, by rows, or by columns
-// where they lie so already. One that stands for several is there once.
+// The matrices of an array for a batch to which its own batch broadcasts, row-major, or
+// column-major if they are so already. A matrix that is broadcast is stored once.
 class Batch {
  public:
   Batch(const Array& array, const Shape& batch);
@@ -34,8 +34,8 @@ class Batch {
   int64_t rows_, columns_;
 };
 
-// Calls body(i), of so many steps, for each matrix; the first (by position) for which it gives
-// false is named.
+// Calls body(i), which takes about `steps` steps, for each matrix; throws an Error that names the
+// first matrix (by position) for which it returns false.
 void for_each_matrix(const char* op, const Shape& batch, const char* fault, int64_t steps,
                      const std::function<bool(int64_t)>& body);
 
@@ -45,7 +45,7 @@ void with_floats(const Array& a, Body&& body) {
   body(TypeTag<float>{});
 }
 
-// There are no kernels of solvers on GPUs: the host computes on a copy.
+// GPUs have no kernels for solvers: the host computes with a copy.
 inline bool is_on_gpu(const Array& a) { return a.device().type == DeviceType::cuda; }
 
 inline bool has_bytes(const Array& a) { return a.device().type != DeviceType::meta; }

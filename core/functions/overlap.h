@@ -3,10 +3,11 @@
 
 namespace hero::core {
 
-/// True where two elements lie in one place of memory, as in what expand() or unfold() give.
+/// True if two elements share a place in memory, as in results of expand() or unfold().
 bool overlaps_itself(const Array& x);
 
-/// Throws where `out` overlaps itself: which of several values is left in a place would be chance.
+/// Throws an Error of `op` if elements of `out` overlap: which of several values a place would keep
+/// is undefined.
 void check_no_overlap(const char* op, const Array& out);
 
 }  // namespace hero::core

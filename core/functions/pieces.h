@@ -1,5 +1,5 @@
 #pragma once
-// Many arrays as one line of elements, for work that is shared out among threads.
+// Pieces: many arrays as one line of elements, to divide work on them among threads.
 #include <algorithm>
 #include <cstdint>
 
@@ -7,8 +7,9 @@
 
 namespace hero::core {
 
-/// Arrays one behind the other, each from a multiple of 64 elements on. Cut into chunks wherever it
-/// falls, such a line keeps all threads busy with many small arrays as with one large one.
+/// Arrays one after the other, each of which begins at a multiple of 64 elements. If this line is
+/// cut into equal chunks, regardless of the arrays' ends, many small arrays keep all threads as
+/// busy as one large array.
 class Pieces {
  public:
   /// Puts one more array, of n elements, at the end of the line.
@@ -36,7 +37,7 @@ class Pieces {
   struct Placed {
     int64_t first, size;
   };
-  InlineVector<Placed, 4> arrays_;  // few arrays need no memory of the heap
+  InlineVector<Placed, 4> arrays_;  // few arrays need no heap memory
   int64_t length_ = 0;
 };
 

@@ -9,8 +9,8 @@ enum class KeepDims : uint8_t { no, yes };
 
 /// Reduces x over `dims` (empty: over all). Sums and products of integers and bool are int64; any
 /// and all give bool; max and min keep the dtype and refuse an empty dimension; the other sums
-/// are of x's dtype, float32 for integers. `center` (sum_deviation, sum_exp) has the result's shape
-/// with KeepDims::yes.
+/// are of x's dtype, float32 for integers. `center`, for sum_deviation and sum_exp, has the shape
+/// that the result has with KeepDims::yes.
 Array reduce(ReduceKind op, const Array& x, const Dims& dims = {}, KeepDims keep = KeepDims::no,
              const Array* center = nullptr);
 
@@ -23,11 +23,11 @@ struct ArgResult {
 /// counts as largest and as smallest.
 ArgResult arg_reduce(ArgOp op, const Array& x, int64_t dim, KeepDims keep = KeepDims::no);
 
-/// Running sum or product along `dim`; of integers and bool int64. Floats accumulate in double.
+/// Running sum or product along `dim`, int64 for integers and bool. Floats accumulate in double.
 Array cumulative(ScanOp op, Direction direction, const Array& x, int64_t dim);
 
-/// The largest or smallest element up to each one along `dim`, and where it is: of several the
-/// last, and a NaN wins over all numbers. Of arrays of the CPU or meta.
+/// The largest or smallest element up to each one along `dim`, and its position: of equal elements
+/// the last one. NaN wins over all numbers. Only for arrays on the cpu or meta.
 ArgResult running_extremes(ArgOp op, const Array& x, int64_t dim);
 
 enum class Order : uint8_t { ascending, descending };
@@ -40,8 +40,8 @@ struct SortResult {
 /// Stable sort along `dim`; NaN counts as largest.
 SortResult sort(const Array& x, int64_t dim = -1, Order order = Order::ascending);
 
-/// The positions (int64) of element k of the sorted `dim`, which stays with size 1, of the order of
-/// sort(). The CPU does not sort for it.
+/// The positions (int64) of element k of `dim` as sort() orders it; `dim` stays, with size 1. The
+/// CPU finds it without sorting.
 Array kth_positions(const Array& x, int64_t k, int64_t dim = -1);
 
 /// The first k elements of the sorted `dim`: the k largest for Order::descending.

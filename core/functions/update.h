@@ -7,7 +7,7 @@
 
 namespace hero::core {
 
-/// What a batch needs to know of a functor, without its type.
+/// The properties of a functor that UpdateBatch uses, without its type.
 struct UpdateInfo {
   UpdateOp op;
   const char* name;
@@ -23,25 +23,25 @@ constexpr DType state_dtype(DType param) { return is_half(param) ? kFloat32 : pa
 /// coefficients, dtype and device in common are one call of the backend.
 class UpdateBatch {
  public:
-  /// One step over all elements of a parameter, in one pass: at run() `param` and `states` are
-  /// changed in place, and count as written from now on; what the arrays stand for must live until
-  /// then. param and grad share a floating dtype, states have state_dtype() of it; all have one
-  /// shape and device, and states are contiguous. Parameters of a batch do not overlap. float16 and
-  /// bfloat16 are computed in float32 and rounded once. Slices of the same elements of each give
-  /// the same bits as the whole. `norms`, for functors that take them only: float64 [2] on the same
-  /// device. `low`, for functors without norms and float32 parameters: a float16 or bfloat16 array
-  /// of the parameter's shape, contiguous, which is set to the rounded parameter; the gradient has
-  /// its dtype then. Defined in core/functions/update_step.h, for the files of optimizers: the
-  /// functors and their arithmetic are not for every program to read.
+  /// Adds one step over all elements of a parameter, in one pass: run() changes `param` and
+  /// `states` in place, which count as written from now on; their memory must stay until then.
+  /// param and grad share a floating dtype, states have state_dtype() of it; all have one shape and
+  /// device, and states are contiguous. Parameters of a batch do not overlap. float16 and bfloat16
+  /// are computed in float32 and rounded once. Slices of the same elements of each give the same
+  /// bits as the whole. `norms`, for functors that take them only: float64 [2] on the same device.
+  /// `low`, for functors without norms and float32 parameters: a float16 or bfloat16 array of the
+  /// parameter's shape, contiguous, which is set to the rounded parameter; the gradient has its
+  /// dtype then. It is defined in core/functions/update_step.h, which only the files of optimizers
+  /// include, with the functors and their arithmetic.
   template <class F>
   void add(const typename F::template Step<double>& step, const Array& param, const Array& grad,
            std::span<const Array* const> states, const Array* norms = nullptr,
            const Array* low = nullptr);
-  /// Takes all steps; the batch is empty then, after an error too.
+  /// Runs all steps; the batch is empty afterwards, also after an error.
   void run();
 
  private:
-  // Steps of one call.
+  // The steps of one call.
   struct Kind {
     UpdateOp op = {};
     DType dtype = kFloat32;
@@ -52,7 +52,7 @@ class UpdateBatch {
   // An array with gaps, and the dense copy in its place.
   struct Copied {
     Array from, dense;
-    bool back;  // a parameter: its copy is stepped
+    bool back;  // true: a parameter, whose stepped copy is copied back
   };
 
   void add(const UpdateInfo& info, std::span<const double> coefficients, const Array& param,
@@ -63,7 +63,7 @@ class UpdateBatch {
   void run_all();
   void clear();
 
-  // The first used_ of them; the others keep their memory for the next steps.
+  // The first used_ are in use; the others keep their memory for the next steps.
   std::vector<Kind> kinds_;
   size_t used_ = 0;
   std::vector<Copied> copied_;

@@ -1,5 +1,5 @@
 #pragma once
-// UpdateBatch::add and the functors it takes; for the files of optimizers.
+// UpdateBatch::add() and the functors that it takes; for the files of optimizers.
 #include <array>
 #include <bit>
 

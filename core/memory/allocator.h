@@ -12,11 +12,11 @@ inline constexpr int64_t kAlignment = 64;
 /// exhausted even after the caches were emptied.
 void* allocate(int64_t bytes);
 
-/// Frees a block; `bytes` is what allocate() was asked for. It needs no memory of its own.
+/// Frees a block; `bytes` is the number that was given to allocate(). It allocates nothing.
 void deallocate(void* block, int64_t bytes) noexcept;
 
-/// Throws an Error of `op` if `count` tensors, or objects of a tensor's size, cannot fit into
-/// memory, before they fill it one by one.
+/// Throws an Error that begins with `op` if `count` tensors, or objects of a tensor's size, cannot
+/// fit into memory. For callers that would otherwise fill the memory one by one.
 void check_room(const char* op, int64_t count);
 
 /// A source of host memory other than the system, such as page-locked memory.
@@ -25,13 +25,13 @@ class HostMemory {
   virtual ~HostMemory() = default;
   /// Allocates a block; bytes > 0.
   virtual void* allocate(int64_t bytes) = 0;
-  /// Frees a block, on any thread. Returns false if the block is not from here. It must be fast,
-  /// since it is asked about every block of the process.
+  /// Frees a block, on any thread. Returns false if the block is not from this source. It must be
+  /// fast, since it is called for every block of the process.
   virtual bool deallocate(void* block) noexcept = 0;
 };
 
-/// While it lives, the calling thread's blocks come from `memory`, which must live as long as the
-/// process and be the only such source; deallocate() frees these blocks like all others.
+/// While it lives, allocate() on this thread takes blocks from `memory`, which must live as long as
+/// the process and be the only HostMemory in use; deallocate() frees these blocks like all others.
 class HostMemoryScope {
  public:
   explicit HostMemoryScope(HostMemory& memory);

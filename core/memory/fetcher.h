@@ -4,16 +4,17 @@
 
 namespace hero::core {
 
-/// Has the bytes of a storage while it is released. Any thread may ask for them.
+/// Holds the bytes of a storage elsewhere while the storage is released. Any thread may call it.
 class Fetcher {
  public:
   Fetcher() = default;
   Fetcher(const Fetcher&) = delete;
   Fetcher& operator=(const Fetcher&) = delete;
   virtual ~Fetcher() = default;
-  /// Restores the bytes of the storage, and waits until they are there; they stay.
+  /// Restores the bytes of the storage, waits until they are there, and leaves them there.
   virtual void fetch() = 0;
-  /// Does the same, and releases the bytes of other storages that it restored by this call before.
+  /// Does the same, and releases the bytes of other storages that earlier calls of fetch_next()
+  /// restored.
   virtual void fetch_next() = 0;
   /// Releases all bytes that fetch_next() restored.
   virtual void put_back() = 0;
@@ -28,18 +29,20 @@ void set_fetcher(const Storage& storage, Fetcher* fetcher);
 Fetcher* fetcher_of(const Storage& storage);
 /// Whether any storage has a fetcher.
 bool has_fetchers();
-/// The number of references to the storage, by which a caller that knows some of them finds out
-/// whether there are others.
+/// The number of references to the storage. A caller that knows of some of them finds out whether
+/// there are others.
 uint32_t reference_count(const Storage& storage);
 
 /// \name For a program that uses many arrays, one after the other
-/// Arrays whose storages have their bytes, and those without a fetcher, are left as they are.
+/// These leave arrays as they are whose storages have their bytes, or have no fetcher.
 /// \{
 /// True if the array's bytes are not in memory, and there is a fetcher.
 bool is_away(const Array& array);
-/// Restores the bytes. Everything that needs the bytes of earlier arrays must be done.
+/// Restores the array's bytes, and may release those of arrays before. All work on arrays before
+/// must have completed.
 void fetch_next(const Array& array);
-/// Releases everything that the calling thread restored since it last called this.
+/// Releases all bytes that the calling thread has restored by fetch_next() since its last
+/// put_back().
 void put_back();
 /// \}
 

@@ -25,7 +25,7 @@ class Counted {
 
  protected:
   ~Counted() = default;
-  /// For a class that counts in its own way.
+  /// The count itself, for a class that counts in its own way.
   std::atomic<uint32_t>& count() const { return count_; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// A backend that tells the thread's WorkMeter what another one is asked for.
+// A backend that charges the work of another backend's calls to the thread's WorkMeter.
 #include <hero/core/device/backend.h>
 #include <hero/core/profile/work.h>
 
@@ -8,9 +8,9 @@ namespace hero::core {
 /// The meter of this thread, or null; see current_work_meter().
 extern constinit thread_local WorkMeter* work_meter;
 
-/// `inner` behind one that charges each call of a family to the thread's meter, which there must
-/// be, as done at `place`, and then makes it. It lives as long as the process; one for each
-/// `inner`.
+/// A backend that charges the work() of each call, as done at `place`, to the thread's meter, which
+/// must not be null, and then runs the call on `inner`. There is one for each `inner`, and it lives
+/// as long as the process.
 Backend& metered(Backend& inner, WorkPlace place);
 
 }  // namespace hero::core

@@ -1,6 +1,7 @@
 #pragma once
-// What all components tell a profiler about its thread: parts of the program, calls to other ranks,
-// and waiting for them. Without a profiler each of these costs one comparison.
+// The interface by which all components report to a profiler of their thread: parts of the program,
+// calls to other ranks, and waiting for them. Without a profiler each of these costs one
+// comparison.
 #include <cstdint>
 #include <string_view>
 
@@ -10,7 +11,7 @@ namespace hero::core {
 struct ObservedCall {
   std::string_view op;    ///< "all_gather", ..
   std::string_view axis;  ///< name of the group
-  std::string_view unit;  ///< what it sends; "" if that has no name
+  std::string_view unit;  ///< the name of the data that it sends, or ""
   int64_t bytes = 0;      ///< bytes that this rank sends, as Traffic counts them
 };
 

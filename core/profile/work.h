@@ -19,7 +19,7 @@ inline constexpr int kWorkKindCount = 6;
 
 const char* name(WorkKind kind);
 
-/// Where work is done, in a simulation; elsewhere all of it is the device's.
+/// Where work is done, in a simulation; without one, all work is the device's.
 enum class WorkPlace : uint8_t {
   device,  ///< on the device
   host,    ///< on the host, with arrays on kPlannedHost

@@ -8,9 +8,9 @@ namespace hero::core {
 /// thread lives, they are the cores from before it.
 std::vector<int> usable_cores();
 
-/// While it lives, the thread that made it runs on one core only, and no longer wherever the system
-/// happens to wake it. Threads that the pool starts meanwhile may run on all usable cores. A thread
-/// can have one at a time. Throws an Error if the system refuses.
+/// While it lives, the thread that made it runs on one core only, whichever one the system would
+/// choose. Threads that the pool starts meanwhile may run on all usable cores. A thread can have
+/// one at a time. Throws an Error if the system refuses.
 class OnCore {
  public:
   explicit OnCore(int core);
@@ -22,10 +22,11 @@ class OnCore {
   std::vector<int> before_;
 };
 
-/// Lets a new thread run on these cores; none: where it may run already.
+/// Lets the calling thread, which has just started, run on these cores; does nothing if the list is
+/// empty.
 void run_on(const std::vector<int>& cores) noexcept;
-/// What run_on() takes for threads that the calling thread starts: none where it is bound to no
-/// core.
+/// The list of cores with which threads that the calling thread starts have to call run_on(): empty
+/// if the thread has no OnCore.
 std::vector<int> cores_for_started();
 
 }  // namespace hero::core

@@ -3,8 +3,8 @@
 
 namespace hero::core {
 
-/// Lets a thread that waits awake do nothing for some dozens of cycles, so that its neighbour on
-/// the same core, and the memory it looks at, have rest from it.
+/// Stops a busy-waiting thread for some dozens of cycles, so that it takes less from the other
+/// thread of its core and from the memory that it polls.
 inline void pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -1,7 +1,7 @@
 #pragma once
-// What the functions of the library ask of the thread that calls them, beside their arguments:
-// whether operations are recorded, autocast, the ledger that is charged, the generator. A thread
-// that works for another one has to find it as that one does.
+// ThreadState: the thread-local settings that functions of the library read, beside their
+// arguments: whether operations are recorded, Autocast, the current ledger, the generator. A thread
+// that works for another one needs the same settings.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -9,16 +9,16 @@
 
 namespace hero::core {
 
-/// How long a value of a thread is of use to another one.
+/// How long another thread may use a copy of a thread's value.
 enum class ThreadValue {
-  lasting,  ///< as long as anybody likes
-  scoped,   ///< while the thread that has it waits, as it points to an object on its stack
+  lasting,  ///< without a limit
+  scoped,   ///< while its thread waits, since it points to an object on that thread's stack
 };
 
-/// One of these values, which its component registers at namespace scope beside the thread_local
-/// that holds it, so that whoever starts a thread need not know of it. Values that serve one thread
-/// alone (caches, counts, an open profiler) are not registered; tests/layers/thread_locals says of
-/// each thread_local which it is.
+/// One of these settings. Its component registers it at namespace scope beside the thread_local
+/// that holds it, so that code which starts a thread need not know of it. Values that serve one
+/// thread alone (caches, counts, an open profiler) are not registered; tests/layers/thread_locals
+/// says of each thread_local which it is.
 class ThreadSlotBase {
  public:
   ThreadSlotBase(const ThreadSlotBase&) = delete;
@@ -38,8 +38,8 @@ class ThreadSlotBase {
   const ThreadValue value_;
   const Save save_;
   const Load load_;
-  size_t begin_;                // of its bytes in a ThreadState
-  const ThreadSlotBase* next_;  // that was registered before
+  size_t begin_;                // where its bytes begin in a ThreadState
+  const ThreadSlotBase* next_;  // the slot that was registered before this one
 };
 
 /// A slot of type T, which is read and set by two functions:
@@ -70,7 +70,7 @@ class ThreadSlot : public ThreadSlotBase {
   void (*set_)(T);
 };
 
-/// All registered values of one thread, for another one that works for it.
+/// The registered values of one thread, for another thread that works for it.
 ///
 ///   const core::ThreadState state = core::ThreadState::of_waiting();
 ///   std::thread helper([&] {
@@ -79,9 +79,9 @@ class ThreadSlot : public ThreadSlotBase {
 ///   });
 class ThreadState {
  public:
-  /// Those of the calling thread, for threads that it waits for before it leaves any scope.
+  /// All values of the calling thread, for threads that it waits for before it leaves any scope.
   static ThreadState of_waiting() { return ThreadState(true); }
-  /// Those of the calling thread that last, for threads that go on beside it.
+  /// The lasting values of the calling thread, for threads that run on beside it.
   static ThreadState of_going_on() { return ThreadState(false); }
 
   class Scope;
@@ -93,12 +93,12 @@ class ThreadState {
   explicit ThreadState(bool scoped);
   void use(bool scoped) const;
 
-  const ThreadSlotBase* newest_;  // of the slots whose values these are
+  const ThreadSlotBase* newest_;  // the newest of the slots whose values these are
   bool scoped_;                   // values that point to a stack are among them
   std::array<std::byte, kBytes> values_ = {};
 };
 
-/// While it lives, the calling thread has the values of a state; then its own again.
+/// While it lives, the calling thread has the values of a state; afterwards its own again.
 class ThreadState::Scope {
  public:
   /// Begins the scope.
