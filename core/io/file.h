@@ -1,5 +1,6 @@
 #pragma once
-// Files: reading at an offset, and writing that leaves either the old file or the whole new one.
+// Files: reading at an offset, and writing after which there is either the old file or the whole
+// new one.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   /// Bytes in the file when it was opened.
   uint64_t size() const { return size_; }
-  /// Fills `out` from `offset`; an error when the file ends before.
+  /// Fills `out` with the bytes from `offset` on; throws an Error if the file ends before.
   void read(uint64_t offset, std::span<std::byte> out) const;
 
  private:
@@ -39,24 +40,24 @@ class InputFile {
 
 /// Options of OutputFile.
 struct OutputOptions {
-  /// The folder was made for files that are being written now, and nobody looks for any in it
-  /// before it is renamed. No killed writer can have left anything there, so it is not searched;
-  /// and commit() does not flush the folder, which the caller does once for all its files, by
-  /// flush_folder(), before the rename.
+  /// True: the file's folder is new, and is renamed when all its files are written. No killed
+  /// writer can have left temporaries there, so the folder is not searched for them, and commit()
+  /// does not flush it: the caller flushes it once for all files, by flush_folder(), before the
+  /// rename.
   bool in_new_folder = false;
-  /// Is called with all bytes, in order, once they are written: for checksums, which then need not
+  /// Called with all bytes, in order, after they are written: for checksums, which then need not
   /// read the file.
   std::function<void(std::span<const std::byte>)> observe = {};
 };
 
-/// A new file that takes its name only when it is complete: bytes go to a temporary beside the
-/// target, commit() flushes it to the disk and renames it. Without commit() the temporary is
-/// removed and the old file, if any, is as it was. A process that is killed leaves its temporary,
-/// NAME.tmp.PID.N; the next OutputFile of that target removes it. It knows by the lock that a
-/// writer has on its temporary that nobody writes to it any more.
+/// A new file that takes its name only when it is complete: bytes go to a temporary file beside the
+/// target, and commit() flushes that file to the disk and renames it. Without commit() the
+/// temporary file is removed, and an old file stays as it was. A process that is killed leaves its
+/// temporary file, NAME.tmp.PID.N, which the next OutputFile of that target removes, unless a
+/// writer still has a lock on it.
 class OutputFile {
  public:
-  /// Begins the file at `path`, an Error where there can be none.
+  /// Begins the file at `path`; throws an Error if no file can be made there.
   explicit OutputFile(const std::string& path, OutputOptions options = {});
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -65,8 +66,8 @@ class OutputFile {
   /// Appends.
   void write(std::span<const std::byte> bytes);
   void write(const std::string& text) { write(std::as_bytes(std::span(text))); }
-  /// Makes the file appear under its name, surviving a power cut once this returns; in a new folder
-  /// (OutputOptions) its bytes are on the disk then, and its name is once the folder is flushed.
+  /// Makes the file appear under its name. When this returns, the file survives a power failure; in
+  /// a new folder (OutputOptions) its bytes do, and its name does once the folder is flushed.
   void commit();
 
  private:
@@ -81,26 +82,25 @@ class OutputFile {
 };
 
 /// \name Paths
-/// None of these throws anything but hero::Error.
+/// These functions throw no other exceptions than hero::Error.
 /// \{
-/// False where nothing lies at the path. What cannot be looked at, for lack of rights or because
-/// the disk fails, counts as there: it must not be taken for missing.
+/// False if nothing exists at the path. A path that cannot be examined, for lack of rights or
+/// because the disk fails, counts as existing: it must not be taken for missing.
 bool path_exists(const std::string& path);
-/// True for a folder that can be looked at.
+/// True for a folder that can be examined.
 bool is_folder(const std::string& path);
-/// What lies in a folder, sorted; nothing where there is no folder. An Error where it cannot be
-/// read.
+/// The names in a folder, sorted; none if there is no folder. Throws an Error if it cannot be read.
 std::vector<std::string> names_in(const std::string& folder);
-/// Makes a folder and those above it; an Error of `op` where that fails.
+/// Makes a folder and its parent folders; throws an Error of `op` if that fails.
 void make_folders(const char* op, const std::string& folder);
-/// Has the entries of a folder on the disk when it returns. File systems that cannot flush a folder
-/// are taken as they are.
+/// Flushes the entries of a folder to the disk. On file systems that cannot flush a folder it does
+/// nothing.
 void flush_folder(const char* op, const std::string& folder);
-/// All bytes of a file; an Error where there are more than `limit`.
+/// All bytes of a file; throws an Error if there are more than `limit`.
 std::string read_file_text(const std::string& path, uint64_t limit = UINT64_MAX);
 /// \}
 
-/// What a system call returns, called again for as long as signals interrupt it.
+/// The result of a system call, which is repeated for as long as signals interrupt it.
 template <class Call>
 auto retried(const Call& call) {
   auto result = call();
@@ -108,9 +108,9 @@ auto retried(const Call& call) {
   return result;
 }
 
-/// What `body` returns. For functions that read and write files and promise hero::Error alone: the
-/// standard library's own exceptions, for memory and for file systems, become one that names the
-/// file.
+/// Returns what `body` returns. For functions on files that throw no other exceptions than
+/// hero::Error: exceptions of the standard library, for memory and for file systems, become an
+/// Error that names the file.
 template <class Body>
 auto with_file_errors(const char* op, const std::string& path, const Body& body) {
   try {

@@ -1,11 +1,11 @@
 #pragma once
-// Threads that a library starts for itself.
+// NoSignals: for threads that the library starts for itself.
 #include <csignal>
 
 namespace hero::core {
 
-/// Threads that the calling thread starts while it lives take no signals: those of the process are
-/// for the program's own threads.
+/// While it lives, threads that the calling thread starts block all signals, so that signals of the
+/// process go to the program's own threads.
 class NoSignals {
  public:
   NoSignals() {

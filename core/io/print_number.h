@@ -1,5 +1,5 @@
 #pragma once
-// Text for the numbers of one array, all of one width; internal to print.cpp.
+// Texts for the numbers of one array, which all have the same width; internal to print.cpp.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace hero::core {
 
-/// The texts of floating-point values that print together, aligned. NumPy's rules: scientific when
-/// the largest magnitude is 1e8 or more (1e6 in float32, 1e3 in halves), the smallest below 1e-4,
-/// or their ratio above 1000.
+/// The texts of floating-point values that print together, aligned. NumPy's rules: scientific
+/// notation if the largest magnitude is 1e8 or more (1e6 in float32, 1e3 in half precision), the
+/// smallest one below 1e-4, or their ratio above 1000.
 std::vector<std::string> float_texts(std::span<const double> values, DType dtype,
                                      const PrintOptions& options);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The header of a safetensors file, validated in full before any data is touched, and what writes a
-// file behind it; internal to what reads and writes safetensors.
+// The header of a safetensors file, which is validated in full before any data is read, and the
+// writing of a file; internal to the readers and writers of safetensors.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,10 +20,11 @@ using Entry = SafetensorsReader::Entry;
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 struct Header {
-  std::vector<Entry> entries;  // in the order of the text, of dtypes that arrays have
+  std::vector<Entry> entries;  // entries of dtypes that arrays have, in the order of the text
   Metadata metadata;
-  std::map<std::string, Codec, std::less<>> codecs = {};            // of encoded entries, by name
-  std::map<std::string, std::string, std::less<>> unreadable = {};  // the other dtypes, by name
+  std::map<std::string, Codec, std::less<>> codecs = {};  // codecs of encoded entries, by name
+  std::map<std::string, std::string, std::less<>> unreadable =
+      {};  // dtypes of the other entries, by name
 
   const Codec* codec_of(const Entry& entry) const {
     const auto found = codecs.find(entry.name);
@@ -31,10 +32,10 @@ struct Header {
   }
 };
 
-/// "F32" and the like, and back.
+/// Converts a dtype to the format's name, such as "F32", and back.
 std::string_view name_of(DType dtype);
 std::optional<DType> dtype_of(std::string_view text);
-/// A name that comes from outside, in quotes and only its start where it is long.
+/// A name from outside in quotes; of a long one only the start.
 std::string start_of(std::string_view name);
 
 /// Reads the JSON `text` of a file with `data_bytes` bytes behind it; `label` names it in errors.
@@ -48,28 +49,28 @@ std::string header_text(const Header& header);
 
 /// \name Writing
 /// \{
-/// What a file begins with, and where its arrays lie.
+/// The bytes before the first array of a file, and the places of its arrays.
 struct Layout {
   std::vector<Entry> entries;
-  std::vector<size_t> order;  ///< in which the arrays are written, as indices into entries
+  std::vector<size_t> order;  ///< the order in which arrays are written, as indices into entries
   std::string head;           ///< all bytes before the first array
 };
-/// The layout for these entries, whose begin and end are ignored. An Error where no reader would
-/// take the file.
+/// The layout for these entries, whose begin and end are ignored. Throws an Error if no reader
+/// would accept the file.
 Layout layout_of(std::vector<Entry> entries, const Metadata& metadata);
-/// Appends an array, which must be as its entry says.
+/// Appends an array, which must have the dtype and shape of its entry.
 void write_array(OutputFile& file, const Entry& entry, const Array& array);
 /// \}
 
 /// \name Encoded arrays
 /// \{
-/// Whether an array with these elements is kept in the codec where that is asked for.
+/// Whether an array of this dtype and shape is encoded if the codec is requested for it.
 bool takes_codec(DType dtype, const Shape& shape, Codec codec);
-/// Makes entries of bytes those of the arrays that the metadata speak of. An Error, which begins
-/// with `what`, where the metadata say something that the entries do not.
+/// Replaces the dtype and shape of encoded entries by those of the arrays, which the metadata name.
+/// Throws an Error that begins with `what` if the metadata and the entries contradict each other.
 void take_codecs(Header& header, const std::string& what);
-/// Elements first ... first + out.numel() - 1 of an encoded array into cpu memory; read(begin,
-/// bytes) reads of its bytes.
+/// Reads elements first ... first + out.numel() - 1 of an encoded array into `out`, in cpu memory;
+/// read(begin, bytes) is called to read from the array's bytes.
 void read_encoded(Codec codec, int64_t first, const Array& out,
                   const std::function<void(uint64_t begin, std::span<std::byte> bytes)>& read);
 /// \}

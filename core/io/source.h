@@ -1,5 +1,6 @@
 #pragma once
-// What a file format is read from: an open file or bytes in memory, behind one bounds check.
+// Source: an open file, or bytes in memory, from which a file format is read with a check of
+// bounds.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace hero::core {
 
-/// Bytes read at offsets; every read outside them is an hero::Error.
+/// Bytes that are read at offsets; a read outside of them throws an Error.
 class Source {
  public:
   explicit Source(const InputFile& file) : file_(&file), size_(file.size()) {}

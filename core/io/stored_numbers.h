@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as files store them: in either order of their bytes, and integers that no array holds.
+// Numbers as files store them: in either byte order, and integers of types that no dtype has.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,21 +11,21 @@ namespace hero::core {
 /// How a file stores one number.
 struct StoredNumber {
   int64_t bytes = 1;           ///< 1, 2, 4 or 8
-  bool is_signed = true;       ///< of integers: two's complement
-  bool is_big_endian = false;  ///< the byte of the greatest weight comes first
+  bool is_signed = true;       ///< for integers: in two's complement
+  bool is_big_endian = false;  ///< the most significant byte comes first
 };
 
-/// Reverses the bytes of every number, each of so many bytes.
+/// Reverses the bytes of every number; each has `bytes` bytes.
 void reverse_numbers(std::span<std::byte> numbers, int64_t bytes);
 
 /// Writes stored integers to `out` as numbers of `dtype`, kInt32 or kInt64, with the same values.
-/// kInt32 holds all integers of two bytes, and unsigned ones of four and eight bytes want kInt64.
-/// Returns how many fit, which is all but where an unsigned integer of eight bytes is above 2^63 -
-/// 1: nothing is written from there on.
+/// kInt32 can hold all integers of up to two bytes; unsigned ones of four and eight bytes need
+/// kInt64. Returns the number of integers before the first unsigned one of eight bytes above 2^63 -
+/// 1, which is not written, nor are those after it; if there is none, the number of all.
 int64_t widen_integers(std::span<const std::byte> stored, const StoredNumber& number, DType dtype,
                        std::byte* out);
 
-/// A stored integer as an unsigned one; what is negative has 2^64 added.
+/// A stored integer as an unsigned one; 2^64 is added to a negative one.
 uint64_t stored_integer(std::span<const std::byte> stored, const StoredNumber& number);
 
 }  // namespace hero::core

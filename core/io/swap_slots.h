@@ -1,25 +1,25 @@
 #pragma once
-// Which parts of a swap file are free.
+// SwapSlots: the free parts of a swap file.
 #include <cstdint>
 #include <map>
 #include <optional>
 
 namespace hero::core {
 
-/// Room from 0 to `bytes`, given out in parts: the first that is large enough, and neighbours that
-/// come back are joined.
+/// Allocates parts of the bytes 0 to `bytes` by first fit; neighbouring free parts are joined.
 class SwapSlots {
  public:
   explicit SwapSlots(int64_t bytes) {
     if (bytes > 0) free_[0] = bytes;
   }
 
-  /// Where a part of `bytes` begins; empty when none is large enough.
+  /// Allocates a part of `bytes` and returns where it begins; empty if no free part is large
+  /// enough.
   std::optional<int64_t> take(int64_t bytes);
   void give_back(int64_t first, int64_t bytes);
-  /// Bytes that are given out.
+  /// Bytes of all allocated parts.
   int64_t used() const { return used_; }
-  /// Bytes of the largest part that is free.
+  /// Bytes of the largest free part.
   int64_t largest() const;
 
  private:

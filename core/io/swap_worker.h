@@ -16,16 +16,16 @@
 
 namespace hero::core {
 
-/// Bytes on their way into a slot or out of it, in pieces of kPiece.
+/// A copy of bytes into a slot or out of it, in pieces of kPiece bytes.
 struct SwapJob {
   std::byte* data = nullptr;
   int64_t bytes = 0;
-  int64_t first = 0;  // of the slot in the file
+  int64_t first = 0;  // where the slot begins in the file
   bool writing = false;
-  std::vector<uint32_t> sums = {};  // CRC-32C of each piece, written by the one that writes it
-  // under the worker's lock
+  std::vector<uint32_t> sums = {};  // CRC-32C of each piece, set when it is written
+  // The worker's lock guards the following.
   int64_t left = 0;        // pieces that are not done
-  std::string error = {};  // of the first piece that failed
+  std::string error = {};  // the error of the first piece that failed
 };
 
 class SwapWorker {
@@ -37,16 +37,17 @@ class SwapWorker {
   SwapWorker(const SwapWorker&) = delete;
   SwapWorker& operator=(const SwapWorker&) = delete;
 
-  /// Where a slot of so many bytes begins; an Error where there is no room.
+  /// Allocates a slot of `bytes` and returns where it begins; throws an Error if there is not
+  /// enough space.
   int64_t take(int64_t bytes);
   void give_back(int64_t first, int64_t bytes);
   int64_t used() const;
 
-  /// The job and its memory stay where they are until wait().
+  /// Begins the job; the job and its memory must stay until wait().
   void begin(SwapJob& job);
-  /// What failed, or "".
+  /// Waits until the job has ended. Returns the error, or "".
   std::string wait(SwapJob& job);
-  /// Bytes that are written or read in a plan.
+  /// Counts bytes that a plan writes or reads.
   void count(bool writing, int64_t bytes) { (writing ? written_bytes_ : read_bytes_) += bytes; }
   bool planned() const { return fd_ < 0; }
 

@@ -1,7 +1,7 @@
 #pragma once
-// JSON as a value, read from a text and written as one; for sources only. core/json/json.cpp is
-// the one source that includes nlohmann-json, whose parser and writer do the work: its headers take
-// seconds of every file that includes them.
+// JSON as a value that is parsed from a text and written as one; for sources only, not for headers.
+// core/json/json.cpp is the one source that includes nlohmann-json, whose parser and writer do the
+// work: its headers take seconds of every file that includes them.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace hero::core {
 
-/// A value of JSON: null, true or false, a number, a text, an array, or an object. It is made of
-/// what it holds, JSON(1.5) or JSON{{"name", "x"}, {"sizes", {1, 2}}}: braces make an object where
-/// each element is a pair that begins with a text, and an array otherwise.
+/// A value of JSON: null, true or false, a number, a text, an array, or an object. It is
+/// constructed from its value, as JSON(1.5) or JSON{{"name", "x"}, {"sizes", {1, 2}}}: braces make
+/// an object if each element is a pair that begins with a text, else an array.
 class JSON {
  public:
   using Array = std::vector<JSON>;
@@ -51,7 +51,7 @@ class JSON {
   JSON(const JSON&) = default;
   JSON(JSON&&) noexcept = default;
   ~JSON() = default;
-  /// A member stays in its order among the others whatever it is set to.
+  /// A member of an object keeps its place in the order of the members.
   JSON& operator=(JSON other) {
     value_ = std::move(other.value_);
     return *this;
@@ -68,13 +68,13 @@ class JSON {
   bool is_number() const { return is_whole() || holds<double>(); }
   /// A number that was written without a point or an exponent and fits into 64 bits.
   bool is_whole() const { return holds<int64_t>() || is_unsigned(); }
-  /// Such a number from 0 on.
+  /// A whole number of 0 or more.
   bool is_unsigned() const { return holds<uint64_t>(); }
 
   /// \name What the value holds; an Error where it holds something else.
   /// \{
   bool boolean() const { return as<bool>(); }
-  /// A whole number from 0 on.
+  /// A whole number of 0 or more.
   uint64_t whole() const { return as<uint64_t>(); }
   /// A whole number below 0.
   int64_t negative() const { return as<int64_t>(); }
@@ -82,38 +82,38 @@ class JSON {
   double number() const;
   const std::string& text() const { return as<std::string>(); }
   const Array& elements() const { return as<Array>(); }
-  /// Sorted by name.
+  /// The members of an object, sorted by name.
   const Object& members() const { return as<Object>(); }
   /// \}
 
-  /// How many elements or members it has; 0 of what is neither.
+  /// The number of elements or members; 0 if the value is no array or object.
   size_t size() const;
   bool empty() const { return size() == 0; }
-  /// A loop over the elements of an array.
+  /// For loops over the elements of an array.
   Array::const_iterator begin() const { return elements().begin(); }
   Array::const_iterator end() const { return elements().end(); }
-  /// The element at this position; an Error where there is none.
+  /// The element at this position; throws an Error if there is none.
   const JSON& operator[](size_t position) const;
-  /// Adds an element to an array, and returns it; null becomes one.
+  /// Adds an element to an array, and returns it; null becomes an array.
   JSON& push_back(JSON value);
 
-  /// The member of that name, or null where this is no object or has none.
+  /// The member of this name; null if the value is no object or has no such member.
   const JSON* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// The member of that name, and an Error "it has no 'name'" where there is none.
+  /// The member of this name; throws an Error "it has no 'name'" if there is none.
   const JSON& operator[](std::string_view name) const;
-  /// A copy of the member of that name, or `absent`.
+  /// A copy of the member of this name, or `absent`.
   JSON value(std::string_view name, const JSON& absent) const;
-  /// The member of that name, which is added as null where there is none; null becomes an object.
+  /// The member of this name, which is added as null if there is none; null becomes an object.
   JSON& operator[](std::string_view name);
 
-  /// Numbers are equal where their values are, however they were written.
+  /// Numbers are equal if their values are, however they were written.
   bool operator==(const JSON& other) const;
 
   /// Members sorted by name, or in the order in which they were added.
   enum class Order { sorted, added };
-  /// The value as text, in one line or indented by so many spaces. Bytes that are no UTF-8 are
-  /// replaced; json_dump() refuses them.
+  /// The value as text, in one line or, if indent >= 0, indented by that many spaces. Bytes that
+  /// are not UTF-8 are replaced; json_dump() throws an Error for them.
   std::string dump(int indent = -1, Order order = Order::sorted) const;
 
  private:
@@ -133,7 +133,7 @@ class JSON {
   friend class JSONWriter;
 
   Held value_;
-  size_t added_ = 0;  // as which member of its object, where it is one
+  size_t added_ = 0;  // if it is a member of an object: the number of members added before it
 };
 
 template <class T>
@@ -141,30 +141,30 @@ JSON::JSON(const std::map<std::string, T>& members) : value_(Object()) {
   for (const auto& [name, value] : members) (*this)[name] = JSON(value);
 }
 
-/// Brackets within brackets that a document may have. The parser itself does not recurse, but
-/// whatever prints, copies or compares a tree does, and a deep one ends the process.
+/// The largest depth of nested brackets in a document. The parser does not recurse, but printing,
+/// copying and comparing a tree do, and a deep tree would overflow the stack.
 inline constexpr int kMaxJSONDepth = 100;
 
-/// The document in `text`; an Error "op: label is not JSON: ..." where it is none or too deep. Of
-/// members with one name the last one counts.
+/// Parses the document in `text`; throws an Error "op: label is not JSON: ..." if it is not JSON,
+/// or nested too deeply. If several members have the same name, the last one counts.
 JSON parse_json(std::string_view text, const char* op, const std::string& label);
 
-/// The document as text; an Error "op: .." where a text in it is not UTF-8, of which JSON consists.
-/// So it is with files that are read again; text that is only shown, in metrics, traces and
-/// reports, has escapes in such places, see utf8_text().
+/// The document as text; throws an Error "op: .." if a text in it is not UTF-8. Use it for files
+/// that are read again; texts that are only shown, in metrics, traces and reports, have escapes
+/// instead (utf8_text()).
 std::string json_dump(const JSON& document, std::string_view op, int indent = -1,
                       JSON::Order order = JSON::Order::sorted);
 
-/// A value as an error shows it: the start of a long one.
+/// A value as an error shows it; of a long one only the start.
 std::string shown(const JSON& value);
 
-/// The members of a member that must be an object.
+/// The members of a value that must be an object; `name` is its name in the Error.
 const JSON::Object& json_object(const JSON& value, const char* name);
-/// The text of a value, which `what` names in the Error where it has none.
+/// The text of a value; `what` is its name in the Error if it is no text.
 const std::string& json_text(const JSON& value, std::string_view what);
 
-/// The whole number that a value is, with every digit; an Error that says what `what` is where it
-/// is none or does not fit into T. A cast from JSON's floats would be undefined for large ones.
+/// The value as a whole number, exactly; throws an Error that begins with `what` if it is no whole
+/// number or does not fit into T.
 template <class T>
 T json_integer(const JSON& value, std::string_view what) {
   constexpr auto kMost = std::numeric_limits<T>::max();
@@ -179,7 +179,7 @@ T json_integer(const JSON& value, std::string_view what) {
   return value.is_unsigned() ? static_cast<T>(value.whole()) : static_cast<T>(value.negative());
 }
 
-/// Receives a document piece by piece, in its order, where no tree of it is to be built.
+/// Receives a document piece by piece, in its order, for readers that build no tree of it.
 class JSONEvents {
  public:
   virtual ~JSONEvents() = default;

@@ -1,6 +1,6 @@
 #pragma once
-// The arithmetic of codecs, for host and device: what a block's numbers become, and back. The
-// format of the bytes: core/functions/codec.h.
+// The arithmetic of codecs, for host and device: encoding and decoding the numbers of a block.
+// core/functions/codec.h describes the format of the bytes.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace hero::core::codecs {
 
 /// Elements that share a scale.
 inline constexpr int kBlock = 256;
-/// Bytes of a scale, a float32 in front of the codes that it belongs to.
+/// Bytes of a scale, a float32 before the codes to which it belongs.
 inline constexpr int kScaleBytes = 4;
 /// A block without a magnitude of 2^-110 is stored as zeros: the inverse of its scale could
 /// overflow.
@@ -67,8 +67,8 @@ using Int4 = Integers<7>;
 using E4M3 = Float8<3, 7, 448>;
 using E5M2 = Float8<2, 15, 57344>;
 
-/// How the elements of a block become codes: element * inverse, which is then rounded; a code's
-/// value * scale is what comes back. `scale` is NaN where an element is not finite.
+/// How the elements of a block become codes: element * inverse is rounded to a code, and a code is
+/// decoded to its value * scale. `scale` is NaN where an element is not finite.
 struct BlockScale {
   float scale, inverse;
 };
@@ -99,8 +99,8 @@ HERO_HD inline float sign_value(uint32_t bit, float scale) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) ^ bit << 31);
 }
 
-/// What a code leaves of an element: nothing where the scale is NaN, so that what is carried from
-/// step to step stays finite.
+/// The error of a code: the element minus its decoded value, or 0 if the scale is NaN, so that
+/// error feedback stays finite.
 HERO_HD inline float left_out(float x, float decoded, float scale) {
   return scale == scale ? x - decoded : 0.0f;
 }

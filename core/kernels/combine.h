@@ -1,6 +1,6 @@
 #pragma once
-// This header says how the contributions of several ranks become one, element by element. The sums
-// of the host and those of a device share its arithmetic, so that they give the same bits.
+// How arrays of several ranks are reduced to one, element by element. The host and devices share
+// this arithmetic, so that their results are bitwise identical.
 #include <cstddef>
 #include <cstdint>
 
@@ -11,19 +11,20 @@
 
 namespace hero::core {
 
-/// dist::ReduceOp, which says what each of them means, for core and cuda.
+/// The values of dist::ReduceOp, which describes them, for core and cuda.
 enum class Combine : uint8_t { sum, product, min, max, mean };
 
-/// How arrays of several ranks become one.
+/// How arrays of several ranks are reduced to one.
 struct Fold {
   Combine op = Combine::sum;
-  bool tree = false;        ///< in the order of dist::Order::tree; else from the first to the last
-  DType dtype = kFloat32;   ///< of what is combined
-  DType result = kFloat32;  ///< of what it becomes: `dtype`, or float32 where that is a half
-  double divisor = 0.0;     ///< of a mean; 0: the number of arrays
+  bool tree =
+      false;  ///< true: in the order of dist::Order::tree; false: from the first array to the last
+  DType dtype = kFloat32;   ///< the dtype of the arrays
+  DType result = kFloat32;  ///< the dtype of the result: `dtype`, or float32 if that is a half
+  double divisor = 0.0;     ///< the divisor of a mean; 0: the number of arrays
 };
 
-/// What the sum of so many arrays is divided by.
+/// The divisor of the sum of this many arrays.
 inline double divisor_of(const Fold& fold, size_t arrays) {
   return fold.divisor > 0.0 ? fold.divisor : static_cast<double>(arrays);
 }
@@ -31,7 +32,8 @@ inline double divisor_of(const Fold& fold, size_t arrays) {
 /// The functors and types of Combine.
 namespace combining {
 
-/// What a dtype is added up in: integers unsigned, so that they wrap by definition.
+/// The type in which elements are added up: unsigned for integers, whose overflow then wraps by
+/// definition.
 template <class T>
 using SumType = Wrapping<ComputeOf<T>>;
 
@@ -47,11 +49,11 @@ struct Multiply {
     return static_cast<T>(a * b);
   }
 };
-/// Whether the order of combinations of floats shows in the bits.
+/// Whether the bits of a result of floats depend on the order of the operands.
 template <class T>
 inline constexpr bool kRounds = std::is_same_v<T, Add> || std::is_same_v<T, Multiply>;
 
-// A NaN on either side stays: no comparison with it is true.
+// A NaN on either side is kept: no comparison with it is true.
 struct Smaller {
   template <class T>
   HERO_HD T operator()(T a, T b) const {
@@ -65,7 +67,7 @@ struct Larger {
   }
 };
 
-// What is done to the last sum.
+// The last step on a sum.
 struct Keep {
   template <class T>
   HERO_HD T operator()(T a) const {

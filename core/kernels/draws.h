@@ -1,7 +1,7 @@
 #pragma once
 // The maps from Philox words to the numbers of a distribution, for host and device: the formulas
-// behind core/random.h. A functor makes one number of one word or of two (high, low), the normal
-// ones two numbers of two uniform ones.
+// behind core/random.h. A functor maps one word, or two (high, low), to one number; those of normal
+// distributions map two uniform numbers to two.
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -56,11 +56,11 @@ struct Integer {
   }
 };
 
-/// True with a probability, to 2^-32.
+/// True with a probability that is rounded to a multiple of 2^-32.
 struct Bernoulli {
   using Number = bool;
   static constexpr int words = 1;
-  uint64_t threshold;  ///< 2^32 for always
+  uint64_t threshold;  ///< 2^32: always true
 
   explicit Bernoulli(double p) : threshold(static_cast<uint64_t>(std::nearbyint(p * 0x1p32))) {}
   HERO_HD bool operator()(uint32_t word) const { return word < threshold; }
@@ -82,7 +82,7 @@ struct Exponential {
   HERO_HD T of(double u) const { return static_cast<T>((0.0 - philox::log_of(u)) / rate); }
 };
 
-/// Numbers that a block of four words gives.
+/// The count of numbers that a functor D makes from a block of four words.
 template <class Draw>
 inline constexpr int kPerBlock = 4 / Draw::words;
 

@@ -1,14 +1,14 @@
 #pragma once
-// Derivatives of activations times the gradient g, in one pass: the same roundings as the
-// operations in autograd/ops/elementwise/elementwise.cpp that define them. And by what the formulas
-// of other derivatives choose (core/functions/formula.h).
+// Derivatives of activations times the gradient g, in one pass, with the same roundings as the
+// operations in autograd/ops/elementwise/elementwise.cpp that define them; and the selections of
+// formulas (core/functions/formula.h).
 #include <numbers>
 
 #include <hero/core/kernels/elementwise_base.h>
 
 namespace hero::core::kernels {
 
-// What these functors share: two inputs, the gradient first.
+// The base of these functors: two inputs, the gradient first.
 struct Backward : OnFloats {
   static constexpr int arity = 2;
 };
@@ -27,7 +27,7 @@ struct SigmoidBackward : Backward {
     return g * (y * (T(1) - y));
   }
 };
-/// By the output: where it is positive, or NaN.
+/// The second input is the output of relu: g where it is positive or NaN.
 struct ReluBackward : Backward {
   static constexpr auto name = "relu_backward";
   template <class T>
@@ -103,7 +103,7 @@ struct HardswishBackward : Backward {
     return g * math::detail::either(x <= T(-3), T(0), slope);
   }
 };
-/// g, x, low, high: g strictly between the bounds, and where x is NaN.
+/// g, x, low, high: g where x is strictly between the bounds or NaN, else 0.
 struct HardtanhBackward : OnFloats {
   static constexpr int arity = 4;
   static constexpr auto name = "hardtanh_backward";

@@ -1,5 +1,5 @@
 #pragma once
-// What functors on elements are made of.
+// The bases of functors on elements, and their properties.
 #include <cstdint>
 #include <type_traits>
 
@@ -8,18 +8,18 @@
 
 namespace hero::core::kernels {
 
-/// Which element types a functor computes in. Other inputs are converted: integers to float32 where
-/// only floats are computed; floats are refused where only integers are.
+/// The element types in which a functor computes. If it computes only floats, integers are
+/// converted to float32; if it computes only integers, floats are an Error.
 enum class Domain : uint8_t { floats, numbers, integers };
 
 struct OnFloats {
   static constexpr Domain domain = Domain::floats;
   static constexpr bool predicate = false;
-  /// The CPU has loops of their own where one element of a floating input is taken for all; worth
-  /// their size for what networks are made of.
+  /// True: the CPU has separate loops for a floating input of which one element is repeated for
+  /// all; worth their code size for functors that networks use.
   static constexpr bool repeats = false;
-  /// CUDA has a second kernel, which moves 16 bytes of each array at a time; worth its compile time
-  /// for what networks are made of.
+  /// True: CUDA has a second kernel, which moves 16 bytes of each array at a time; worth its
+  /// compile time for functors that networks use.
   static constexpr bool vectors = true;
 };
 struct OnNumbers : OnFloats {
@@ -28,7 +28,7 @@ struct OnNumbers : OnFloats {
 struct OnIntegers : OnFloats {
   static constexpr Domain domain = Domain::integers;
 };
-/// Without that second kernel: a thread computes one element, which takes longer than to move it.
+/// A functor without the second kernel: it takes longer to compute an element than to move it.
 template <class Base>
 struct OneByOne : Base {
   static constexpr bool vectors = false;

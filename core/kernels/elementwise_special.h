@@ -1,5 +1,5 @@
 #pragma once
-// Functors that training seldom needs: special functions, whole quotients, bits.
+// Functors that training seldom needs: special functions, integer quotients, operations on bits.
 #include <hero/core/kernels/elementwise_base.h>
 #include <hero/core/kernels/math_special.h>
 #if defined(__CUDACC__)

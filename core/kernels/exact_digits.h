@@ -1,6 +1,6 @@
 #pragma once
-// The digits of an exact sum, for host and device: how doubles become them, and what double they
-// are. core/functions/exact_sum.h says what they are good for.
+// The digits of an exact sum (core/functions/exact_sum.h), for host and device: how doubles are
+// converted to digits and digits to a double.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace hero::core::exact {
 
-/// The words' layout: digits of 32 bits, the lowest first and of weight 2^kLowest, and then what is
-/// not finite: kInfinite or kNan for each such find.
+/// The layout of the words: digits of 32 bits, the lowest one, of weight 2^kLowest, first; then a
+/// word to which kInfinite or kNan is added for each infinity and each NaN.
 inline constexpr int kLowest = -2176;  // a multiple of 32
 inline constexpr int kDigits = 134;
 inline constexpr int kWords = kDigits + 1;
@@ -45,8 +45,8 @@ HERO_HD inline Parts parts_of(double x) {
   return {fraction | (int64_t{1} << 52), field - 1075};
 }
 
-/// Calls add(integer, exponent) for two that are x^2 together: all 106 bits, whether or not a
-/// double could hold the square. (a * 2^27 + b)^2
+/// Calls add(integer, exponent) twice, for two terms whose sum is x^2: all 106 bits, whether or not
+/// a double could hold the square. (a * 2^27 + b)^2
 template <class Add>
 HERO_HD void split_square(double x, const Add& add) {
   constexpr int64_t kHalf = int64_t{1} << 27;
@@ -56,8 +56,8 @@ HERO_HD void split_square(double x, const Add& add) {
   add(b * b + middle % kHalf * kHalf, 2 * exponent);
 }
 
-/// Calls add(digit, amount) for the three digits that integer * 2^exponent reaches, each of which
-/// moves by less than 2^33.
+/// Calls add(digit, amount) for the three digits to which integer * 2^exponent adds, each by less
+/// than 2^33.
 template <class Add>
 HERO_HD void split_integer(int64_t integer, int exponent, const Add& add) {
   const int position = exponent - kLowest, digit = position / 32, shift = position % 32;
@@ -68,7 +68,8 @@ HERO_HD void split_integer(int64_t integer, int exponent, const Add& add) {
   add(digit + 2, high >> 32);
 }
 
-/// Every digit but the highest into [0, 2^32), and what is not finite to one of a kind.
+/// Propagates carries, so that every digit but the highest is in [0, 2^32), and reduces the counts
+/// of infinities and NaNs to at most one each.
 HERO_HD inline void carry(int64_t* words) {
   int64_t carried = 0;
   for (int i = 0; i + 1 < kDigits; ++i) {
@@ -87,8 +88,8 @@ struct Rounded {
   int exponent;
 };
 
-/// Carried words, rounded once: the 64 bits from the highest one on, the last of them also 1 where
-/// a lower one is, give what the whole sum would give.
+/// The sum that carried words hold, with its mantissa rounded once: the 64 bits from the highest
+/// set bit on, of which the last is also set if any lower bit is, round as the whole sum would.
 HERO_HD inline Rounded rounded(const int64_t* words) {
   int top = kDigits - 1;
   while (top > 2 && words[top] == 0) --top;
@@ -103,7 +104,7 @@ HERO_HD inline Rounded rounded(const int64_t* words) {
   return {static_cast<double>(bits), kLowest + 32 * (top - 1) - shift};
 }
 
-/// What carried words are that hold infinities or NaN.
+/// The value of carried words that hold infinities or NaN.
 HERO_HD inline double not_finite(const int64_t* words) {
   return words[kDigits] >= kNan ? std::numeric_limits<double>::quiet_NaN()
                                 : std::numeric_limits<double>::infinity();
@@ -117,7 +118,7 @@ HERO_HD inline double value(const int64_t* words) {
   return std::ldexp(mantissa, exponent);
 }
 
-/// Its square root, which overflows only where the root itself does.
+/// The square root of the sum, which overflows only if the root itself does.
 HERO_HD inline double root(const int64_t* words) {
   if (words[kDigits] != 0) return not_finite(words);
   const auto [mantissa, exponent] = rounded(words);

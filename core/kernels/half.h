@@ -1,7 +1,7 @@
 #pragma once
-// This header has the two 16-bit floats, which are storage types only, and the types that elements
-// are computed in. Arithmetic on halves is done in float and rounded once, to nearest even, when
-// the result is stored. A GPU's own conversions give the same bits, but for those of NaNs.
+// The two 16-bit floats, which are storage types only, and the types in which elements are
+// computed. Arithmetic on them is done in float and rounded once, to nearest even, when the result
+// is stored. A GPU's own conversions give the same bits, except for NaNs.
 #include <bit>
 #include <cstdint>
 #include <type_traits>

@@ -13,7 +13,7 @@
 
 namespace hero::math {
 
-/// \name Those of double that have code of their own for loops.
+/// \name Functions of double that have separate code for loops.
 /// \{
 [[gnu::always_inline]] HERO_HD inline float exp_in_vectors(float x) { return exp(x); }
 [[gnu::always_inline]] HERO_HD inline float sigmoid_in_vectors(float x) { return sigmoid(x); }
@@ -33,7 +33,7 @@ HERO_HD inline double abs(double x) { return std::fabs(x); }
 HERO_HD inline float floor(float x) { return std::floor(x); }
 HERO_HD inline double floor(double x) { return std::floor(x); }
 
-/// What is left of x after whole multiples of y, exactly, with x's sign.
+/// The exact remainder of x after whole multiples of y, with x's sign.
 HERO_HD inline float fmod(float x, float y) { return std::fmod(x, y); }
 HERO_HD inline double fmod(double x, double y) { return std::fmod(x, y); }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the scalar functions of core/kernels/math.h are made of: bit casts, Horner's rule, powers of
-// two.
+// Building blocks of the scalar functions of core/kernels/math.h: bit casts, Horner's rule, powers
+// of two.
 #include <cmath>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Functions so rare that one functor and one kernel do for all of them. Host and device; the host's
-// are compiled once (math_rare.cpp), for all levels.
+// Functions so rare that one functor and one kernel serve all of them. Host and device; those of
+// the host are compiled once (math_rare.cpp), for all instruction sets.
 #include <cstdint>
 
 #include <hero/core/kernels/config.h>
@@ -31,7 +31,7 @@ enum class Rare : uint8_t {
 };
 
 #if !defined(__CUDACC__)
-/// The function of x, or of x and y; x itself of a number that no function has.
+/// The function `which` of x, or of x and y; x itself if no function has this number.
 double rare(Rare which, double x, double y);
 #endif
 

@@ -11,7 +11,7 @@
 
 namespace hero::core::kernels {
 
-/// The gradient an optimizer sees: turned round to maximize, with L2 decay added.
+/// The gradient that an optimizer uses: negated to maximize, with L2 decay added.
 template <class T>
 struct Seen {
   T sign;          ///< -1 to maximize, else 1
@@ -300,7 +300,8 @@ struct RAdam {
   };
 };
 
-/// Only the direction of LAMB's step; LambStep then takes it. States: mean, mean square, direction.
+/// Computes only the direction of LAMB's step, which LambStep then applies. States: mean, mean
+/// square, direction.
 struct LambDirection {
   static constexpr auto name = "lamb";
   static constexpr int states = 3;
@@ -316,13 +317,13 @@ struct LambDirection {
   };
 };
 
-/// What LAMB multiplies its rate by: a parameter's norm by that of its direction.
+/// The factor of LAMB's learning rate: a parameter's norm divided by the norm of its direction.
 HERO_HD inline double trust_ratio(double param, double direction) {
   return param > 0.0 && direction > 0.0 ? param / direction : 1.0;
 }
 
-/// The step along a direction, which comes in the gradient's place, by lr * trust_ratio() of the
-/// two norms that its item has.
+/// The step along a direction, which is given in place of the gradient, by lr * trust_ratio() of
+/// the item's two norms.
 struct LambStep {
   static constexpr auto name = "lamb";
   static constexpr int states = 0;
@@ -369,7 +370,7 @@ concept TakesNorms = requires(const typename F::template Step<double>& step, con
   F::template scaled<float>(step, norms);
 };
 
-/// How many coefficients a functor has.
+/// The number of coefficients of a functor.
 template <class F>
 inline constexpr int kCoefficients = static_cast<int>(sizeof(typename F::template Step<double>) /
                                                       sizeof(double));

@@ -24,7 +24,7 @@ template <class T>
   return o * math::tanh(c);
 }
 
-/// Gradients of the gates' sums and, in place of the one of c, of c_before.
+/// The gradients of the gates' sums; the gradient of c is replaced by that of c_before.
 template <class T>
 struct LstmGradients {
   LstmGates<T> sums;
@@ -55,8 +55,8 @@ template <class T>
   return n + z * (h_before - n);
 }
 
-/// Gradients of the sums over x and over h, whose first two are alike, and the part of h_before's
-/// that takes no product.
+/// The gradients of the sums over x and over h, of which the first two gates' are equal, and the
+/// part of h_before's gradient that comes through no product.
 template <class T>
 struct GruGradients {
   T r, z, n_of_x, n_of_h, h_before;

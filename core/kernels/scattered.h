@@ -1,5 +1,5 @@
 #pragma once
-// How numbers that a scatter brings to one place become one, for host and device.
+// How numbers that a scatter sends to the same place are combined, for host and device.
 #include <limits>
 
 #include <hero/core/device/backend.h>
@@ -7,7 +7,8 @@
 
 namespace hero::core::kernels {
 
-/// What was there and what comes, in any mode but assign; NaN is the largest and the smallest.
+/// Combines the number at a place with a new one, in any mode but assign; NaN counts as the largest
+/// and as the smallest.
 template <class C>
 HERO_HD inline C scattered(ScatterMode mode, C there, C value) {
   if (mode == ScatterMode::multiply) return wrapping_mul(there, value);
@@ -16,7 +17,7 @@ HERO_HD inline C scattered(ScatterMode mode, C there, C value) {
   return wrapping_add(there, value);
 }
 
-/// What changes nothing that it meets: 0, 1, or the lowest or highest number.
+/// The neutral element of a mode: 0, 1, or the lowest or highest number.
 template <class C>
 HERO_HD inline C neutral(ScatterMode mode) {
   using Limits = std::numeric_limits<C>;

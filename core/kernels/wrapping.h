@@ -20,7 +20,7 @@ template <>
 struct WrappingType<int64_t> {
   using type = uint64_t;
 };
-/// What T is computed in.
+/// The type in which arithmetic on T is computed.
 template <class T>
 using Wrapping = typename WrappingType<T>::type;
 

@@ -1,11 +1,11 @@
 #pragma once
-// The accelerator that meta stands for where it is planned for a GPU.
+// The accelerator of meta if meta is planned for a GPU.
 #include <hero/core/accelerator.h>
 
 namespace hero::core {
 
-/// Its device is kMeta, its page-locked memory kPlannedHost. Copies move nothing: the thread's
-/// TransferMeter, where there is one, hears of them and of those that the thread waits for.
+/// Its device is kMeta, and its page-locked memory kPlannedHost. Copies move nothing: the thread's
+/// TransferMeter, if there is one, is told when a copy begins and when the thread waits for it.
 Accelerator& planned_accelerator();
 
 }  // namespace hero::core

@@ -1,11 +1,11 @@
 #pragma once
-// The host beside a device that is only planned.
+// The backend of host memory beside a planned device.
 #include <hero/core/device/backend.h>
 
 namespace hero::core {
 
-/// What meta_backend() is, for arrays on kPlannedHost; another object, so that work done there can
-/// be told from a device's.
+/// The meta backend for arrays on kPlannedHost. It is another object than meta_backend(), so that
+/// the host's work can be distinguished from a device's.
 Backend& planned_host_backend();
 
 }  // namespace hero::core
