@@ -39,14 +39,15 @@ struct AutotuneOptions {
 /// The result of a candidate.
 struct TuneEntry {
   std::string name;      ///< the candidate's name
-  double planned = 0.0;  ///< the candidate's
+  double planned = 0.0;  ///< seconds per step that a plan predicted; 0: none
   double seconds = 0.0;  ///< median of a step in its last round, on the slowest rank
   int64_t memory = 0;    ///< peak memory of a rank, in bytes
   int steps = 0;         ///< steps that were timed, in all rounds
   int rounds = 0;        ///< rounds that it took part in; 0: it needs too much memory
 };
 
-/// All candidates, the best first: those that were dropped last, and of these the fastest first.
+/// The results of all candidates, the best first: candidates that were dropped in a later round
+/// come before those of an earlier one, and within a round the fastest comes first.
 struct Tuned {
   std::vector<TuneEntry> entries;  ///< the results, the best first
   /// The index of the best candidate; -1 if all need too much memory.

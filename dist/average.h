@@ -1,6 +1,6 @@
 #pragma once
-// Means over ranks: of losses whose parts have different numbers of targets, and of parameters, for
-// ranks that train alone for some steps.
+// Averages over ranks: target_weights() for the losses of micro-batches that have different numbers
+// of targets, average_parameters() for ranks that train separately for some steps (local SGD).
 #include <cstdint>
 #include <vector>
 
@@ -9,12 +9,13 @@
 
 namespace hero::dist {
 
-/// The factors of the losses of this rank's n micro-batches that turn the mean of means, which DDP,
-/// ZeRO and fully_shard() average over the ranks of `group`, into the mean over all targets of all
-/// of them: factor i is targets[i] (n ranks) / (the targets of all ranks), exactly 1 where all are
-/// equal. Where micro-batches have different numbers of targets (padding, ignore_index), the mean
-/// of means weighs the targets of short ones more and depends on how the batch is divided; with
-/// the factors it is the loss of one process with the whole batch.
+/// Returns a factor for the loss of each of this rank's n micro-batches. DDP, ZeRO and
+/// fully_shard() compute the mean of the micro-batches' mean losses; with the factors they compute
+/// the mean over all targets of all micro-batches on all ranks of `group`. Factor i is targets[i]
+/// (n ranks) / (the targets of all ranks), exactly 1 if all micro-batches have equally many
+/// targets. Where micro-batches have different numbers of targets (padding, ignore_index), the mean
+/// of means weighs the targets of short ones more and depends on how the batch is divided; with the
+/// factors it is the loss of one process with the whole batch.
 ///
 ///     const double targets = sum(y != -100).item();
 ///     const double weight = dist::target_weights({targets}, world)[0];

@@ -18,15 +18,15 @@ namespace hero::dist {
 /// Options of check_parallel_form().
 struct CheckParallelFormOptions {
   int ranks = 2;  ///< ranks that divide the module, threads of this process
-  /// The plan of tensor_parallel(); empty: the one that the modules say themselves.
+  /// The plan of tensor_parallel(); empty: the plan that the modules themselves describe.
   TensorPlan plan = {};
   bool tensor = true;    ///< whether tensor_parallel() is tried, where a module says how it is cut
   bool sequence = true;  ///< whether .sequence is tried, where a module has a stack and no plan
   bool context = true;   ///< whether context_parallel() is tried, where attention shares sequences
   int positions = 1;     ///< the dimension of input and output along which positions lie
   /// Calls the module; absent: module(input). With context_parallel(), a whole model whose own form
-  /// says shares_sequence gets the whole input, as a GPT does, and any other module gets the
-  /// positions of its rank; the output has these.
+  /// says shares_sequence gets the whole input, as a GPT does; any other module gets its rank's
+  /// positions of the input. In both cases the output has its rank's positions.
   std::function<Tensor(nn::Module& module, const Tensor& input)> run = {};
 };
 

@@ -43,21 +43,21 @@ struct Tracked;
 ///                                 trainer_state.json      step, numbers, SHA-256 of every file
 ///                                 COMPLETE                checksum of trainer_state.json
 ///
-/// Each rank writes the shards that it owns; what several ranks have is written by the lowest of
-/// them. No tensor is sent. A shard of a parameter is flat, and the metadata of the file say where
-/// it belongs; optimizer states go by the name of the parameter, such as
-/// "state.fc1.weight.exp_avg". Files are written into another folder, the manifest when all ranks
-/// have flushed their files, and then the folder is renamed: if a run is killed at any moment, it
-/// finds either the old checkpoint or the whole new one. Ranks share the file system. An undefined
-/// `world` stands for one process.
+/// Each rank writes the shards that it owns; of several ranks with the same shard the lowest writes
+/// it. No tensor is sent. A shard of a parameter is flat, and the metadata of the file say where it
+/// belongs; optimizer states go by the name of the parameter, such as "state.fc1.weight.exp_avg".
+/// Files are written into a temporary folder, the manifest (trainer_state.json) last, when all
+/// ranks have flushed their files; then the folder is renamed. So after a run was killed, at any
+/// moment, it finds either the old checkpoint or the whole new one. Ranks share the file system. An
+/// undefined `world` stands for one process.
 ///
 /// save(step, {.async = true}) works like that of nn::Checkpointer: each rank copies what it saves,
 /// and a thread of the rank writes it; when all have, the thread of rank 0 renames the folder,
 /// whatever the ranks do meanwhile. If something goes wrong on one rank, the next call of save(),
 /// wait(), resume() or load() throws an Error on all ranks (if the next call is steps(), the call
 /// after it does). The destructor of a checkpointer with such a save is a collective, too, unless
-/// it runs because of an exception: then an incomplete save is abandoned, and the next one removes
-/// what there is of it.
+/// it runs because of an exception: then an incomplete save is abandoned, and the next save removes
+/// its files.
 /// \snippet test_examples_ranks.cpp dist_Checkpointer
 class Checkpointer {
  public:
@@ -74,8 +74,8 @@ class Checkpointer {
   /// \{
   /// Tracks a module, with its parameters and its saved buffers (those of rank 0); or an optimizer,
   /// such as MasterWeights, for parameters of tracked modules; or any other object with
-  /// state_dict() and a load_state_dict(dict) that changes nothing if it throws, of which rank 0
-  /// saves its state for all.
+  /// state_dict() and a load_state_dict(dict) that changes nothing if it throws; rank 0 saves the
+  /// state of such an object for all ranks.
   template <class T>
   requires requires(T& t, StateDict& dict) {
     dict = t.state_dict();
@@ -92,10 +92,12 @@ class Checkpointer {
           [&object](const StateDict& dict) { (void)object.load_state_dict(dict); });
     }
   }
-  /// Tracks a loader, of which rank 0 saves its position for all. Each rank may have given its
-  /// loader a seed of its own: what is saved must fit rank 0's seed, and the others keep theirs.
+  /// Tracks a loader. Rank 0 saves the position of its loader for all ranks. Each rank may have
+  /// given its loader a seed of its own: the saved state must fit rank 0's seed, and the other
+  /// ranks keep theirs.
   void track(const std::string& name, nn::data::DataLoader& loader);
-  /// Tracks a state by two functions, of which rank 0's saves for all.
+  /// Tracks a state by two functions: rank 0's `save` returns the state that is saved for all
+  /// ranks, and `load` restores it.
   void track(const std::string& name, std::function<StateDict()> save,
              std::function<void(const StateDict&)> load);
   /// Tracks state that differs from rank to rank, such as the errors of a communication hook: each
@@ -109,10 +111,10 @@ class Checkpointer {
   /// not exist before gets the state of rank 0 with its rank added to the seed, or, if all ranks
   /// had the same state, this one.
   void track(const std::string& name, Generator& generator);
-  /// Keeps arrays of a tracked module or optimizer in bytes of a codec, as
-  /// nn::Checkpointer::encode() does. Each rank encodes its parts, so that the bits that are kept
-  /// depend on how the saving ranks cut them, and not on who reads them. What each rank has of its
-  /// own stays exact.
+  /// Saves arrays of a tracked module or optimizer encoded by a codec, as
+  /// nn::Checkpointer::encode() does. Each rank encodes its own shards, so the saved values depend
+  /// on how the saving ranks shard the arrays, but not on the ranks that load them. RankStates are
+  /// saved exactly.
   void encode(const std::string& name, const core::Encoding& encoding);
   /// \}
 
@@ -125,9 +127,9 @@ class Checkpointer {
   /// the last one, if anything did.
   void wait();
   /// Loads a checkpoint as `which` says and returns its step, or nothing if there is no complete
-  /// checkpoint. Throws one Error that lists what is damaged, missing or does not fit, and then has
-  /// changed nothing. newest_intact skips checkpoints that are damaged or cannot be read, and
-  /// throws an Error if none is left.
+  /// checkpoint. If anything is damaged, missing or does not fit, throws one Error that lists all
+  /// of it, and changes nothing. newest_intact skips checkpoints that are damaged or cannot be
+  /// read, and throws an Error if none is left.
   std::optional<int64_t> resume(nn::Resume which = nn::Resume::newest);
   /// Loads the checkpoint of that step.
   void load(int64_t step);
@@ -146,7 +148,7 @@ class Checkpointer {
   Tracked& add(const std::string& name);
   void check_not_moved() const;
   Manifest read_manifest(int64_t step) const;
-  /// "" for a checkpoint whose files are as they were written.
+  /// What is damaged in the checkpoint of a step; "" if all files are as they were written.
   std::string damage(int64_t step) const;
   void load_intact(int64_t step);
   void check_same(int64_t step, const nn::SaveOptions& options) const;
@@ -158,9 +160,11 @@ class Checkpointer {
   std::shared_ptr<nn::FolderLock> lock_ = nullptr;
   nn::CheckpointerOptions options_;
   std::vector<std::shared_ptr<Tracked>> tracked_;
-  std::shared_ptr<BackgroundSave> background_ = nullptr;  ///< whose outcome nobody asked for
-  std::vector<int64_t> passed_over_ = {};  ///< damaged ones, set aside by the next save
-  bool may_save_ = false;                  ///< the checkpoints that are there are this run's
+  /// a save whose outcome no call has reported yet
+  std::shared_ptr<BackgroundSave> background_ = nullptr;
+  /// steps of damaged checkpoints, which the next save renames
+  std::vector<int64_t> passed_over_ = {};
+  bool may_save_ = false;  ///< true: the checkpoints in the folder belong to this run
 };
 
 /// Options of save_full().

@@ -1,6 +1,6 @@
 #pragma once
-// Communication hooks: what DDP does with a bucket of gradients instead of the all_reduce. Those
-// that the library has are in ddp_comm_hooks.h.
+// Communication hooks: what DDP does with a bucket of gradients instead of the all_reduce. The
+// hooks of the library are in ddp_comm_hooks.h.
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -11,8 +11,8 @@
 
 namespace hero::dist {
 
-/// Calls that are under way, and the steps that follow when they are complete, one after the other,
-/// each of which may make further calls. Steps run on the rank's own thread, at the same places of
+/// An asynchronous call and a sequence of steps. Each step runs when the call before it is
+/// complete, and may begin the next call. Steps run on the rank's own thread, at the same places of
 /// the program on every rank.
 class Future {
  public:

@@ -131,7 +131,8 @@ class Communicator {
   /// Like all_reduce(), but only on rank `root`; the others keep their x.
   Work reduce(const Array& x, int root, const CallOptions& options = {}) const;
   /// Sets output to this rank's part of the reduction of all inputs. For inputs of half precision
-  /// the output may be float32, which is then not rounded; for sums that are added up further.
+  /// the output may be float32: the sum is then not rounded, so that further sums can be added to
+  /// it.
   Work reduce_scatter(const Array& output, const Array& input,
                       const CallOptions& options = {}) const;
   /// Sets output to all inputs, one after the other.
@@ -159,10 +160,11 @@ class Communicator {
   /// Returns when every rank of the group has called it.
   void barrier(const CallOptions& options = {}) const;
 
-  /// Says `what` with this rank's next collective in this group, whichever it is (messages say
-  /// nothing): a short text, such as "clip_grad_norm to 1", of what all ranks must do alike. If
-  /// another rank says something else with its call, or nothing, every rank gets an Error that
-  /// lists what they say. Nothing is sent for it but what ranks compare of every call.
+  /// Attaches the text `what` to this rank's next collective in this group, whichever it is (not to
+  /// a send or recv): a short description of something that all ranks must do in the same way, such
+  /// as "clip_grad_norm to 1". If another rank attaches a different text to the call, or none,
+  /// every rank gets an Error that lists the texts. It needs no message of its own, since ranks
+  /// compare every call anyway.
   /// \snippet test_examples_ranks.cpp declare
   void declare(const std::string& what) const;
 

@@ -25,8 +25,8 @@ struct Config {
   /// "SGD", "Lamb", "Lion", "Adagrad" and "RMSprop", or, with stage 0, "OneBitAdam", "OneBitLamb"
   /// and "ZeroOneAdam", with the names of optim::Optimizer::option(). "Adam" decouples the weight
   /// decay, as DeepSpeed's does; with adam_w_mode false the type in the file is read as "AdamL2".
-  /// What is not given is DeepSpeed's: a decay of 0, a rate of 1e-3 for "Lion", and 1e-8 as eps of
-  /// "Lamb" and "OneBitLamb".
+  /// Options that are not given have DeepSpeed's defaults: a weight decay of 0, a learning rate of
+  /// 1e-3 for "Lion", and an eps of 1e-8 for "Lamb" and "OneBitLamb".
   struct Method {
     std::string type = {};                       ///< which one
     std::map<std::string, double> options = {};  ///< its numbers by name
@@ -35,14 +35,14 @@ struct Config {
   /// The optimizer.
   Method optimizer = {};
 
-  /// The schedule of the rate: "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", or "" for a constant
-  /// rate; numbers have DeepSpeed's names, and warmup_type is 0 (log) or 1 (linear).
+  /// The schedule of the learning rate: "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", or "" for a
+  /// constant rate; numbers have DeepSpeed's names, and warmup_type is 0 (log) or 1 (linear).
   Method scheduler = {};
 
-  /// The dtype of parameters and gradients, for kFloat16 and kBFloat16: the module becomes it, and
-  /// the optimizer steps float32 copies of its parameters (optim::MasterWeights), as in DeepSpeed:
-  /// 16 bytes for each parameter with Adam. Optimizers in bits keep float32 parameters, and
-  /// kFloat16 is then the dtype of matrix products in forward (hero::Autocast).
+  /// The dtype of parameters and gradients. With kFloat16 or kBFloat16 the module is converted to
+  /// it, and the optimizer steps float32 copies of the parameters (optim::MasterWeights), as in
+  /// DeepSpeed: 16 bytes for each parameter with Adam. With a 1-bit optimizer parameters stay
+  /// float32, and kFloat16 is the dtype of matrix products in forward (hero::Autocast).
   DType compute = kFloat32;
 
   /// How the loss is scaled, for float16.
@@ -84,7 +84,8 @@ struct Config {
     /// "nvme": the folder in which each rank makes a file for its optimizer's states (optim::Paged;
     /// the parameters that it steps are in host memory); empty: they are in no file.
     std::string states_folder = {};
-    /// The same for the shards of stage 3.
+    /// "nvme": the folder of the same kind of file for the parameter shards of stage 3; empty:
+    /// none.
     std::string parameters_folder = {};
     bool operator==(const Zero&) const = default;
   };

@@ -1,7 +1,8 @@
 #pragma once
-// Context parallelism: ranks share each sequence, so that no rank needs memory for the activations
-// at all of its positions. Attention gathers the keys and values. Liu et al., arXiv 2310.01889 (in
-// a ring); Dubey et al., arXiv 2407.21783, section 3.3.2 (gathered, as here).
+// Context parallelism: each rank computes some positions of each sequence, so that no rank needs
+// memory for the activations of a whole sequence. Attention gathers the keys and values. Liu et
+// al., arXiv 2310.01889 (in a ring); Dubey et al., arXiv 2407.21783, section 3.3.2 (gathered, as
+// here).
 //
 //   const dist::Mesh mesh(world, {{"data", 2}, {"context", 4}});
 //   nn::GPT model(config);
@@ -28,19 +29,21 @@ struct ContextParallelOptions {
   int slices = 0;
 };
 
-/// What a program needs if it does not call nn::GPT::loss(). T positions of a whole sequence, c
-/// ranks.
+/// How ranks share sequences, for a program that does not call nn::GPT::loss(). T: positions of a
+/// whole sequence; c: ranks.
 class ContextParallel {
  public:
-  ContextParallel(const ContextParallel&) = default;  // what is moved from stays whole
+  // no move: a handle that was moved from still refers to the same object
+  ContextParallel(const ContextParallel&) = default;
   ContextParallel& operator=(const ContextParallel&) = default;
 
-  /// The T / c positions that this rank has, in the order in which its tensors have them.
+  /// The T / c positions that this rank computes, in the order in which they lie in its tensors.
   std::vector<int64_t> positions(int64_t T) const;
-  /// Takes x at these positions of dimension `dim`; all ranks have x whole.
+  /// Returns the slice of x at this rank's positions along dimension `dim`; x has all T positions,
+  /// on every rank.
   Tensor take(const Tensor& x, int64_t dim = 1) const;
-  /// Gathers x, of which each rank has its positions along `dim`, into the whole, in the order of
-  /// positions, on all ranks and without gradients. A collective.
+  /// The inverse of take(): gathers from all ranks the tensor with all T positions along `dim`, in
+  /// the order of positions, on every rank and without gradients. A collective.
   Tensor gather(const Tensor& x, int64_t dim = 1) const;
   /// The mean over the ranks of a loss that each rank has computed of its own positions. Its
   /// gradients are those of the rank's own loss, which are then to be averaged over the ranks. A
@@ -55,28 +58,27 @@ class ContextParallel {
   std::shared_ptr<const SharedSequence> sequence_;
 };
 
-/// Makes the ranks of `group` share the sequences of every nn::GPT, nn::Llama, attention layer of
-/// these, MultiheadAttention and other module of which nn::ParallelForm says shares_sequence, in a
-/// module that is the same on all of them. For w slices,
-/// a sequence of T positions is cut into 2 w runs, where 2 w divides T; a rank has T / c positions,
-/// half of them from the first half of the sequence, so that all ranks compute equal shares of a
-/// causal attention.
+/// Makes the ranks of `group` share sequences in `module`, which must be the same on all of them:
+/// in every nn::GPT and nn::Llama, their attention layers, MultiheadAttention, and other modules
+/// whose nn::ParallelForm says shares_sequence. For w slices, a sequence of T positions is cut into
+/// 2 w runs, where 2 w divides T; a rank has T / c positions, half of them from the first half of
+/// the sequence, so that all ranks compute equal shares of a causal attention.
 ///
 /// loss() of a GPT or Llama takes whole tokens and targets, the same on all ranks of the group, and
-/// returns the mean over all positions that are not ignored. forward() returns the scores at this
+/// returns the mean over all positions that are not ignored. forward() returns the logits at this
 /// rank's positions. An attention layer by itself takes and returns this rank's positions.
 ///
 /// Weights stay whole, and each rank has their gradients from its own positions: average them over
 /// the group, as over ranks with different data. So apply DDP, ZeRO or fully_shard() after this,
 /// over a group or a mesh that contains these ranks. The results have the same bits for every
 /// number of ranks c for which w / c is a power of two. These are not the bits of whole sequences,
-/// for which sums over positions have another order; with one rank and one way nothing changes.
+/// for which sums over positions have another order; with one rank and one slice nothing changes.
 ///
 /// For n bytes of keys and values [B, T, 2 C_kv], each attention layer sends n (c - 1) / c bytes in
 /// forward and as many in backward; a loss sends one number. Throws an Error, the same on all
 /// ranks, if the module has no attention, the ranks differ in it, or a parameter is of a layer that
 /// may look at other positions, such as a convolution, and no nn::ParallelForm says otherwise.
-/// Dropout in training and other random numbers that its forward draws, masks, attention weights
+/// Afterwards, dropout in training, other random numbers drawn in forward, masks, attention weights
 /// and generate() throw an Error when they are used.
 ContextParallel context_parallel(nn::Module& module, const Communicator& group,
                                  const ContextParallelOptions& options = {});

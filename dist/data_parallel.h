@@ -27,18 +27,17 @@ namespace hero::dist {
 
 class DataParallel;
 class ShardedModule;
-std::shared_ptr<ShardedModule> sharded_module_of(
-    const DataParallel& parallel);  // for dist's own files
+std::shared_ptr<ShardedModule> sharded_module_of(const DataParallel& parallel);  // internal to dist
 
 /// Something that a unit did; see DataParallel::on_event().
 struct Event {
   /// What it did.
   enum class Kind : uint8_t {
-    gather,  ///< it began to gather its whole parameters
-    use,     ///< they are there, and the module computes with them
-    free,    ///< it freed them
-    reduce,  ///< it began to average its gradients
-    reduced  ///< its shards have their mean
+    gather,  ///< the unit began to gather its whole parameters
+    use,     ///< the whole parameters are gathered, and the module computes with them
+    free,    ///< the unit freed its whole parameters
+    reduce,  ///< the unit began to average its gradients
+    reduced  ///< the mean gradients have been added to those of its shards
   };
   Kind kind;                ///< what the unit did
   const std::string& unit;  ///< the name of the unit
@@ -60,14 +59,15 @@ struct UnitInfo {
 
 /// Options of DataParallel::summon_full_parameters().
 struct SummonOptions {
-  /// True: what is written to the whole parameters is kept, of units to which anything was written.
+  /// True: if anything was written to the whole parameters of a unit, its shards take over their
+  /// values.
   bool writeback = true;
 };
 
 /// While it lives, the module has its whole parameters, in their own dtype, and needs the memory
 /// for them. Gradients and optimizer steps still belong to the shards meanwhile. Its constructor is
-/// a collective, its destructor is not. A forward pass, another of its kind and full_state_dict()
-/// are Errors meanwhile, and no backward pass may run.
+/// a collective, its destructor is not. Meanwhile, a forward pass, another FullParameters and
+/// full_state_dict() throw an Error, and no backward pass may run.
 class FullParameters {
  public:
   /// For DataParallel::summon_full_parameters().
@@ -78,8 +78,8 @@ class FullParameters {
 
  private:
   std::shared_ptr<ShardedModule> sharded_;
-  std::vector<std::vector<Array>> flat_parameters_;  // of each module that is sharded
-  std::vector<uint32_t> versions_;                   // of all of them, when they were gathered
+  std::vector<std::vector<Array>> flat_parameters_;  // one for each unit, of each sharded module
+  std::vector<uint32_t> versions_;  // of all flat parameters, when they were gathered
   bool writeback_;
 };
 
@@ -127,11 +127,12 @@ class DataParallel {
   void set_requires_gradient_sync(bool on, const std::string& path) const;
   /// For hybrid sharding: false for micro-batches whose gradients are only added up within each
   /// group of shards. Every rank keeps its shard of these sums, in float32 if gradients have half
-  /// precision, and the next backward pass with the setting on averages them over the replicas: 2 n
-  /// / G (H - 1) / H bytes for each step instead of each micro-batch. The bits are those of the
-  /// groups' sums, added up in the order of the passes and then over the replicas in Order::tree.
-  /// An Error in backward drops the sums that are waiting. On every other strategy it changes
-  /// nothing, as in PyTorch, because shards have no replicas there.
+  /// precision, and the next backward pass with the setting on averages them over the replicas: for
+  /// n bytes of gradients, G shards and H replicas a rank sends these 2 n / G (H - 1) / H bytes
+  /// once per step instead of once per micro-batch. The bits are those of the groups' sums, added
+  /// up in the order of the passes and then over the replicas in Order::tree. An Error in backward
+  /// drops the sums that are waiting. On every other strategy it changes nothing, as in PyTorch,
+  /// because shards have no replicas there.
   void set_requires_all_reduce(bool on) const;
   /// Does the same for the units of the module at a path and below it: their gradients are averaged
   /// over the replicas if both settings are on. For fully_shard() and ZeRO-3.
@@ -144,21 +145,21 @@ class DataParallel {
   /// Sets whether the units of the module at a path and below it ("": all units) are freed after
   /// backward, as they are at the beginning. False: they stay gathered for the next forward, so
   /// that only the first of several passes in a step gathers them, and the memory of whole
-  /// parameters is needed until then. What a step has changed is gathered anew. All ranks must set
-  /// the same, between two steps. For fully_shard() and ZeRO-3.
+  /// parameters is needed until then. Parameters that the optimizer has changed are gathered anew.
+  /// All ranks must set the same, between two steps. For fully_shard() and ZeRO-3.
   /// \snippet test_examples_ranks.cpp set_reshard_after_backward
   void set_reshard_after_backward(bool on, const std::string& path = "") const;
   /// Sets what is gathered ahead when the forward of the module at `path` begins: the units of the
-  /// modules at these paths, in this order, in place of the next ones of the pass before. So a pass
-  /// that takes another way than the last one, or the first one, gathers ahead as well, and a
-  /// module may have several in flight; each of them needs the memory of its unit from then on. An
-  /// empty list gathers nothing ahead there. All ranks must set the same, between two steps. For
-  /// fully_shard() and ZeRO-3. It is PyTorch's function of this name.
+  /// modules at these paths, in this order, in place of the next ones of the pass before. So the
+  /// first pass, and a pass that uses modules in another order than the last one, gather ahead as
+  /// well, and a module may have several in flight; each of them needs the memory of its unit from
+  /// then on. An empty list gathers nothing ahead there. All ranks must set the same, between two
+  /// steps. For fully_shard() and ZeRO-3. It is PyTorch's function of this name.
   /// \snippet test_examples_ranks.cpp set_modules_to_forward_prefetch
   void set_modules_to_forward_prefetch(const std::string& path,
                                        const std::vector<std::string>& modules) const;
-  /// Does the same for when the backward of the module at `path` begins, in place of the modules
-  /// whose forward came before it.
+  /// Does the same for the moment when the backward of the module at `path` begins, in place of the
+  /// modules whose forward came before it.
   void set_modules_to_backward_prefetch(const std::string& path,
                                         const std::vector<std::string>& modules) const;
   /// Begins to gather the units of the module at `path` and below it ("": all units), between two
@@ -171,14 +172,15 @@ class DataParallel {
   [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
     return FullParameters(sharded_, options);
   }
-  /// Runs `body`, a loop over this rank's batches, of which ranks may have different numbers. A
-  /// rank whose body has ended takes part in the steps of the others with gradients of zero (the
-  /// mean is still over all ranks), and after each it runs `step`, which does what body does after
-  /// backward. So all ranks end with the same bits. For DDP and stages 1 and 2 of ZeRO.
+  /// Runs `body`, a loop over this rank's batches; ranks may have different numbers of batches. A
+  /// rank whose body has ended takes part in the other ranks' steps with gradients of zero (the
+  /// mean is still over all ranks), and after each of them it runs `step`, which must do what body
+  /// does after backward. So all ranks end with bitwise the same parameters. For DDP and stages 1
+  /// and 2 of ZeRO.
   void join(const std::function<void()>& body, const std::function<void()>& step) const;
-  /// A copy of the whole module's state, on every rank, also of what is cut over other axes of a
-  /// mesh (tensor_parallel(), expert_parallel(), Pipeline). A collective of all ranks that have
-  /// parts of it.
+  /// A copy of the whole module's state, on every rank, including parameters that are also divided
+  /// over other axes of a mesh (tensor_parallel(), expert_parallel(), Pipeline). A collective of
+  /// all ranks that have parts of it.
   nn::StateDict full_state_dict() const;
   /// The units, in order.
   std::vector<UnitInfo> units() const;
@@ -188,7 +190,7 @@ class DataParallel {
   void on_event(const std::function<void(const Event&)>& fn) const;
 
  protected:
-  /// For the strategies, which make the replica.
+  /// For the strategies, which make the sharded module.
   explicit DataParallel(std::shared_ptr<ShardedModule> sharded) : sharded_(std::move(sharded)) {}
   std::shared_ptr<ShardedModule> sharded_;
 

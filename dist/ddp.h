@@ -8,14 +8,16 @@ namespace hero::dist {
 /// Options of DDP.
 struct DDPOptions {
   int64_t bucket_bytes = 25 << 20;       ///< bytes of gradients that are reduced in one call
-  int64_t first_bucket_bytes = 1 << 20;  ///< those of the first call, small so that it begins early
-  /// Rank 0 sends its buffers when a pass in training ends, so that evaluation is the same on all
-  /// ranks; those of ignored_modules stay each rank's own.
+  int64_t first_bucket_bytes = 1 << 20;  ///< bytes of the first call, small so that it begins early
+  /// True: rank 0 sends its buffers when a pass in training ends, so that evaluation is the same on
+  /// all ranks. The buffers of ignored_modules are not sent.
   bool broadcast_buffers = true;
-  bool find_unused_parameters = false;  ///< parameters may lack a gradient; costs the overlap
-  bool broadcast_parameters = true;     ///< rank 0 sends its initial parameters
-  Order order = Order::tree;            ///< order in which the ranks' gradients are added up
-  double divide_by = 0.0;               ///< divisor of their sum; 0: the number of ranks
+  /// true: trainable parameters may get no gradient; gradients are then averaged after backward,
+  /// not during it
+  bool find_unused_parameters = false;
+  bool broadcast_parameters = true;  ///< rank 0 sends its initial parameters
+  Order order = Order::tree;         ///< order in which the ranks' gradients are added up
+  double divide_by = 0.0;            ///< divisor of their sum; 0: the number of ranks
   std::vector<std::string> ignored_modules = {};  ///< paths of modules that are not averaged
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 // Communication hooks for DDP that send fewer bytes: half precision, codecs, PowerSGD.
 //
-//   dist::CodecHook hook({.codec = dist::Codec::int8});
-//   ddp.register_comm_hook(hook);   // a quarter of the bytes
-//   checkpoint.track("hook", hook);  // what the bytes left out, which later steps make up for
+// dist::CodecHook hook({.codec = dist::Codec::int8}); ddp.register_comm_hook(hook);   // a quarter
+// of the bytes checkpoint.track("hook", hook);  // its compression errors, which are added to later
+// gradients
 #include <cstdint>
 #include <memory>
 
@@ -28,7 +28,7 @@ CommHook bf16_compress_hook();
 /// Options of CodecHook.
 struct CodecHookOptions {
   Codec codec = Codec::int8;  ///< the format of what is sent
-  /// True: errors of the rounding are added to the next step's gradients.
+  /// True: rounding errors are added to the next step's gradients.
   bool error_feedback = true;
 };
 
@@ -62,7 +62,7 @@ class CodecHook : public RankStates {
 
 /// Options of PowerSGDHook.
 struct PowerSGDOptions {
-  int64_t rank = 1;  ///< the rank of the two factors that stand for a matrix
+  int64_t rank = 1;  ///< rank of the low-rank approximation of a matrix
   /// Matrices that would shrink by a smaller factor are sent whole.
   double min_compression_rate = 2.0;
   /// True: what the factors leave out is added to the next step's gradients.

@@ -29,16 +29,17 @@ struct ExpertParallelOptions {
 /// experts along dimension 0 (Partition::boxes) and stay the same tensors, so an optimizer that was
 /// made before keeps working, and checkpoints have the names and shapes of the model. A module on
 /// meta stays there; materialize() and fully_shard() give it the values that it would have had.
-/// Returns the paths of the layers' experts, which have to be left out (ignored_modules) when the
-/// rest of the model is averaged over the same ranks; in that rest nothing changes: every rank has
-/// its own tokens and the whole router.
+/// Returns the paths of the layers' experts, which you must pass as ignored_modules when you apply
+/// DDP, ZeRO or fully_shard() to the model over the same ranks. The rest of the model does not
+/// change: every rank has its own tokens and the whole router.
 ///
 /// In forward, the row of a token is sent to the ranks of its experts and the results are sent
-/// back; in backward, the gradient of the result is sent there and that of the row back. So in each
-/// step a row (one of top_k for each token) that goes to another rank is sent four times: to the
-/// expert and back in forward, and the gradients of both in backward, each time `width` values; and
-/// in forward 8 E (n - 1) / n bytes of counts, or three times as many with a load-balancing loss.
-/// All ranks of the axis must call the layer equally often, even if they have no tokens.
+/// back; in backward, the gradient of the result is sent to the expert and the gradient of the row
+/// is sent back. So in each step a row (one of top_k for each token) that goes to another rank is
+/// sent four times: to the expert and back in forward, and the gradients of both in backward, each
+/// time `width` values; and in forward 8 E (n - 1) / n bytes of counts, or three times as many with
+/// a load-balancing loss. All ranks of the axis must call the layer equally often, even if they
+/// have no tokens.
 ///
 /// The result of a token has the bits of one process with all experts. If n is a power of two, so
 /// have the gradients of tokens and experts, compared with one process whose batch is the tokens of

@@ -1,6 +1,6 @@
 #pragma once
-// What the last calls of a rank were, and which of them are not done: the first thing to look at
-// where ranks wait for each other.
+// FlightRecorder: the last calls of a rank, and which of them are not complete. It is the first
+// thing to look at when ranks wait for each other.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,17 +12,17 @@
 
 namespace hero::dist {
 
-/// A call of a rank. Times are seconds since the epoch (1970), as the host's clock has them; 0: it
-/// has not come to that. A call whose handle the program has dropped stays without the last two.
+/// A call of a rank. Times are seconds since the epoch (1970) by the host's clock; 0: not yet. For
+/// a call whose handle the program has dropped, `awaited` and `done` stay 0.
 struct FlightCall {
-  uint64_t number = 0;  ///< among all calls of the rank, beginning with 1
+  uint64_t number = 0;  ///< number of the call among all calls of the rank, from 1
   Collective op = Collective::barrier;
-  std::string axis;        ///< of its communicator: "world", "data"
-  std::string unit;        ///< what is moved, as in errors and in Traffic
-  DType dtype = kFloat32;  ///< of the arrays
-  int64_t size = 0;        ///< elements of the whole
-  int64_t bytes = 0;       ///< that the rank sends, as in Traffic
-  int root = -1;           ///< of calls that have one; of messages the other rank
+  std::string axis;        ///< axis of its communicator, such as "world" or "data"
+  std::string unit;        ///< name of the data, as in errors and in Traffic
+  DType dtype = kFloat32;  ///< dtype of the arrays
+  int64_t size = 0;        ///< elements of the whole array
+  int64_t bytes = 0;       ///< bytes that the rank sends, as in Traffic
+  int root = -1;           ///< the root of a call that has one; the other rank of a message
   double asked = 0.0;      ///< when the program called
   double awaited = 0.0;    ///< when it began to wait for the call
   double done = 0.0;       ///< when it knew that the call is complete
@@ -31,22 +31,22 @@ struct FlightCall {
 /// The last calls of one rank. Each communicator of the rank adds its own. Any thread may read it.
 class FlightRecorder {
  public:
-  static constexpr size_t kCalls = 100;  ///< that are kept
+  static constexpr size_t kCalls = 100;  ///< number of calls that are kept
 
   /// Begins with no call.
   explicit FlightRecorder(int rank) : rank_(rank) {}
-  /// Notes a call, whose times but `asked` are still 0, and returns its number.
+  /// Records a call, with its time `asked` only, and returns its number.
   uint64_t ask(FlightCall call);
-  /// The program begins to wait for the call of that number.
+  /// Records that the program begins to wait for the call of that number.
   void await(uint64_t number);
-  /// The program knows that the call is complete.
+  /// Records that the program knows that the call is complete.
   void complete(uint64_t number);
 
   /// The rank's number in the world.
   int rank() const { return rank_; }
   /// The calls that are kept, oldest first.
   std::vector<FlightCall> calls() const;
-  /// They as a table. Times count from this moment back.
+  /// The calls as a table, with times in seconds before now.
   std::string table() const;
 
  private:
@@ -56,17 +56,18 @@ class FlightRecorder {
   const int rank_;
   mutable std::mutex mutex_;
   uint64_t asked_ = 0;
-  std::vector<FlightCall> ring_;  // call n at (n - 1) % kCalls
+  std::vector<FlightCall> ring_;  // call n is at index (n - 1) % kCalls
 };
 
-/// Writes the last calls of all ranks of this process into a folder, which is made where there is
-/// none: rank-00003.txt, a table, for each of them, and rank-00003.json of the first one with all
-/// of them for Perfetto (ui.perfetto.dev). Where the environment names a folder in
-/// HERO_FLIGHT_RECORDER, this happens by itself when a rank fails, after a time-out too, and
-/// whenever the process gets the signal SIGUSR1, unless the program has a handler of its own.
+/// Writes the last calls of all ranks of this process into a folder, which is made if it does not
+/// exist: a table such as rank-00003.txt for each rank, and one trace of all these ranks for
+/// Perfetto (ui.perfetto.dev), named after the first of them, such as rank-00003.json. If the
+/// environment names a folder in HERO_FLIGHT_RECORDER, the records are also written there when a
+/// rank fails, including time-outs, and whenever the process gets the signal SIGUSR1, unless the
+/// program has a handler of its own for it.
 void write_flight_records(const std::string& folder);
 
-/// While it lives, the recorder is one of those of this process.
+/// While it lives, write_flight_records() includes this recorder.
 class FlightRecorderScope {
  public:
   /// Begins the scope.
@@ -79,8 +80,8 @@ class FlightRecorderScope {
   std::shared_ptr<FlightRecorder> recorder_;
 };
 
-/// Writes the records where the environment names a folder; one line on stderr says where, or why
-/// that failed. Only the first call of a process does something.
+/// Writes the records if HERO_FLIGHT_RECORDER names a folder, and prints a line on stderr that says
+/// where, or why that failed. Only the first call in a process has an effect.
 void write_flight_records_of_failure() noexcept;
 
 }  // namespace hero::dist

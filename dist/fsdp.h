@@ -22,17 +22,18 @@ struct MixedPrecision {
 
 /// Options of fully_shard().
 struct FSDPOptions {
-  UnitPolicy unit = {};                 ///< which modules are units; all else is the root's unit
+  UnitPolicy unit = {};  ///< which modules are units; all other parameters are in the root's unit
   bool reshard_after_forward = true;    ///< false: gather once per step, keep until backward ends
   int prefetch = 1;                     ///< units that are gathered ahead of the one that computes
   MixedPrecision mixed_precision = {};  ///< dtypes of a step
   /// Names of parameters that stay whole and are not averaged.
   std::vector<std::string> ignored_parameters = {};
-  std::vector<std::string> ignored_modules = {};  ///< paths of modules whose parameters all stay so
+  /// paths of modules all of whose parameters stay whole
+  std::vector<std::string> ignored_modules = {};
   bool sync_module_states = false;  ///< true: rank 0 first sends its parameters and buffers
   bool broadcast_buffers = true;    ///< as in DDPOptions
-  /// Where a module made on meta computes; its shards are initialised there or, if offloaded, in
-  /// host memory.
+  /// The device on which a module made on meta computes. Its shards are initialised there or, if
+  /// offloaded, in host memory.
   Device device = kCpu;
   Order order = Order::tree;  ///< order in which the ranks' gradients are added up
   double divide_by = 0.0;     ///< divisor of their sum; 0: the number of ranks
@@ -46,9 +47,9 @@ struct FSDPOptions {
 /// Beside the root's unit, which is gathered from its forward to the end of backward, at most two
 /// units are gathered at a time: the one that computes and the one that is prefetched (three if two
 /// are computed together, as the layers of an nn::FeedForward are). A module made on meta gets the
-/// values that it would have had, shard by shard. A unit has one dtype; parameters that are tied
-/// over two units are an Error. All ranks must use the same parameters in a step. Zhao et al.,
-/// arXiv 2304.11277. \snippet test_examples_ranks.cpp fully_shard
+/// initial values that it would have without meta, shard by shard. A unit has one dtype; parameters
+/// that are tied over two units are an Error. All ranks must use the same parameters in a step.
+/// Zhao et al., arXiv 2304.11277. \snippet test_examples_ranks.cpp fully_shard
 DataParallel fully_shard(nn::Module& module, const Communicator& comm,
                          const FSDPOptions& options = {});
 
@@ -65,10 +66,10 @@ DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions
 using UnitModules = std::vector<std::reference_wrapper<nn::Module>>;
 
 /// Does the same for several modules at once, whose parameters become one unit:
-/// fully_shard({model.norm, model.head}, world). It is gathered when the forward of the first of
-/// them begins, and freed when each of them has run. A parameter that they share is in it once. Use
-/// it for modules of the same outermost module, which you shard afterwards. It is PyTorch's
-/// fully_shard() of a list. Throws an Error if a module is in another one of the list.
+/// fully_shard({model.norm, model.head}, world). The unit is gathered when the forward of the first
+/// of them begins, and freed when each of them has run. A parameter that they share is in the unit
+/// once. Use it for modules of the same outermost module, which you shard afterwards. It is
+/// PyTorch's fully_shard() of a list. Throws an Error if a module is in another one of the list.
 /// \snippet test_examples_ranks.cpp fully_shard_list
 DataParallel fully_shard(const UnitModules& modules, const Communicator& comm,
                          const FSDPOptions& options = {});

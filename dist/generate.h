@@ -1,5 +1,5 @@
 #pragma once
-// Text from a model that is sharded over ranks with prompts of their own.
+// Generating text with a sharded model, where each rank has prompts of its own.
 //
 //   nn::GPT model(config);
 //   dist::fully_shard(model, world);
@@ -13,9 +13,9 @@ namespace hero::dist {
 
 /// For nn::GenerateOptions::any_unfinished, with the ranks among which the model's parameters are
 /// sharded (fully_shard(), ZeRO of stage 3): all ranks call forward until every row of every rank
-/// has ended, and no rank's text changes by that. Every rank of the group calls
-/// generate() with it, a rank without prompts with an empty list. Before each step it sends one
-/// number.
+/// has ended, which changes no rank's text. Every rank of the group must call generate() with this
+/// function, a rank without prompts with an empty list. It makes a collective of one number before
+/// each step.
 std::function<bool(bool)> any_unfinished(const Communicator& group);
 
 }  // namespace hero::dist

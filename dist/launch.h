@@ -13,17 +13,17 @@ using RankProgram = std::function<void(Communicator& world)>;
 /// Options of run_ranks().
 struct RunOptions {
   /// Seconds that a rank waits for the others in a call; 0: the environment's HERO_TIMEOUT, or else
-  /// 600. Joining and checkpoints have it, too, where timeout_join or timeout_checkpoint is 0.
+  /// 600. It is also the default of timeout_join and timeout_checkpoint.
   double timeout = 0.0;
   bool prefix = false;  ///< true: every rank prints, and its lines begin with "[rank] "
   double link_bytes_per_second = 0.0;  ///< rate of a simulated link, see run_ranks(); 0: no limit
   /// True: each rank's thread runs on a core of its own, see run_ranks().
   bool bind_to_cores = false;
   BackendKind backend = BackendKind::local;  ///< local, or nccl, where rank i has GPU i to itself
-  /// Seconds that it waits until its first call is complete, and while groups are made; 0:
+  /// Seconds that a rank waits until its first call is complete, and while groups are made; 0:
   /// HERO_TIMEOUT_JOIN, timeout, HERO_TIMEOUT, or else 600.
   double timeout_join = 0.0;
-  /// Seconds that it waits while a checkpoint is saved or loaded; 0: HERO_TIMEOUT_CHECKPOINT,
+  /// Seconds that a rank waits while a checkpoint is saved or loaded; 0: HERO_TIMEOUT_CHECKPOINT,
   /// timeout, HERO_TIMEOUT, or else 600.
   double timeout_checkpoint = 0.0;
 };
@@ -32,17 +32,17 @@ struct RunOptions {
 /// returns when all have ended. Each rank has its own Ledger and Traffic. It begins with the modes
 /// of the calling thread (recording, Autocast, DetectAnomaly, EvalScope, scopes of errors and of
 /// memory, ..) and with the state of its default generator; a Profiler of the caller records no
-/// other thread. Together the ranks use at most num_threads() threads for
-/// kernels, or one each. If a rank fails, what the first one threw is thrown again here, and the
-/// others are stopped by an Error in their next call. With link_bytes_per_second, a call is not
-/// complete before the bytes that its ranks send could have left them at this rate: the bytes of
-/// each rank leave one after the other, from when all ranks have made the call. Ranks compute
-/// meanwhile, so one machine can show how much of its communication a program hides.
+/// other thread. Together the ranks use at most num_threads() threads for kernels, or one each. If
+/// ranks fail, run_ranks() throws the exception of the first one, and the other ranks get an Error
+/// in their next call. With link_bytes_per_second, a call is complete only when the bytes that its
+/// ranks send could have left them at this rate; the bytes of a rank leave one call after the
+/// other, each from the moment when all ranks have made the call. Ranks compute meanwhile, so you
+/// can see on one machine how much of its communication a program overlaps with computation.
 ///
 /// With bind_to_cores, rank i runs on the i-th of the process's cores, as under mpirun --bind-to
-/// core; an Error where there are fewer. Ranks that have slept in a call are woken at the same
-/// moment, and otherwise Linux often wakes two of them on one core, which they share until its next
-/// tick, for up to 4 ms. Leave it out where other programs keep the cores busy.
+/// core; throws an Error if there are fewer cores. Without it, Linux often wakes two ranks that
+/// slept in a call on one core, which they share until its next tick, for up to 4 ms. Do not use it
+/// when other programs keep the cores busy.
 /// \snippet test_examples_ranks.cpp run_ranks
 void run_ranks(int ranks, const RankProgram& program, const RunOptions& options = {});
 
@@ -61,7 +61,7 @@ void simulate_ranks(int size, const RankProgram& program, const std::vector<int>
 struct LaunchOptions {
   int default_ranks = 1;  ///< number of ranks (threads) without --ranks
   int restarts = 0;  ///< how often a failed program is restarted without progress, see launch()
-  /// Numbers of ranks it may run on; empty: only the one it is given.
+  /// Numbers of ranks on which the program may run; empty: only the given number.
   std::vector<int> elastic = {};
 };
 
@@ -79,7 +79,7 @@ struct LaunchOptions {
 /// With `restarts`, or --restarts N, the calling process becomes a supervisor: the program runs in
 /// a child process, and is restarted if it fails, at most N times without progress: the count
 /// begins again at N when an attempt has saved a newer checkpoint. It waits 1 s before it restarts,
-/// and twice as long each time while nothing is gained, up to 60 s. A program that begins with
+/// and twice as long each time while there is no progress, up to 60 s. A program that begins with
 /// resume() of a dist::Checkpointer resumes from the newest checkpoint, with the bits of a run that
 /// was not interrupted. A program has failed if it ends with an exit code other than 0 or by a
 /// signal; a line on stderr says how it ended, from which step it resumes, and on how many ranks.

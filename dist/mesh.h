@@ -14,7 +14,7 @@ struct Axis {
 
 /// Ranks arranged as a row-major grid with named axes: in {{"replicate", 2}, {"shard", 4}}, rank 5
 /// has the coordinates (1, 1). mesh["shard"] is the group of the ranks that differ from this one
-/// only in that coordinate, in its order; Traffic counts its calls under the name of the axis.
+/// only in that coordinate, ordered by it; Traffic counts its calls under the name of the axis.
 /// \snippet test_examples_ranks.cpp Mesh
 class Mesh {
  public:

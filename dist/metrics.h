@@ -24,9 +24,9 @@ struct GatherMetricsOptions {
   double weight = 1.0;
 };
 
-/// Gathers metrics, which have the same names in the same order on every rank. Every rank gets the
-/// same numbers, to the bit, as sums are made in the order of ranks. A collective; throws an Error
-/// on every rank if the names differ.
+/// Gathers metrics, which have the same names in the same order on every rank. Every rank gets
+/// bitwise the same numbers, since they are added up in the order of ranks. A collective; throws an
+/// Error on every rank if the names differ.
 /// \snippet test_examples_ranks.cpp gather_metrics
 std::vector<GatheredMetric> gather_metrics(const Communicator& world,
                                            std::span<const nn::Metric> metrics,

@@ -21,12 +21,12 @@ struct Offload {
   /// gathered.
   bool parameters = false;
   /// The shards are in this file, those of each unit in a slot of its own, and are read into memory
-  /// to be gathered and to be stepped; their gradients are in host memory. So are the optimizer's
-  /// states, unless it is an optim::Paged. Its space stays in use until the module ends, even if
-  /// the object ends before; Module::to() needs the object, for new slots. Either every rank has a
-  /// file or none does.
+  /// when they are gathered or stepped. Their gradients are in host memory, and so are the
+  /// optimizer's states, unless it is an optim::Paged. Space in the file stays in use until the
+  /// module ends, even if the SwapFile object ends before; Module::to() needs the object, for new
+  /// slots. Either every rank has a file or none does.
   core::SwapFile* disk = nullptr;
-  /// The same file, if nobody else keeps it while the module lives.
+  /// The same, with shared ownership: the module keeps the file open while it lives.
   std::shared_ptr<core::SwapFile> own_disk = {};
 
   /// True if any of the three is set.

@@ -1,12 +1,10 @@
 #pragma once
-// Optimizers on top of DDP whose ranks send each other one bit for each element: 1-bit Adam, 1-bit
-// LAMB and 0/1 Adam.
+// 1-bit optimizers on top of DDP, whose ranks send each other one bit for each element: 1-bit Adam,
+// 1-bit LAMB and 0/1 Adam.
 //
-//   dist::DDP ddp(model, world);
-//   dist::OneBitAdam adam(ddp, model.parameters(), {.lr = 1e-3, .freeze_step = 300});
-//   ...
-//   loss.backward();  // up to step 300 gradients are averaged; later each rank keeps its own
-//   adam.step();      // and then momenta are, in bits
+// dist::DDP ddp(model, world); dist::OneBitAdam adam(ddp, model.parameters(), {.lr = 1e-3,
+// .freeze_step = 300}); ... loss.backward();  // up to step 300 gradients are averaged; later each
+// rank keeps its own adam.step();      // momenta are then averaged, sent as one bit per element
 #include <functional>
 #include <memory>
 #include <utility>
@@ -20,9 +18,8 @@ namespace hero::dist {
 
 class OneBitLink;
 
-/// The common base of the optimizers that send bits: the errors of what they sent, which differ
-/// from rank to rank. Before the first mean in bits there are none, and a checkpoint from then has
-/// none.
+/// The common base of the 1-bit optimizers: the compression errors, which differ from rank to rank.
+/// There are none before the first compressed mean, and a checkpoint saved before it has none.
 class OneBitErrors : public RankStates {
  public:
   ~OneBitErrors() override;
@@ -34,11 +31,12 @@ class OneBitErrors : public RankStates {
   void reset_rank_state() override;
 
  protected:
-  /// Makes the way on which parameters of ddp's module send bits; `what` begins its errors.
+  /// Prepares the compressed mean for `parameters`, which belong to ddp's module; Errors begin with
+  /// `what`.
   OneBitErrors(const char* what, const DataParallel& ddp, const std::vector<Tensor>& parameters,
                int64_t bucket_elements);
 
-  /// Why neither masters nor pages go with an optimizer that sends bits.
+  /// The reason, for an error, why a 1-bit optimizer has neither master weights nor paged states.
   static const char* no_parts() {
     return "it steps parameters in their own precision, beside what it sends in bits; with "
            "masters, "
@@ -76,15 +74,15 @@ struct OneBitAdamOptions {
 
 /// 1-bit Adam. The first freeze_step steps are AdamW's, with the gradients that DDP averages. After
 /// that, the mean squares v and their correction stay fixed, and backward leaves each rank its own
-/// gradients g: m = m + (1 - beta1) (g - m) becomes the mean over the ranks of that, sent in bits
-/// with error feedback on both sides (each rank gets its row of bits from all, and sends the bits
-/// of the mean to all), and p = p (1 - lr weight_decay) - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1
-/// - beta2^freeze) + eps). Tang et al., arXiv 2102.02888.
+/// gradients g: m = the mean over the ranks of m + (1 - beta1) (g - m), sent in bits with error
+/// feedback on both sides (each rank gets its row of bits from all ranks, and sends the bits of the
+/// row's mean to all), and p = p (1 - lr weight_decay) - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 -
+/// beta2^freeze) + eps). Tang et al., arXiv 2102.02888.
 ///
 /// Every rank ends each step with the same bits, those of one process that does the same with N
 /// gradients, on every backend. A frozen step of a bucket of n elements on N ranks sends 2 (N - 1)
 /// (4 + row / 8) bytes, row = n / N rounded up to 32, and 8 (N - 1) for all buckets together; see
-/// bytes_of_step(). Beside Adam's memory, errors take 4 bytes and 4 / N bytes for each element.
+/// bytes_of_step(). In addition to Adam's memory, errors take 4 + 4 / N bytes for each element.
 /// They differ from rank to rank: a Checkpointer that tracks the optimizer saves them by rank.
 ///
 /// In frozen steps, gradients of several backward passes are added up as usual and need no

@@ -1,5 +1,5 @@
 #pragma once
-// What an object owns and loses when it is moved from; for the headers of dist.
+// Owned: a unique_ptr whose use after a move is an Error; internal to dist.
 #include <memory>
 #include <utility>
 
@@ -7,8 +7,8 @@
 
 namespace hero::dist {
 
-/// A pointer to what an object owns alone. After the object was moved from, an Error that begins
-/// with `name` says so, whatever is done to it.
+/// The sole owner of an object. After it was moved from, every access throws an Error that begins
+/// with `name`.
 template <class T>
 class Owned {
  public:

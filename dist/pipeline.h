@@ -1,6 +1,6 @@
 #pragma once
-// Pipeline: a model that is cut between its layers into stages, of which each rank of a group has
-// one, or several chunks, and computes one micro-batch while the others compute other ones.
+// Pipeline: a model that is cut between its layers into stages. Each rank of a group has one stage,
+// or several (chunks), and the ranks compute different micro-batches at the same time.
 //
 //   std::optional<nn::DeviceScope> meta(kMeta);
 //   nn::GPT model(config);  // shapes alone, on every rank; with tie_weights = false
@@ -31,15 +31,16 @@ struct PipelineOptions {
   int micro_batches = 1;  ///< equal parts of a batch along its first dimension
   /// The first layer of each stage, beginning with 0; there is a stage for each chunk of each rank,
   /// and chunk c of rank r is stage c p + r, with p ranks. When empty, layers are divided evenly,
-  /// and the first stages have one more if need be.
+  /// and the first stages have one more layer if the division leaves a remainder.
   std::vector<size_t> first_layers = {};
   Device device = kCpu;  ///< where a module that was made on meta is initialised
   /// true: micro-batches are weighed by their numbers of targets (nn::Chain::target_count()), so
-  /// that the loss is the mean over all targets of the batch, however it is divided. false: by 1,
-  /// the mean of their means, as in PyTorch; it is another loss where targets are left out.
+  /// that the loss is the mean over all targets of the batch, however it is divided. false: all
+  /// have weight 1, and the loss is the mean of their means, as in PyTorch, which differs if
+  /// micro-batches have different numbers of targets.
   bool weigh_by_targets = false;
   /// With weigh_by_targets: the ranks whose gradients are averaged with this rank's afterwards,
-  /// such as mesh["data"]; their targets count, too. Undefined: there are none.
+  /// such as mesh["data"]; their targets count, too. Undefined: no other ranks.
   Communicator data = {};
 };
 
@@ -50,9 +51,10 @@ struct PipelineStepOptions {
 
 /// One rank's handle of a pipeline. The module is whole on every rank and may be on meta.
 /// Parameters and buffers of this rank's layers are allocated, with the initial values that they
-/// would have in the whole module; all others become leaves without elements, whose partition()
-/// says so. Names do not change, so a dist::Checkpointer saves and loads the model on any number of
-/// ranks. Optimizers, norms and scalers take parameters(), or the module's own, which are the same.
+/// would have in the whole module; all others become leaves without elements, as their partition()
+/// describes. Names do not change, so a dist::Checkpointer saves and loads the model on any number
+/// of ranks. Optimizers, clip_grad_norm() and GradScaler take parameters(), or the module's
+/// parameters(), which are the same.
 ///
 /// Under every schedule and on any number of ranks, the gradients of a step have the bits of one
 /// process that calls backward() of (loss / m) for the same m micro-batches, one after the other.
@@ -60,8 +62,8 @@ struct PipelineStepOptions {
 /// wte and lm_head, is the sum of the sums of its stages (with the same bits only for one
 /// micro-batch); and dropout draws from each rank's own generator.
 ///
-/// Along another axis of the mesh, fully_shard() or ZeRO can be applied afterwards, and divides
-/// what each rank has: gradients are averaged in the last backward pass of each chunk. A parameter
+/// Along another axis of the mesh, fully_shard() or ZeRO can be applied afterwards, and shards each
+/// rank's own layers: gradients are averaged in the last backward pass of each chunk. A parameter
 /// that is tied over stages cannot be sharded. Huang et al., arXiv 1811.06965.
 /// \snippet test_examples_ranks.cpp Pipeline
 class Pipeline {
@@ -77,11 +79,11 @@ class Pipeline {
   /// Runs forward and backward for a batch: adds the gradients of its mean loss to those of the
   /// parameters, and returns that loss, the same number on every rank (NaN on simulated ranks,
   /// which compute none). The first dimensions of x and y must be multiples of the number of
-  /// micro-batches, which have the same weight unless weigh_by_targets is set. With it and `data`,
-  /// gradients are a part of the mean over the targets of all ranks of `data`, and the returned
-  /// loss is the mean over the targets of this pipeline's own batch. Every rank needs x, of which
-  /// the first rank reads the values and the others only the shape; only the last rank reads y,
-  /// which may be undefined elsewhere.
+  /// micro-batches, which have the same weight unless weigh_by_targets is set. With
+  /// weigh_by_targets and `data`, the gradients are this pipeline's part of those of the mean over
+  /// the targets of all ranks of `data`, and the returned loss is the mean over the targets of this
+  /// pipeline's own batch. Every rank needs x: the first rank reads its values, the others only its
+  /// shape; only the last rank reads y, which may be undefined elsewhere.
   double step(const Tensor& x, const Tensor& y, const PipelineStepOptions& options = {});
   /// Computes only the mean loss, without recording.
   double loss(const Tensor& x, const Tensor& y);

@@ -1,7 +1,7 @@
 #pragma once
 // Schedules of a pipeline: the order in which a rank runs the forward and backward passes of its
-// stages. They are data, the same on every rank that asks; dist/pipeline.h runs them. p ranks, m
-// micro-batches, v chunks on each rank.
+// stages. A schedule is a list of actions, the same on every rank that computes it; Pipeline
+// (dist/pipeline.h) runs it. p ranks, m micro-batches, v chunks on each rank.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,12 +40,11 @@ class Schedule {
   /// turn (1F1B); up to min(p - rank, m) micro-batches wait for backward. Narayanan et al., arXiv
   /// 2006.09503 (PipeDream-flush).
   static Schedule one_f_one_b() { return {Type::one_f_one_b, 1}; }
-  /// 1F1B with `chunks` chunks on each rank, where p micro-batches pass through a chunk before it
-  /// is the turn of the next, which makes the bubble smaller by the factor v if p divides m. At
-  /// most min(v m, 2 (p - rank - 1) + (v - 1) p + 1) pairs of chunk and micro-batch wait for
-  /// backward. As many bytes cross each border between stages as in other schedules, and there are
-  /// v times as many borders. Narayanan et al., arXiv 2104.04473. Throws an Error for less than one
-  /// chunk.
+  /// 1F1B with `chunks` chunks on each rank, where p micro-batches pass through a chunk before the
+  /// next chunk runs. If p divides m, the bubble is smaller by the factor v. At most min(v m, 2 (p
+  /// - rank - 1) + (v - 1) p + 1) pairs of chunk and micro-batch wait for backward. As many bytes
+  /// cross each border between stages as in other schedules, and there are v times as many borders.
+  /// Narayanan et al., arXiv 2104.04473. Throws an Error for less than one chunk.
   static Schedule interleaved(int chunks);
 
   /// 1F1B in which the gradients of weights are computed separately, `rank` micro-batches after the

@@ -1,9 +1,9 @@
 #pragma once
-// Planning a run: which of all ways to divide the training of a GPT, or of a model of your own that
-// says how it may be divided, among the devices of a cluster is the fastest that fits into memory.
-// Formulas give bounds for every way, and the promising ones are simulated: the program itself runs
-// on meta arrays, one rank of each stage, and what it records is replayed on a model of the
-// cluster. No device is needed.
+// Planning a run: finds the fastest strategy that fits into memory for training a GPT, or a model
+// of your own that describes its nn::ParallelForm, on the devices of a cluster. Formulas give
+// bounds for every strategy, and the promising ones are simulated: the program itself runs on meta
+// arrays, one rank of each stage, and the recording is replayed on a model of the cluster. No
+// device is needed.
 //
 //   const dist::Plan plan = dist::plan(dist::load_plan_request("gpt3.json"));
 //   std::puts(table(plan).c_str());
@@ -32,20 +32,20 @@ enum class PlanSharding : uint8_t {
 /// "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid".
 const char* name(PlanSharding sharding);
 
-/// Where what a sharding divides is kept while nothing is computed with it, see Offload.
+/// Where the sharded tensors are kept while nothing is computed with them; see Offload.
 enum class PlanOffload : uint8_t {
   none,  ///< on the device
   host,  ///< in host memory: optimizer states and gradients, and parameters for fsdp and hybrid
   disk   ///< like host, but the states, and parameters for fsdp and hybrid, in a file
 };
 
-/// One way to run a step. There are tensor x replicate x shard x pipe ranks, where tensor varies
-/// fastest and pipe slowest.
+/// One way to run a training step on the cluster. There are tensor x replicate x shard x pipe
+/// ranks, where tensor varies fastest and pipe slowest.
 struct Strategy {
   int tensor = 1;     ///< ranks that compute each layer together
   int pipe = 1;       ///< stages of a pipeline
-  int replicate = 1;  ///< replicas whose states are not divided among each other
-  int shard = 1;      ///< ranks among which the sharding divides; 1 for DDP
+  int replicate = 1;  ///< replicas, among which no states are sharded
+  int shard = 1;      ///< ranks among which states are sharded; 1 for DDP
   PlanSharding sharding = PlanSharding::ddp;
   int64_t micro_batch = 1;                      ///< sequences that a rank computes at a time
   int64_t micro_batches = 1;                    ///< micro-batches in a step
@@ -72,14 +72,14 @@ struct PlanCost {
 
 struct PlanModelSizes;
 
-/// A model of your own that is planned: a Module that is an nn::Chain and whose nn::ParallelForm
-/// has a stack of blocks that are alike, as one that derives from nn::Stack.
+/// A model of your own to plan for: a Module that is an nn::Chain and whose nn::ParallelForm has a
+/// stack of equal blocks, such as a class that derives from nn::Stack.
 class PlanModel {
  public:
   /// `make` makes the model; it is called for each simulation, on meta and by several threads at a
   /// time. x and y are a batch of one sample and of its target, of which only shapes and dtypes are
-  /// read. The constructor makes the model once, to know its sizes and its work. Throws an Error if
-  /// the model is no chain, says no stack, or has blocks that are not alike.
+  /// read. The constructor makes the model once, to measure its sizes and its work. Throws an Error
+  /// if the model is not an nn::Chain, describes no stack, or has different blocks.
   PlanModel(std::function<std::unique_ptr<nn::Module>()> make, const Tensor& x, const Tensor& y);
   /// Makes the model on meta.
   std::unique_ptr<nn::Module> make() const;
@@ -96,14 +96,14 @@ class PlanModel {
 /// A request for a plan.
 struct PlanRequest {
   nn::GPTConfig model;  ///< block_size is the length of sequences
-  /// A model of your own in place of `model`; its samples are what is called sequences here.
+  /// A model of your own in place of `model`; "sequences" below then means its samples.
   std::optional<PlanModel> own = {};
   Cluster cluster;
   int ranks = 8;
   int64_t global_batch = 8;  ///< sequences of a step
   /// kBFloat16 and kFloat16: parameters and gradients of two bytes with float32 masters and
-  /// moments, 16 bytes for each parameter in all, with kFloat16 a loss that is scaled; kFloat32: as
-  /// many bytes, all in float32.
+  /// moments, 16 bytes for each parameter in all; with kFloat16 the loss is scaled. kFloat32: also
+  /// 16 bytes, all in float32.
   DType dtype = kBFloat16;
   int best = 10;             ///< strategies that are returned
   int64_t simulations = 64;  ///< simulations at most; other strategies are judged by their bounds
@@ -122,21 +122,21 @@ struct PlanEntry {
   std::optional<PlanCost> cost = {};
 };
 
-/// All strategies with these numbers of tensor ranks and stages, and why they are not among the
-/// best.
+/// All strategies with given numbers of tensor-parallel ranks and pipeline stages: how many of them
+/// were rejected, and for which reason.
 struct PlanGroup {
   int tensor = 1, pipe = 1;
   int64_t strategies = 0;
   int64_t too_large = 0;       ///< strategies that do not fit, by their bound or their simulation
-  int64_t least_memory = 0;    ///< the least among these
-  int64_t host_too_large = 0;  ///< strategies that do not fit the hosts' memory or disks
-  int64_t least_over = 0;      ///< the least number of bytes by which a rank of these does not fit
+  int64_t least_memory = 0;    ///< the least memory that one of these needs
+  int64_t host_too_large = 0;  ///< strategies that do not fit into the hosts' memory or disks
+  int64_t least_over = 0;      ///< the least number of bytes that a rank of one of these lacks
   int64_t needless = 0;        ///< strategies whose offload is not needed: they fit with less
   int64_t slower = 0;  ///< strategies that are slower, by their bound, than the last of the best
-  double least_seconds = 0.0;  ///< the least bound among these
+  double least_seconds = 0.0;  ///< the smallest bound of these
   int64_t simulated = 0;       ///< strategies that were simulated
   double best_seconds = 0.0;   ///< the best time of a simulation
-  int64_t not_simulated = 0;   ///< strategies for which no simulation was left
+  int64_t not_simulated = 0;   ///< strategies not simulated because the limit was reached
 };
 
 struct Plan {
@@ -147,41 +147,44 @@ struct Plan {
   int64_t simulated = 0;
 };
 
-/// All strategies of a request, without regard to memory: tensor divides the heads and a host's
-/// ranks, and the heads of keys and values or is a multiple of them, and for a model of your own
-/// whatever its form cuts; pipe divides the blocks; what
-/// is left is data parallel and divides the batch. Micro-batches are powers of two that divide a
-/// replica's batch. Interleaved schedules are tried where the stages divide the micro-batches, and
-/// replicas, if any, are on FSDP or a hybrid. If the cluster says how much memory its hosts have,
-/// each sharding that divides something is tried with offload, too, and if it says what their disks
-/// have, also with that. An Error for a request that makes no sense.
+/// All strategies of a request, without regard to memory: the tensor-parallel degree divides the
+/// heads and a host's ranks, divides the heads of keys and values or is a multiple of them, and for
+/// a model of your own divides all that its form cuts; the number of stages divides the blocks; the
+/// remaining factor is data parallel and divides the batch. Micro-batches are powers of two that
+/// divide a replica's batch. Interleaved schedules are tried if the stages divide the micro-batches
+/// and data parallelism, if any, is FSDP or hybrid. If the cluster says how much memory its hosts
+/// have, each sharding but DDP is also tried with offload to host memory, and if it says how large
+/// their disks are, also with offload to disk. Throws an Error if the request is invalid.
 std::vector<Strategy> strategies(const PlanRequest& request);
 
-/// Bytes that the fullest rank holds at least. Of a stage's parameters P (12 C^2 a block and the
-/// small ones, what tensor ranks cut divided by t) a rank holds, by Table 1 of the ZeRO paper
-/// (Rajbhandari et al., arXiv 1910.02054), 2 P + 2 P + 12 P with each term divided by `shard` from
-/// its sharding on; in float32 4 P + 4 P + 8 P. When it has taken the forwards of the micro-batches
-/// that wait at a time it holds parameters, optimizer states and activations: of micro-batches of b
-/// sequences of s positions each block keeps s b C (8 + 26 / t) bytes in 16 bits, where Korthikanti
-/// et al. (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps
-/// no matrix of attention and no dropout. Where keys and values have fewer heads than queries, or
-/// ranks more than one copy of them, what they take changes with their heads. A checkpointed block
-/// keeps 2 s b C, one at a time as much as the others. What is offloaded is not counted. Of a model
-/// of your own activations are not counted either, which only the simulation knows.
+/// A lower bound of the memory of the fullest rank, in bytes. With P parameters in a stage (12 C^2
+/// for each block and the small ones; those that tensor parallelism cuts are divided by t) a rank
+/// holds, by Table 1 of the ZeRO paper (Rajbhandari et al., arXiv 1910.02054), 2 P + 2 P + 12 P
+/// bytes for parameters, gradients and states, each term divided by `shard` if it is sharded; in
+/// float32 4 P + 4 P + 8 P. When all micro-batches that wait for backward at a time have run
+/// forward, it holds parameters, optimizer states and activations: for a micro-batch of b sequences
+/// of s positions each block keeps s b C (8 + 26 / t) bytes in 16 bits, where Korthikanti et al.
+/// (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps no
+/// matrix of attention and no dropout. If keys and values have fewer heads than queries, or several
+/// ranks have copies of the same ones, their share of the bytes changes with their number of heads.
+/// A checkpointed block keeps 2 s b C bytes, except for the one that is being recomputed. Offloaded
+/// bytes are not counted, nor are activations of a model of your own, which only the simulation
+/// knows.
 int64_t memory_bound(const PlanRequest& request, const Strategy& strategy);
-/// Bytes that the fullest rank holds at least in host memory: 16 for each parameter that it steps
-/// there, for shard, gradient and states, less what is on disk; 0 without offload.
+/// A lower bound of the bytes of the fullest rank in host memory: 16 for each parameter that it
+/// steps there (shard, gradient and states), less the bytes on disk; 0 without offload.
 int64_t host_bound(const PlanRequest& request, const Strategy& strategy);
-/// Bytes that the fullest rank has on disk at least.
+/// A lower bound of the bytes of the fullest rank on disk.
 int64_t disk_bound(const PlanRequest& request, const Strategy& strategy);
-/// A rank's part of its host's memory.
+/// A rank's share of its host's memory, in bytes.
 int64_t host_share(const PlanRequest& request);
-/// A rank's part of its host's disk.
+/// A rank's share of its host's disk, in bytes.
 int64_t disk_share(const PlanRequest& request);
-/// The least seconds that a step takes: the products and attention of the stage with the most of
-/// them at the cluster's speed, the bytes of tensor parallelism inside the host, what a schedule
-/// waits for at its ends, and for what is offloaded the step at the speed of the host's memory or,
-/// if that is more, of the disk; or, if that is more, the gradients' way over the network.
+/// A lower bound of the seconds of a step. It is the larger of two times: first, the sum of matrix
+/// products and attention of the stage with the most of them at the cluster's speed, the
+/// tensor-parallel communication within the host, the bubble of the schedule and, with offload, the
+/// optimizer step at the speed of host memory or, if slower, of the disk; second, sending the
+/// gradients over the network.
 double seconds_bound(const PlanRequest& request, const Strategy& strategy);
 /// Flops of the model in a step, forward and backward, of all ranks together: 6 for each weight and
 /// token, 6 C T a block and token for causal attention, without what checkpoints compute again.
@@ -193,19 +196,19 @@ double model_flops(const PlanRequest& request);
 /// give the HFU, the hardware flops utilisation.
 double hardware_flops(const PlanRequest& request, const Strategy& strategy);
 
-/// Runs two steps of a strategy on meta, one rank of each stage, and plays the second one on the
-/// cluster. Where there are many micro-batches it does so for two smaller numbers of them and goes
-/// on along the line through both: once gradients are there and the pipeline is full, each further
-/// micro-batch costs the same.
+/// Runs two steps of a strategy on meta, one rank of each stage, and replays the second one on the
+/// cluster. For many micro-batches it does so with two smaller numbers of them and extrapolates
+/// linearly, since each further micro-batch costs the same once gradients exist and the pipeline is
+/// full.
 PlanCost simulate_strategy(const PlanRequest& request, const Strategy& strategy);
 
-/// The simulated step of a strategy with what each stage's first rank did when, for write_trace()
-/// and for pictures; of at most 2 p micro-batches with p stages.
+/// The simulated step of a strategy with the spans of each stage's first rank, for write_trace()
+/// and for pictures; it has at most 2 p micro-batches, with p stages.
 Simulation strategy_timeline(const PlanRequest& request, const Strategy& strategy);
 
-/// The best strategies of a request: those whose bounds fit are simulated in the order of their
-/// least time until no other can be faster than the last of the best, or no simulation is left. A
-/// strategy with offload is left out if it was found to fit with less.
+/// Finds the best strategies of a request: those whose bounds fit are simulated in the order of
+/// seconds_bound() until no other can be faster than the last of the best, or `simulations` is
+/// reached. A strategy with offload is left out if the same one fits with less offload.
 Plan plan(const PlanRequest& request);
 
 /// The best strategies and, by tensor ranks and stages, why all others were dropped.
@@ -216,14 +219,14 @@ std::string table(const Plan& plan);
 std::string config_text(const PlanRequest& request, const Strategy& strategy);
 
 /// A request's JSON: {"model": {"layers", "width", "heads", "vocabulary", "sequence"}, "ranks",
-/// "global_batch", "dtype", "cluster": see cluster_file.h}. An Error that lists all keys that are
-/// not known, and one for each value that makes no sense.
+/// "global_batch", "dtype", "cluster": see cluster_file.h}. Throws an Error that lists all unknown
+/// keys, or one for an invalid value.
 PlanRequest parse_plan_request(const std::string& text, const std::string& label = "the text");
 PlanRequest load_plan_request(const std::string& path);
 
-/// What this machine does as one of `ranks` threads that all work, measured in a few seconds: the
-/// speed of products and attention of a model's sizes (of at most 512 positions and a width of
-/// 1024), of passes over memory, and of collectives.
+/// Measures this machine in a few seconds, with `ranks` threads that all work at the same time: the
+/// speed of matrix products and attention of a model's sizes (limited to 512 positions and a width
+/// of 1024), of memory, and of collectives.
 Cluster calibrate(int ranks = 1, const nn::GPTConfig& model = {});
 
 }  // namespace hero::dist

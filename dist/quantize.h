@@ -8,10 +8,10 @@ namespace hero::dist {
 
 using core::Codec;
 
-/// The three parts of ZeRO++ (Wang et al., arXiv 2306.10209), each by itself or with the others. A
+/// The three parts of ZeRO++ (Wang et al., arXiv 2306.10209), which you can combine freely. A
 /// unit's flat parameter of n elements is cut into N parts of n / N elements for N ranks. With
-/// offload the host encodes the weights, so that the bytes go up to the device in their place, and
-/// `secondary` keeps its part in the device's memory.
+/// offload the host encodes the weights, so that only the encoded bytes are copied to the device,
+/// and the copy of `secondary` stays in device memory.
 struct Quantize {
   /// qwZ: shards are gathered in the format of this codec, in forward and backward; every rank
   /// computes with the decoded values, those of its own shard included, and steps its exact shards.
@@ -23,9 +23,10 @@ struct Quantize {
   /// n / N) bytes. In a hybrid, N is the number of shards, and the replicas add up
   /// the sums of their groups in float32.
   std::optional<core::Codec> gradients = {};
-  /// hpZ: of what forward gathered, each of the G ranks of a host keeps 1 / G, so that backward
-  /// gathers only within the host: it sends (G - 1) n / G elements, in the parameters' dtype, on
-  /// links of this host only, and each rank needs memory for n / G elements until the next step.
+  /// hpZ: each of the G ranks of a host keeps 1 / G of the parameters that forward gathered, so
+  /// that backward gathers only within the host: it sends (G - 1) n / G elements, in the
+  /// parameters' dtype, on links of this host only, and each rank needs memory for n / G elements
+  /// until the next step.
   bool secondary = false;
   /// For qgZ and hpZ: the number G of consecutive ranks on each host. Gradients are then added up
   /// within a host first, in float32, and then between the H hosts in the format of the codec: of

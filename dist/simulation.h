@@ -1,7 +1,7 @@
 #pragma once
-// Simulations: the ranks of a program run on shapes only, one after the other, and what they would
-// do is recorded: how long they compute, which calls they make and wait for, and which memory they
-// need. Replayed on the description of a cluster, the recording says how long a step takes there.
+// Simulations: the ranks of a program run one after the other on meta arrays, and are recorded: how
+// long they would compute, which calls they make and wait for, and how much memory they need.
+// Replaying the recording on the description of a cluster tells how long a step takes there.
 //
 //   const auto program = [](dist::Communicator& world) {
 //     const nn::DeviceScope meta(kMeta);
@@ -28,31 +28,31 @@ namespace hero::dist {
 
 /// Options of simulate().
 struct SimulationOptions {
-  /// Which ranks run; empty: all. The others are assumed to do what a rank does that shares a group
-  /// with them. For a pipeline along the first axis of a mesh, one rank of each stage suffices; for
-  /// everything else, rank 0 does.
+  /// Which ranks run; empty: all. The others are assumed to behave like a rank that shares a group
+  /// with them. For a pipeline along the first axis of a mesh, one rank of each stage is enough;
+  /// for everything else, rank 0 is.
   std::vector<int> ranks = {};
-  /// True: keep what each rank did when, for write_trace().
+  /// True: keep the spans of each rank, for write_trace().
   bool spans = false;
 };
 
-/// Records what simulate_ranks() runs, with kernels that take as long as they would on the devices
-/// of the cluster. What simulate_ranks() says about programs is true here. Work that does not go
-/// through a backend (solvers, and what a program computes itself) takes no time.
+/// Runs a program as simulate_ranks() does, with the same limits, and records it; kernels take as
+/// long as they would on the devices of the cluster. Work without a kernel of a backend (solvers,
+/// and the program's own code) takes no time.
 Recording record_ranks(int size, const RankProgram& program, const Cluster& cluster,
                        const std::vector<int>& ranks = {});
 
-/// Replays what record_ranks() recorded.
+/// Records a program by record_ranks() and replays the recording.
 Simulation simulate(int size, const RankProgram& program, const Cluster& cluster,
                     const SimulationOptions& options = {});
 
 /// \name For the program that is simulated; elsewhere they do nothing
 /// \{
 /// Drops what was recorded before, except for the peak of memory, so that the first steps, which
-/// make optimizer states and learn an order, do not count. No call may be under way.
+/// allocate optimizer states and record the order of units, do not count. No call may be under way.
 void begin_simulated_step();
-/// From here to the next call of this function, the rank computes this part of a step, such as
-/// "forward" or "optimizer".
+/// Names the part of the step, such as "forward" or "optimizer", that the rank computes until the
+/// next call of this function.
 void simulated_part(const std::string& name);
 /// \}
 

@@ -13,16 +13,16 @@
 namespace hero::dist {
 
 /// Batch normalisation of x [N, C, ..] like nn::BatchNorm1d and BatchNorm2d, but in training with
-/// the mean and variance over the elements of all ranks, of which each may have a different N, and
-/// some none (N = 0); so running statistics are the same on all ranks. In training, forward and
-/// backward are collectives: two sums of C + 1 and C numbers each, which a rank without samples
-/// makes, too. Throws an Error, on all ranks, if all of them have one value per channel or none. In
-/// evaluation each rank computes by itself.
+/// the mean and variance over the elements of all ranks, which may have different N, also N = 0; so
+/// running statistics are the same on all ranks. In training, forward and backward are collectives:
+/// two sums of C + 1 and C numbers each, which a rank without samples makes, too. Throws an Error,
+/// on all ranks, if all of them have one value per channel or none. In evaluation each rank
+/// computes by itself.
 ///
-/// Each sample is summed up by itself, and samples and ranks are added up in a tree: if there are
-/// 2^k ranks with 2^j samples each, then outputs, running statistics and, for a loss that is a sum
-/// over samples, gradients have the same bits as on one rank with all samples. Half precision is
-/// computed in float32.
+/// Sums are first computed for each sample, and then added up over samples and ranks in a tree: if
+/// there are 2^k ranks with 2^j samples each, then outputs, running statistics and, for a loss that
+/// is a sum over samples, gradients have the same bits as on one rank with all samples. Half
+/// precision is computed in float32.
 class SyncBatchNorm : public nn::BatchNorm {
  public:
   using Options = nn::BatchNormOptions;

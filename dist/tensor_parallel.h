@@ -18,7 +18,7 @@
 namespace hero::dist {
 
 using nn::Cut;
-/// "rows", "columns", "heads", "vocabulary".
+/// The name of a cut: "rows", "columns", "heads" or "vocabulary".
 const char* name(Cut cut);
 
 /// How a module is cut. `path` is the path of the module, where * stands for any characters:
@@ -26,10 +26,11 @@ const char* name(Cut cut);
 using TensorPlanEntry = nn::ModuleCut;
 using TensorPlan = std::vector<TensorPlanEntry>;
 
-/// The plan that the modules say themselves, in nn::ParallelForm: of those of Hero the heads of
-/// each CausalSelfAttention and MultiheadAttention, the linear layers of each FeedForward, linear1
-/// and linear2 of each TransformerEncoderLayer, and the vocabulary of a CausalLM's embedding of
-/// tokens and lm_head; and what a module of your own says.
+/// The plan that the modules themselves describe in their nn::ParallelForm. Of Hero's modules it
+/// cuts the heads of each CausalSelfAttention and MultiheadAttention, the linear layers of each
+/// FeedForward, linear1 and linear2 of each TransformerEncoderLayer, and the vocabulary of a
+/// CausalLM's embedding of tokens and lm_head; in addition it has the cuts that your own modules
+/// describe.
 TensorPlan tensor_plan(nn::Module& module);
 
 /// Options of tensor_parallel().
@@ -47,8 +48,8 @@ struct TensorParallelOptions {
 };
 
 /// Divides a module's weights among the ranks of `group`, which all have the same module and run it
-/// on the same inputs; every rank gets the same outputs, and the same gradients of everything that
-/// stays whole.
+/// on the same inputs; every rank gets the same outputs, and the same gradients of all parameters
+/// that are not cut.
 ///
 /// The product with each slice is computed by itself, and sums over slices are made in Order::tree:
 /// so 1, 2, 4 and 8 ranks with `.slices = 8` give the same bits, in training too; in general, if
@@ -56,19 +57,19 @@ struct TensorParallelOptions {
 /// another order.
 ///
 /// Weights keep their names, and in checkpoints their whole shape: a leaf consists of boxes of the
-/// whole (Partition), one for each slice, or three for queries, keys and values of each. Each is
-/// the same tensor as before. A module on meta stays there, cut; materialize() or fully_shard()
-/// gives it its slices of the values that it would have had. Apply DDP, ZeRO or fully_shard() over
-/// another axis of the mesh after this; a unit must not lie within a MultiheadAttention. Throws an
-/// Error, the same on all ranks, if the plan does not fit the module or is not the same on all
-/// ranks.
+/// whole (Partition), one for each slice, or three for queries, keys and values of each. The leaves
+/// are the same tensors as before. A module on meta stays there, cut; materialize() or
+/// fully_shard() gives it its slices of the values that it would have had. Apply DDP, ZeRO or
+/// fully_shard() over another axis of the mesh after this; a unit must not lie within a
+/// MultiheadAttention. Throws an Error, the same on all ranks, if the plan does not fit the module
+/// or is not the same on all ranks.
 ///
 /// For n bytes of activations and t ranks, a Transformer block sends 4 x 2 n (t - 1) / t bytes over
 /// `group` in forward and backward. Random draws outside of cut modules (dropout of residuals) must
 /// be the same on all ranks of the group, so give them the same seed; if they differ, all ranks get
-/// an Error with their next sum. Random draws where each rank has a part, between layers that are
-/// cut or at its positions of a sequence, are an Error, since a mask of dropout would not be that
-/// part of the whole's.
+/// an Error in their next collective of the group. Random draws for a tensor of which each rank has
+/// only a part (between layers that are cut, or with .sequence at its positions) throw an Error,
+/// since a rank's dropout mask would not be its part of the whole mask.
 /// \snippet test_examples_ranks.cpp tensor_parallel
 void tensor_parallel(nn::Module& module, const Communicator& group,
                      const TensorParallelOptions& options = {});

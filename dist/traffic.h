@@ -10,7 +10,7 @@
 
 namespace hero::dist {
 
-/// Between which memories of a rank bytes are copied: the host's, a device's, a file.
+/// Kinds of copies between the memories of a rank: host memory, device memory and files.
 using core::kTransferCount;
 using core::Transfer;
 
@@ -35,8 +35,8 @@ class Traffic {
   /// Counts a call.
   void add(Collective op, const std::string& unit, const std::string& axis, int64_t bytes);
 
-  /// Counts bytes that are copied between memories for offloaded shards (see Offload), which no
-  /// rank sends. Copies that a program makes itself are not counted.
+  /// Counts bytes that are copied between memories for offloaded shards (see Offload); no rank
+  /// sends them to another. Copies that a program makes itself are not counted.
   void move(Transfer transfer, int64_t bytes) { moved_[static_cast<size_t>(transfer)] += bytes; }
   /// The bytes that were copied between these memories.
   int64_t moved(Transfer transfer) const { return moved_[static_cast<size_t>(transfer)]; }

@@ -31,7 +31,7 @@ struct TrainerOptions {
   /// true: in train_batch() the loss of a step is the mean over all targets of its micro-batches on
   /// all data ranks (nn::Chain::target_count()), as transformers' Trainer computes it, so that it
   /// does not depend on how the batch is divided. false: the mean of the micro-batches' means, as
-  /// in DeepSpeed. Where all have as many targets, both are the same to the bit.
+  /// in DeepSpeed. If all have equally many targets, both are bitwise equal.
   bool weigh_by_targets = true;
 };
 
@@ -39,11 +39,11 @@ struct TrainerOptions {
 /// make a trainer with the same module and Config and make the same calls. The module and the
 /// communicator must outlive it.
 ///
-/// Loss and gradients have the bits of the same program written out: backward() divides the loss by
-/// the accumulation steps and scales it; ranks average only in the last backward pass of a step, or
-/// with "reduce_each" in each; and step() then unscales, clips, steps the optimizer, changes the
-/// rate and clears the gradients, while other calls of step() only count. train_batch() does all
-/// this for a batch.
+/// Loss and gradients are bitwise equal to those of the same program without a Trainer: backward()
+/// divides the loss by the accumulation steps and scales it; ranks average only in the last
+/// backward pass of a step, or with "reduce_each" in each; and step() then unscales, clips, steps
+/// the optimizer, changes the learning rate and clears the gradients, while other calls of step()
+/// only count. train_batch() does all this for a batch.
 ///
 /// With "pipe" above 1 the module must be an nn::Chain, such as nn::GPT, with a number of blocks
 /// that the stages divide, or at least as many layers as stages; it may be on meta, and you can
@@ -59,11 +59,12 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
 
   /// Returns the result of `run`. With "fp16" and "bf16" the parameters are in float16 or bfloat16,
-  /// and floating-point inputs must be, too. Only optimizers in bits keep float32 parameters beside
-  /// "fp16"; then matrix products in `run` are in float16.
+  /// and floating-point inputs must be, too. Only with a 1-bit optimizer do parameters stay float32
+  /// with "fp16"; then matrix products in `run` are in float16.
   Tensor forward(const std::function<Tensor()>& run);
-  /// Adds the gradients of a micro-batch's loss, as a part of the mean over those of a step on all
-  /// data ranks. For a mean over all targets multiply the loss by its factor of target_weights().
+  /// Adds the gradients of a micro-batch's loss, divided so that a step's gradients are those of
+  /// the mean over all its micro-batches on all data ranks. For a mean over all targets, multiply
+  /// the loss by its factor from target_weights().
   void backward(const Tensor& loss);
   /// Returns true if parameters were stepped: not between the micro-batches of a step, and not if a
   /// float16 gradient overflowed.
@@ -113,7 +114,7 @@ class Trainer {
   nn::StateDict full_state_dict() const;
   /// The optimizer.
   optim::Optimizer& optimizer() const;
-  /// Tracks the model, the optimizer, the steps of the rate, the scale of the loss and the counts,
+  /// Tracks the model, the optimizer, the learning-rate schedule, the loss scale and the counts,
   /// for checkpoint.save() and resume(): training resumes with the same bits, on any number of
   /// ranks with the same batch size. Call it between two steps.
   void track(Checkpointer& checkpoint);

@@ -16,7 +16,8 @@ struct Candidate {
 };
 
 /// Returns true for modules that become units. It is called for children before their parents, and
-/// last for the sharded module itself, where the answer does not matter: what is left is its unit.
+/// last for the sharded module itself, where the result does not matter: all remaining parameters
+/// are its unit.
 using UnitPolicy = std::function<bool(const Candidate&)>;
 
 /// Every module of type M is a unit: each<nn::Block>().
@@ -24,7 +25,7 @@ template <class M>
 UnitPolicy each() {
   return [](const Candidate& c) { return dynamic_cast<M*>(&c.module) != nullptr; };
 }
-/// The modules at these paths are units; a path without a module is an Error.
+/// The modules at these paths are units; throws an Error for a path without a module.
 UnitPolicy each_of(std::vector<std::string> paths);
 /// Every module is a unit that has at least `numel` elements which no module below it has taken.
 UnitPolicy at_least(int64_t numel);

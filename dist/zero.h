@@ -25,12 +25,13 @@ struct ZeROOptions {
   Quantize quantize = {};                         ///< stage 3: as in FSDPOptions
 };
 
-/// The zero redundancy optimizer, for any optimizer whose steps are elementwise, and LAMB. For a
-/// float32 model of n parameters, stage 1 divides AdamW's 8 n bytes of states by the number of
-/// ranks, stage 2 also the 4 n bytes of gradients, and stage 3 also the 4 n bytes of parameters.
-/// Stages 1 and 2 gather the changed parameters in the next forward pass; stage 3 gathers the
-/// parameters of each module while it is used. Stages 1 and 2 leave frozen parameters alone; if one
-/// is unfrozen later, the next forward is an Error. Rajbhandari et al., arXiv 1910.02054.
+/// The zero redundancy optimizer. It works with any optimizer whose step is elementwise, and with
+/// LAMB. For a float32 model of n parameters, stage 1 divides AdamW's 8 n bytes of states by the
+/// number of ranks, stage 2 also the 4 n bytes of gradients, and stage 3 also the 4 n bytes of
+/// parameters. Stages 1 and 2 gather the changed parameters in the next forward pass; stage 3
+/// gathers the parameters of each module while it is used. Stages 1 and 2 leave frozen parameters
+/// alone; if one is unfrozen later, the next forward is an Error. Rajbhandari et al., arXiv
+/// 1910.02054.
 /// \snippet test_examples_ranks.cpp ZeRO
 class ZeRO : public DataParallel {
  public:

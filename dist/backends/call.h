@@ -16,8 +16,8 @@
 
 namespace hero::dist {
 
-/// What the ranks of a communicator do together: the collectives, and messages, which are met
-/// alike. `split` is how ranks agree on groups; it carries no arrays.
+/// The operations of a communicator: the collectives, and messages (send, recv), which the backends
+/// match and compare in the same way. In `split` ranks agree on new groups; it has no arrays.
 enum class Collective : uint8_t {
   all_reduce,
   reduce,
@@ -34,12 +34,13 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectiveCount = 12;
 
-/// How contributions become one, in the order that Order says. Halves are added up in float32 and
-/// rounded once; integers wrap; for bool sum and max are "or", product and min "and".
-/// `mean` divides the sum by the number of ranks, once, and exists for floating dtypes only.
+/// How a reduction combines the ranks' contributions, in the order given by Order. Half precision
+/// is added up in float32 and rounded once; integers wrap; for bool, sum and max are "or", product
+/// and min are "and". `mean` divides the sum by the number of ranks, once, and exists for floating
+/// dtypes only.
 enum class ReduceOp : uint8_t { sum, product, min, max, mean };
 
-/// The same for the devices, in the words of core.
+/// The corresponding operation of core, which the kernels take.
 inline core::Combine combine_of(ReduceOp op) { return static_cast<core::Combine>(op); }
 
 /// In which order a reduction of N ranks adds up. The first two give the same bits on every
@@ -47,11 +48,11 @@ inline core::Combine combine_of(ReduceOp op) { return static_cast<core::Combine>
 ///
 /// `tree`: T[0, N) = T[0, p) + T[p, N), where T[r, r + 1) is rank r's contribution and p the
 /// largest power of two below N. An aligned group of 2^k ranks is a subtree, so a sum within such
-/// groups and then over them is the sum over all; one process adds up its micro-batches so with
-/// optim::Accumulator. Up to three ranks it is the order of ranks.
-/// `ranks`: rank 0's contribution, plus rank 1's, plus rank 2's, ...
-/// `native`: that of the library which carries the backend (MPI, NCCL; see CallOptions), whose bits
-/// are its own. The backends without one, local and simulated, add up in a tree.
+/// groups and then over the groups is bitwise equal to the sum over all ranks. optim::Accumulator
+/// adds up the micro-batches of one process in the same order. For up to three ranks `tree` equals
+/// `ranks`. `ranks`: rank 0's contribution, plus rank 1's, plus rank 2's, ... `native`: the order
+/// of the library behind the backend (MPI, NCCL; see CallOptions), which gives other bits. The
+/// backends without a library, local and simulated, treat it as `tree`.
 enum class Order : uint8_t { tree, ranks, native };
 
 const char* name(Collective op);
@@ -68,25 +69,29 @@ struct Call {
   Order order = Order::tree;
   double divide_by = 0.0;   ///< a mean's divisor; 0: the number of ranks
   int root = -1;            ///< root's rank; -1 where there is none
-  int64_t size = 0;         ///< elements that all ranks must agree on
+  int64_t size = 0;         ///< number of elements, the same on all ranks
   ChunkCounts counts;       ///< how `size` is cut; messages and barriers may leave it empty
   ChunkCounts send_counts;  ///< all_to_all only: elements to each rank
   ChunkCounts recv_counts;  ///< all_to_all only: elements from each rank
-  std::string unit;         ///< the caller's name for what is moved
-  std::string declared;     ///< what its rank has done before; see Communicator::declare()
-  DType result = kFloat32;  ///< of a reduction's output: `dtype`, or float32 where that is a half
-  Device device = kCpu;     ///< of both arrays
-  Phase phase = PhaseScope::current();  ///< by which its rank's time-out goes
-  bool awaited = false;                 ///< its rank waits for it at once
-  bool moves = true;                    ///< false: the ranks only compare, the bytes go another way
-  std::shared_ptr<Pending> after;       ///< the arrays may be used when that call is complete
-  std::shared_ptr<core::Point> ready;   ///< on a device: from here on the arrays may be used
+  std::string unit;         ///< the caller's name for the data, such as that of an FSDP unit
+  std::string declared;  ///< text that must be the same on all ranks; see Communicator::declare()
+  /// dtype of a reduction's output: `dtype`, or also kFloat32 if that is half precision
+  DType result = kFloat32;
+  Device device = kCpu;                 ///< device of both arrays
+  Phase phase = PhaseScope::current();  ///< selects the time-out, see Timeouts
+  bool awaited = false;                 ///< true: its rank waits for it at once
+  /// false: the ranks only compare their statements; another backend moves the data
+  bool moves = true;
+  /// the arrays may be used when that call is complete; null: at once
+  std::shared_ptr<Pending> after;
+  /// on a device: the point of the stream after which the arrays may be used
+  std::shared_ptr<core::Point> ready;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 
-  /// True for operations that reduce.
+  /// Whether the operation is a reduction.
   bool reduces() const;
-  /// Of those, how.
+  /// For reductions: how contributions are combined.
   core::Fold fold() const {
     return {combine_of(reduce), order != Order::ranks, dtype, result, divide_by};
   }
@@ -98,20 +103,23 @@ std::string describe(const Call& call, uint64_t sequence, const std::string& axi
 /// "rank 3", "ranks 0-2, 5".
 std::string rank_list(std::span<const int> ranks);
 
-/// "" when the statements of all ranks agree; else what differs, and who says what. `ranks[i]` is
-/// the number by which errors know the rank of calls[i].
+/// Returns "" if the statements of all ranks agree; otherwise a text that says what differs and
+/// what each rank states. `ranks[i]` is the number by which errors name the rank of calls[i].
 std::string disagreement(std::span<const Call> calls, std::span<const int> ranks);
 
-/// What stands for a statement: two ranks' are the same exactly when disagreement() finds nothing
-/// in what both must state alike. The ends of a message have the same one.
+/// The digest of a statement. Two ranks' digests are equal exactly if disagreement() finds no
+/// difference in the fields that must be the same on all ranks. A send and its matching recv have
+/// the same digest.
 Digest digest_of(const Call& call);
 
-/// What member `me` of a group says of an all_to_all's counts: all members' add up to nothing
-/// exactly when every rank sends every other as many elements as that expects. Else nothing.
+/// The balance of member `me` of a group for an all_to_all: the balances of all members add up to
+/// zero exactly if every rank sends to every other rank as many elements as that rank expects. Zero
+/// for other operations.
 Digest balance_of(const Call& call, int me);
 
-/// "" when rank `from` of an all_to_all sends rank `to` as many elements as that expects of it;
-/// else what differs. `send` is what `from` stated, `recv` what `to` did; `ranks` as above.
+/// Returns "" if rank `from` of an all_to_all sends to rank `to` as many elements as `to` expects;
+/// otherwise a text that says what differs. `send` are the send_counts that `from` stated, `recv`
+/// the recv_counts that `to` stated; `ranks` as in disagreement().
 std::string count_disagreement(const ChunkCounts& send, int from, const ChunkCounts& recv, int to,
                                std::span<const int> ranks);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Digests: 128 bits that stand for what a rank states.
+// Digest: a 128-bit hash of a rank's statement.
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace hero::dist {
 
-/// Two of different words differ, but for one pair in 2^128 or so. The order has no meaning.
+/// The hash of a sequence of 64-bit words. Digests of two different sequences differ, except for
+/// about one pair in 2^128. The order of digests (<) has no meaning.
 struct Digest {
   uint64_t low = 0, high = 0;
 
-  /// Takes in a word behind all that were taken in before.
+  /// Appends a word to the sequence.
   Digest& put(uint64_t word) {
     low = mixed(low + 0x9e3779b97f4a7c15u + word);
     high = mixed((high ^ std::rotl(word, 32)) + 0xd1b54a32d192ed03u);
@@ -30,7 +31,8 @@ struct Digest {
   }
   Digest& put(const Digest& other) { return put(other.low).put(other.high); }
 
-  /// Sums, in each half modulo 2^64: those of the same digests are the same in any order.
+  /// Adds another digest, each half modulo 2^64; the sum does not depend on the order of the
+  /// additions.
   Digest& operator+=(const Digest& other) {
     low += other.low;
     high += other.high;
@@ -47,8 +49,8 @@ struct Digest {
   }
 
  private:
-  // Every bit of the result depends on every bit of the word; no two words have the same. The
-  // constants are Stafford's mix 13 (Steele, Lea and Flood, Fast splittable pseudorandom number
+  // Every bit of the result depends on every bit of the word; no two words have the same result.
+  // The constants are Stafford's mix 13 (Steele, Lea and Flood, Fast splittable pseudorandom number
   // generators, 2014).
   static uint64_t mixed(uint64_t word) {
     word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;

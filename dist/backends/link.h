@@ -1,6 +1,6 @@
 #pragma once
-// A throttled link, to see on one machine what a network would leave of a step: it delays, it does
-// not compute.
+// Link: a simulated slow network. It delays the calls of ranks on one machine, so that you can see
+// how long a step would take on a network.
 #include <chrono>
 #include <mutex>
 #include <span>
@@ -10,8 +10,9 @@
 
 namespace hero::dist {
 
-/// Every rank has one way out, `rate` bytes per second wide: the bytes that it sends (see Traffic)
-/// leave one after the other, in the order in which its calls have found all their ranks.
+/// Every rank has one outgoing link of `rate` bytes per second. The bytes that a rank sends (see
+/// Traffic) leave one call after the other, in the order in which the last ranks of the calls
+/// arrived.
 class Link {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,14 +20,16 @@ class Link {
   /// `rate` 0: no link; everything leaves at once.
   Link(int ranks, double rate);
 
-  /// Called when the last party of a call has arrived, with all their statements: when the last
-  /// byte of any of them will have left. `ranks[i]` is the world's number of the rank of calls[i].
+  /// Called when the last rank of a call has arrived, with the statements of all its ranks. Returns
+  /// the time at which the last byte of the call will have left its rank. `ranks[i]` is the world
+  /// rank of calls[i].
   Clock::time_point leave(std::span<const Call> calls, std::span<const int> ranks);
 
  private:
   const double rate_;
   std::mutex mutex_;
-  std::vector<Clock::time_point> free_;  // when each rank's way out is free again
+  // the time at which each rank's outgoing link is free again
+  std::vector<Clock::time_point> free_;
 };
 
 }  // namespace hero::dist

@@ -1,22 +1,24 @@
 #pragma once
-// What a program tells the supervisor that started it: a few numbers in a file that both map.
+// Notices: what a program tells the supervisor that started it, as a few numbers in a file that
+// both map into memory.
 #include <atomic>
 #include <cstdint>
 #include <string>
 
 namespace hero::dist {
 
-/// Zeros at the start of each attempt. Written by the processes of the supervisor's host alone.
+/// All numbers are zero at the start of each attempt. Only processes on the supervisor's host write
+/// them.
 struct Notices {
-  std::atomic<int64_t> begun;   ///< 1: rank 0 has begun, here, and so will tell of checkpoints
-  std::atomic<int64_t> saved;   ///< checkpoints that this attempt has written
+  std::atomic<int64_t> begun;  ///< 1: rank 0 has begun, on this host, so it will report checkpoints
+  std::atomic<int64_t> saved;  ///< checkpoints that this attempt has written
   std::atomic<int64_t> failed;  ///< 1: a rank has thrown
   std::atomic<int64_t> late;    ///< 1: ranks have waited for others for the whole time-out
   std::atomic<int64_t> step;    ///< 1 + step of the newest checkpoint; 0: none is known
 };
 
-/// In the supervisor: a file in TMPDIR or /tmp, mapped by this process and the children it forks;
-/// removed when that process has no more of it.
+/// The file, made by the supervisor in TMPDIR or /tmp and mapped by it and by the children that it
+/// forks. The process that made the file removes it when the object is destroyed.
 class NoticeFile {
  public:
   NoticeFile();
@@ -25,10 +27,11 @@ class NoticeFile {
   NoticeFile& operator=(const NoticeFile&) = delete;
   Notices& operator*() const;
   Notices* operator->() const { return &**this; }
-  /// "HERO_SUPERVISOR=1:/tmp/hero_restarts_x": what the environment says to a process that is no
-  /// fork of this one, and how often the program was started before.
+  /// The environment variable for a process that is not a fork of this one, such as
+  /// "HERO_SUPERVISOR=1:/tmp/hero_restarts_x": how often the program was started before, and the
+  /// path of the file.
   std::string variable(int starts_before) const;
-  /// By the process that made it; what is mapped stays.
+  /// Removes the file if this process made it; existing mappings stay valid.
   void remove();
 
  private:
@@ -36,9 +39,10 @@ class NoticeFile {
   int process_;
 };
 
-/// Whether the environment names a supervisor's file; then the variable is taken out of it, and the
-/// file is mapped where this host has it. A program that was started before waits longer for locks
-/// of other hosts, as one of them may be why it is started again.
+/// Returns whether the environment names a supervisor's file. If so, removes the variable from the
+/// environment, and maps the file if it exists on this host. A program that was started before
+/// waits longer for locks held by other hosts, since the loss of such a host may be the reason for
+/// the restart.
 bool join_supervisor();
 
 /// \name In a program; without a supervisor they do nothing
@@ -46,7 +50,7 @@ bool join_supervisor();
 void tell_begun();
 void tell_failed();
 void tell_late();
-/// A complete checkpoint of that step was written, or was the one to resume from.
+/// A complete checkpoint of that step was written, or the program has resumed from it.
 void tell_saved(int64_t step);
 void tell_resumed(int64_t step);
 /// \}

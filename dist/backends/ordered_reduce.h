@@ -9,9 +9,9 @@
 namespace hero::dist {
 
 /// output[i] = inputs[0][i] (+) inputs[1][i] (+) ... in the fold's order, over `count` elements;
-/// halves in float32, rounded once where the result is a half. `output` may be one of the inputs
-/// where result and inputs have one dtype. NaN wins in min and max. Runs on the calling thread:
-/// each rank has its own.
+/// half precision is added up in float32 and rounded once if the result has half precision.
+/// `output` may be one of the inputs if both have the same dtype. NaN wins in min and max. Runs on
+/// the calling thread: each rank has its own.
 void ordered_reduce(const core::Fold& fold, std::span<const std::byte* const> inputs,
                     std::byte* output, int64_t count);
 

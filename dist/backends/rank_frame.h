@@ -14,15 +14,16 @@ std::string message_of(const std::exception_ptr& error);
 
 class Backend;
 
-/// What a rank ends with whose program threw `thrown`: the error of a call that it had waited for
-/// before, where there is one (Backend::confirm()).
+/// The error with which a rank ends whose program threw `thrown`: the error of a call that the rank
+/// had waited for before, if Backend::confirm() throws one; otherwise `thrown`.
 std::exception_ptr first_error(Backend& backend, std::exception_ptr thrown);
 
-/// What a rank's thread has while its program runs: a ledger and traffic of its own, a default
-/// generator that begins in the given state, and an output.
+/// Thread-local state of a rank while its program runs: a ledger and traffic of its own, a default
+/// generator that begins in the given state, and an output stream.
 class RankFrame {
  public:
-  /// `output` is locked while a line is written to std::cout, which is when it is whole.
+  /// The rank's output is written to std::cout line by line, when a line is complete; `output` is
+  /// locked meanwhile.
   RankFrame(int rank, bool prefix, const Generator::State& generator, std::mutex& output);
   ~RankFrame();
   RankFrame(const RankFrame&) = delete;

@@ -15,17 +15,19 @@ struct Outcome {
   int rank = -1;
 };
 
-/// The options' time-outs, or those of the environment, or 600 seconds.
+/// The time-outs that the options give; where they give none, those of the environment; otherwise
+/// 600 seconds.
 Timeouts timeouts_of(const RunOptions& options);
 
-/// What to do about ranks that have not ended so long after the first failure: a thread that hangs
-/// outside of a call cannot be stopped. `tell` gets the failure and these ranks.
+/// What to do about ranks that have not ended `seconds` after the first failure, since a thread
+/// that hangs outside of a call cannot be stopped: `tell` is called with the failure and these
+/// ranks.
 struct Stuck {
   double seconds = 60;
   std::function<void(const Outcome& outcome, const std::vector<int>& ranks)> tell = {};
 };
 
-/// run_ranks() without throwing what the ranks threw.
+/// Does what run_ranks() does, but returns the ranks' error instead of throwing it.
 Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options,
                     const Stuck& stuck = {});
 

@@ -1,27 +1,29 @@
 #pragma once
-// The process above a program that is started again when it fails.
+// The supervisor: the parent process that starts a program again when it fails.
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace hero::dist {
 
-/// What --restarts, --elastic, --hosts and --mpirun say; see launch().
+/// The values of the options --restarts, --elastic, --hosts and --mpirun; see launch().
 struct Restarts {
-  std::optional<int> count = {};  ///< at most so many; none where nobody said
+  std::optional<int> count = {};  ///< restarts without progress, at most; absent: not given
   bool elastic = false;
-  std::vector<int> numbers = {};  ///< of ranks, where elastic; empty: the first one, its half, ..
-  std::string hosts = {};         ///< a command of the shell that prints hosts and slots
-  std::string mpirun = {};        ///< words; "": ranks are threads
+  /// the numbers of ranks of --elastic; empty: --ranks, its half, ..
+  std::vector<int> numbers = {};
+  std::string hosts = {};   ///< a command of the shell that prints hosts and slots
+  std::string mpirun = {};  ///< the words of the mpirun command; "": ranks are threads
 };
 
-/// "8,4,2,1" as numbers of ranks; an Error where it is anything else.
+/// Parses numbers of ranks, such as "8,4,2,1". Throws an Error for any other text.
 std::vector<int> parse_numbers(const std::string& text);
 
 /// Runs the program in children of this process, one after the other, the first on at most `ranks`
-/// ranks. Where they are threads it returns in the child, with their number; else the child is
-/// mpirun with the words of this process's own command line. In the supervisor it never returns: it
-/// ends as launch() says. An Error before the first child where none can be started.
+/// ranks. If ranks are threads, it returns in the child, with the number of ranks; otherwise the
+/// child is mpirun with the words of this process's own command line. In the supervisor it never
+/// returns: the process ends as launch() says. Throws an Error before the first child if none can
+/// be started.
 int supervise(const std::string& name, const Restarts& restarts, int ranks);
 
 /// A host and how many ranks it has room for.

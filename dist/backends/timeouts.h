@@ -1,12 +1,13 @@
 #pragma once
-// How long a rank waits for the others: for what, and which time-out that has.
+// Timeouts: how long a rank waits for the other ranks, in each phase of a program.
 #include <cstdint>
 #include <string>
 
 namespace hero::dist {
 
-/// What the ranks are about to do together. `join`: to meet: all that a rank does until its first
-/// call is complete, and the making of groups. `checkpoint`: to save or load one. `step`: all else.
+/// The phase to which a call belongs. `join`: all calls of a rank until its first one is complete,
+/// and calls that make groups. `checkpoint`: calls that save or load a checkpoint. `step`: all
+/// others.
 enum class Phase : uint8_t { step, join, checkpoint };
 
 /// Seconds that a rank waits in one call of each phase before it gives up.
@@ -18,17 +19,19 @@ struct Timeouts {
   std::string text(Phase phase) const;
 };
 
-/// What to do about it: "; set HERO_TIMEOUT_JOIN to more seconds if they only need longer".
+/// Advice for the error of a time-out: "; set HERO_TIMEOUT_JOIN to more seconds if they only need
+/// longer".
 std::string timeout_advice(Phase phase);
 
-/// While it lives, what this thread begins is of that phase; the innermost counts.
+/// While it lives, calls that this thread begins belong to its phase; of nested scopes the
+/// innermost one counts.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase);
   ~PhaseScope();
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
-  /// Phase::step outside of any.
+  /// The phase of the innermost scope of this thread; Phase::step if there is none.
   static Phase current();
 
  private:

@@ -25,8 +25,8 @@ Acc tree_of(const T* const* in, int64_t i, Combine combine) {
 }
 
 /// out = finish(before + the sum of K inputs), without `before` where it is null. Element i of the
-/// output depends on elements i alone, so it may be `before` or one of the inputs: ivdep says so,
-/// or nothing would be vectorised.
+/// output depends on elements i alone, so the output may be `before` or one of the inputs; ivdep
+/// tells that to the compiler, which would vectorise nothing without it.
 template <int K, class T, class Acc, class Out, class Combine, class Finish>
 void tree_pass(const std::byte* const* inputs, int64_t begin, int64_t n, const Acc* before,
                Out* out, Combine combine, Finish finish) {

@@ -1,7 +1,7 @@
 #pragma once
-// OneBitLink: what the optimizers that send bits have in common: a DDP that may leave gradients to
-// them, one array that all parameters' momenta are slices of, and its mean in bits; for dist's own
-// files.
+// OneBitLink: the common part of the 1-bit optimizers (one_bit.h): a DDP whose averaging of
+// gradients they can turn off, and the compressed mean of one flat array that contains all
+// parameters' momenta; internal to dist.
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ namespace hero::dist {
 
 class OneBitLink {
  public:
-  /// An Error, which begins with `what`, where the strategy is not DDP, or a parameter is none of
-  /// its module, float64, or on another device than the first.
+  /// Throws an Error that begins with `what` if the strategy is not DDP, or if a parameter does not
+  /// belong to its module, is float64, or is on another device than the first.
   OneBitLink(const char* what, std::shared_ptr<ShardedModule> sharded,
              const std::vector<Tensor>& parameters, int64_t bucket_elements);
   ~OneBitLink();
@@ -22,24 +22,26 @@ class OneBitLink {
   OneBitLink& operator=(const OneBitLink&) = delete;
 
   const Communicator& comm() const;
-  /// Whether backward leaves this rank's own gradients.
+  /// True: backward leaves each rank its own gradients, and averages nothing.
   void keep_gradients_local(bool on);
-  /// An Error where what bits stand for does not fit these parameters: the module was converted to
-  /// float64, or moved since the optimizer was made.
+  /// Throws an Error if the module was converted to float64 or moved to another device since the
+  /// optimizer was made.
   void check_fits(const std::vector<Tensor>& parameters) const;
-  /// An Error on every rank where a gradient of these parameters is not finite on one. A
+  /// Throws an Error on every rank if a gradient of these parameters is not finite on any rank. A
   /// collective.
   void check_finite(const std::vector<Tensor>& parameters) const;
-  /// The same of this rank's gradients alone, and its own Error; no collective.
+  /// Checks only this rank's gradients, and throws an Error only on this rank; not a collective.
   void check_finite_here(const std::vector<Tensor>& parameters) const;
-  /// Whether all ranks say true. A collective.
+  /// Whether `mine` is true on all ranks. A collective.
   bool all_say(bool mine) const;
 
-  /// Float32 of all parameters' elements, without values, and the part of such an array that is one
-  /// parameter's, in its shape.
+  /// An uninitialised float32 array for the elements of all parameters, and the part of such an
+  /// array that belongs to one parameter, in its shape.
   Array flat() const;
   Array part_of(const Array& flat, size_t parameter) const;
-  /// The mean in bits. An Error on every rank names what is not finite in it, when it is too late.
+  /// Replaces `flat` by its compressed mean over the ranks. If the result is not finite, throws an
+  /// Error on every rank that names the parameters; `flat` and the errors have then already
+  /// changed.
   void mean(const Array& flat);
   OneBitMean& bits();
 
@@ -59,7 +61,7 @@ class OneBitLink {
   std::shared_ptr<ShardedModule> sharded_;
   std::vector<std::string> names_;
   std::vector<Shape> shapes_;
-  std::vector<int64_t> begins_;  // one more than parameters
+  std::vector<int64_t> begins_;  // the first element of each parameter in flat(), and the total
   Device device_;
   int64_t bucket_elements_;
   std::unique_ptr<OneBitMean> bits_;

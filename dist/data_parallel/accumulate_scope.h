@@ -5,9 +5,9 @@
 
 namespace hero::dist {
 
-/// While one lives, backward passes on this thread add up the gradients of parameters that are
-/// whole (DDP) and average nothing, as under no_sync(): those of a pipeline's micro-batches but the
-/// last, which knows only the modules that keep shards.
+/// While an object lives, backward passes on this thread add up the gradients of DDP's modules
+/// without averaging them, as under no_sync(). A pipeline uses it for all micro-batches but the
+/// last, since it has handles only of the modules that are sharded.
 class AccumulateScope {
  public:
   AccumulateScope();
@@ -16,11 +16,11 @@ class AccumulateScope {
   AccumulateScope& operator=(const AccumulateScope&) = delete;
   /// True while one lives on this thread.
   static bool active() { return innermost() != nullptr; }
-  /// Said by a module after a pass that it would have averaged: how to do that once for all
-  /// passes.
+  /// Called by a module after a backward pass whose gradients it would otherwise have averaged;
+  /// `average` averages the sums of all such passes.
   static void average_later(const void* module, std::function<void()> average);
-  /// Averages what was added up while this lived, each module once, in the order in which they
-  /// said so. Passes that come later are averaged again.
+  /// Ends the scope and calls these functions, one for each module, in the order in which the
+  /// modules passed them. Later backward passes average their gradients again.
   void average();
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
-// The all-gather of a unit: how its flat parameter becomes whole. Which of them it is follows from
-// the options and is chosen once, with where the shards come from (offload_target.h).
+// The all-gather of a unit, which fills its whole flat parameter. Which kind of Gather a unit has
+// follows from its options and is chosen once, as is its offload target (offload_target.h), from
+// which the shards are read.
 #include <memory>
 #include <string>
 
@@ -8,7 +9,7 @@
 
 namespace hero::dist {
 
-/// This one gathers the shards as they are, or in the dtype of the flat parameter.
+/// The base class gathers the shards as they are, or in the dtype of the flat parameter.
 class Gather {
  public:
   /// Among the ranks of `group`, of shards that lie at `target`.
@@ -19,13 +20,13 @@ class Gather {
 
   /// Begins to write the values of all ranks' shards to flat.whole; `unit` is the call's name.
   virtual void begin(const std::string& unit, const FlatParameter& flat);
-  /// Returns when they are there.
+  /// Waits until flat.whole has these values.
   virtual void wait(const FlatParameter& flat);
-  /// Returns when nothing is under way any more; flat.whole may have any values.
+  /// Waits until no call is under way any more; flat.whole may then have any values.
   virtual void abandon();
-  /// begin() will read the shards.
+  /// Whether begin() will read the shards.
   virtual bool reads_shards(const FlatParameter& /*flat*/) const { return true; }
-  /// flat.whole has the values of all shards and is about to be freed.
+  /// Called before flat.whole, which has the values of all shards, is freed.
   virtual void before_free(const FlatParameter& /*flat*/) {}
 
  protected:

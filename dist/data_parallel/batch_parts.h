@@ -3,9 +3,9 @@
 
 namespace hero::dist {
 
-/// From now on the module's forward computes with this rank's part of a batch (hero::batch_part()),
-/// where no module around it says which part that is. A second run of a checkpoint finds the part
-/// of the first.
+/// Registers hooks on the module that set hero::batch_part() to this rank's part of the batch
+/// during forward, unless an enclosing module has already set it. Forward passes that activation
+/// checkpointing repeats have the same part as the first.
 void set_batch_part_within(nn::Module& module, const Groups& groups);
 
 }  // namespace hero::dist

@@ -1,5 +1,5 @@
 #pragma once
-// DiskShard: a file as the place of shards that nobody computes with.
+// DiskShard: keeps the shards of a unit in a file while nothing computes with them.
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,37 +18,41 @@ class DiskShard;
 /// steps them.
 struct DiskOrder {
   std::vector<DiskShard*> shards = {};
-  DiskShard* leaving = nullptr;  ///< on its way to the file, in an optimizer's step
+  /// the shard that is being written to the file during an optimizer's step
+  DiskShard* leaving = nullptr;
 };
 
 struct DiskShardOptions {
-  std::string unit;    ///< its name, for errors
-  bool stays = false;  ///< until the end of a step, once it was fetched: parameters of the root
-  std::function<bool()> is_stepped = {};  ///< whether the next step needs it
+  std::string unit;  ///< name of the unit, for errors
+  /// true: once fetched, it stays in memory until the end of the step (the root's unit)
+  bool stays = false;
+  std::function<bool()> is_stepped = {};  ///< whether the next optimizer step updates it
 };
 
-/// The storage of one unit's shards, in a slot of a core::SwapFile while it is not needed. It has
-/// its bytes from fetch(), or from the moment an array is asked for them, until leave(). What is on
-/// its way lies in another storage, so nobody sees bytes that are not yet there. `traffic` counts
-/// what is read and written, in whole blocks.
+/// The storage of one unit's shards, in a slot of a core::SwapFile while it is not needed. The
+/// storage has its bytes from fetch(), or from the first access of an array to them, until leave().
+/// Reads and writes of the file use a second storage, so no array sees bytes that have not arrived
+/// yet. `traffic` counts the bytes read and written, in whole blocks.
 class DiskShard : public core::Fetcher {
  public:
-  /// Writes the bytes; an Error where the file has no room.
+  /// Writes the bytes to the file. Throws an Error if the file has no room.
   DiskShard(core::SwapFile& file, core::Ref<core::Storage> storage, DiskShardOptions options,
             std::shared_ptr<DiskOrder> order, Traffic& traffic);
-  /// A storage that is offloaded stays released for good.
+  /// If the storage is offloaded, it stays without bytes for good.
   ~DiskShard() override;
 
-  /// Its unit belongs to a larger module, in whose order it takes part from now on.
+  /// Called when its unit becomes part of a larger sharded module: from now on its name is `unit`,
+  /// and it takes part in the order of that module.
   void nest(const std::string& unit, std::shared_ptr<DiskOrder> order);
   bool is_offloaded() const { return storage_->released(); }
-  /// Begins to read, for a fetch() to come.
+  /// Begins to read the bytes, for a later fetch().
   void begin_fetch();
-  /// An Error where the disk fails or gives other bytes than were written.
+  /// Puts the bytes into the storage. Throws an Error if the disk fails or returns other bytes than
+  /// were written.
   void fetch() override;
-  /// Lets the bytes go: they are written behind the caller's back, unless nobody changed them.
+  /// Frees the bytes. If they have changed, they are written to the file in the background.
   void leave();
-  /// Returns when they are written, and what was read and is not used is dropped.
+  /// Waits until they are written, and drops bytes that were read ahead but not used.
   void wait();
 
   void fetch_next() override;
@@ -64,7 +68,7 @@ class DiskShard : public core::Fetcher {
   DiskShardOptions options_;
   std::shared_ptr<DiskOrder> order_;
   Traffic& traffic_;
-  uint32_t version_;  // of storage_ when it was written
+  uint32_t version_;  // version of storage_ when it was written to the file
   bool writing_ = false, reading_ = false;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// ForwardWrites: what a forward wrote to parameters, for the other ranks to compare.
+// ForwardWrites: the parameters that a forward pass has written, which the ranks compare.
 #include <cstdint>
 #include <string>
 
@@ -16,8 +16,9 @@ class ForwardWrites {
   /// Adds the parameter, if it was written since `seen`, which becomes its version.
   void add(const std::string& name, const Tensor& tensor, uint32_t& seen);
   bool empty() const { return count_ == 0; }
-  /// What a rank declares: the names, with a hash of the values that were there. `shares`: the
-  /// parameters lie in one memory, so that one of them was written.
+  /// The text that the rank declares (Communicator::declare()): the names, with a hash of the
+  /// values. `shares`: the parameters share one memory, so it is known only that one of them was
+  /// written.
   std::string text(const char* strategy, bool shares) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// GroupOwners: the ranks among which a module's parameters are cut, as the owners of what they
-// hold.
+// GroupOwners: the ranks among which a module's parameters are sharded, as the Owners of their
+// shards.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,8 +16,8 @@ class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwne
  public:
   explicit GroupOwners(Communicator group, Communicator replicas = {})
       : group_(std::move(group)), replicas_(std::move(replicas)) {}
-  /// The same object for the same groups as long as it lives, so that what asks the owners of
-  /// several modules' leaves asks once.
+  /// Returns the same object for the same groups as long as it lives, so that a collective for the
+  /// leaves of several modules is made once.
   static std::shared_ptr<GroupOwners> of(const Communicator& group, const Communicator& replicas);
   void declare(const std::string& what) override;
   void add_up(const Array& words) override;

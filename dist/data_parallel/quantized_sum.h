@@ -1,26 +1,25 @@
 #pragma once
-// QuantizedSum: the sum over ranks of each rank's part of an array, in bytes of a codec; for the
-// data-parallel strategies.
+// A reduce-scatter whose messages are encoded by a codec, for the data-parallel strategies.
 #include <hero/core/functions/codec.h>
 #include <hero/dist/comm_hook.h>
 
 namespace hero::dist {
 
-/// The ranks between which parts go: all at once or, with hosts, first those of a host and then
-/// those at the same place of each host.
+/// The groups over which parts are reduced: all ranks at once or, with hosts, first the ranks of a
+/// host and then the ranks with the same index on each host.
 struct QuantizedRoute {
-  Communicator inner;       ///< all ranks, or a host's
-  Communicator outer = {};  ///< undefined: there are no hosts
+  Communicator inner;       ///< all ranks, or the ranks of this host
+  Communicator outer = {};  ///< the ranks with this rank's index on each host; undefined: no hosts
   int hosts() const { return outer.defined() ? outer.size() : 1; }
 };
 
-/// Routes of a group whose hosts have so many ranks; 1: no hosts. A collective where there are
-/// some.
+/// Makes the groups for hosts of `ranks_of_host` ranks each; 1: no hosts. A collective if there are
+/// hosts.
 QuantizedRoute quantized_route(const Communicator& group, int ranks_of_host);
 
-/// own, [n], becomes part rank() of the sum of all ranks' `parts`, [ranks * n], divided by
-/// `divide_by`: row r of them is for rank r. Halves or float32; sums in float32. Begins, and is
-/// done when the Future is.
+/// Begins to set own, [n], to part rank() of the sum of all ranks' `parts`, [ranks * n], divided by
+/// `divide_by`; elements [r n, (r + 1) n) of `parts` are for rank r. They are float32 or of half
+/// precision; sums are float32. It is complete when the Future is.
 Future quantized_reduce_scatter(const QuantizedRoute& route, core::Codec codec, const Array& own,
                                 const Array& parts, double divide_by);
 

@@ -1,7 +1,7 @@
 #pragma once
-// The reduce-scatter of a unit: how the gradients of all ranks become the mean, of which this rank
-// gets the part that belongs to its shard. Which of them it is follows from the options and is
-// chosen once.
+// The reduce-scatter of a unit, which averages the gradients of all ranks and gives this rank the
+// part of the mean that belongs to its shard. Which function does it follows from the options and
+// is chosen once.
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,36 +15,40 @@ namespace hero::dist {
 /// Gradients of one unit on their way to the mean.
 struct GradientReduction {
   AllReduce when = AllReduce::now;
-  std::string name;                ///< of the unit, and of parameters without a gradient
+  std::string name;  ///< name of the unit, with the names of parameters without a gradient
   std::vector<size_t> parameters;  ///< the parameters that have one
-  bool is_flat = false;            ///< they lie as in the flat parameter, with zeros for others
-  bool has_unreduced = false;      ///< sums of passes before wait for the replicas
-  bool is_of_group = false;        ///< `own` is a group's sum, to which those are still to be added
-  DType dtype = kFloat32;          ///< of gradients on their way, and of the mean
-  Array bucket;        ///< all gradients, one behind the other; undefined: nobody needs it any more
-  ChunkCounts counts;  ///< of the bucket: the gradients that belong to each rank's shard
-  Array own;           ///< this rank's part of the mean, once it is there
-  Work work;           ///< the call under way,
-  Future steps;        ///< or calls with steps in between
+  /// true: the bucket is laid out like the flat parameter, with zeros for missing gradients
+  bool is_flat = false;
+  /// true: sums of earlier passes are still to be added up over the replicas
+  bool has_unreduced = false;
+  /// true: `own` is the sum of a shard group, without those earlier sums
+  bool is_of_group = false;
+  DType dtype = kFloat32;  ///< dtype of the bucket and of the mean
+  Array bucket;            ///< all gradients, concatenated; undefined: no longer needed
+  ChunkCounts counts;      ///< elements of the bucket that belong to each rank's shard
+  Array own;               ///< this rank's part of the mean, when the calls are complete
+  Work work;               ///< the call under way,
+  Future steps;            ///< or calls with steps in between
 
-  /// Returns when they are complete, and lets go of the bucket.
+  /// Waits until the calls are complete, and releases the bucket.
   void wait();
 };
 
-/// Begins what makes `own` of the bucket.
+/// Begins the calls that compute `own` from the bucket.
 using Reduce = std::function<void(GradientReduction&)>;
 
-/// Null where there is nobody to reduce with and nothing to divide by: this rank's gradients are
-/// the mean.
+/// Null if there is no other rank and nothing to divide by: then this rank's gradients are the
+/// mean.
 Reduce make_reduce(const UnitOptions& options);
-/// The second call of a hybrid, over the replicas, with an `own` that was a group's sum.
+/// Begins the second call of hybrid sharding, the all-reduce over the replicas of `own`, which is
+/// the sum of a shard group.
 void begin_over_replicas(const UnitOptions& options, GradientReduction& r, const Work& after);
-/// DDP's by a hook, which gets the bucket that `bucket_of` makes.
+/// DDP's reduction by a communication hook, which gets the bucket that `bucket_of` makes.
 Reduce reduce_by_hook(std::shared_ptr<const CommHook> hook,
                       std::function<GradBucket(const GradientReduction&)> bucket_of);
 /// What the sum of all ranks is divided by.
 double divisor(const UnitOptions& options);
-/// The call that makes the mean, of this name.
+/// Options of the call of this name that computes the mean.
 CallOptions mean_of(const UnitOptions& options, const std::string& name);
 
 }  // namespace hero::dist

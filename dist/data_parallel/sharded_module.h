@@ -1,7 +1,8 @@
 #pragma once
 // ShardedModule: one rank's copy of a module that several ranks train, each on its own part of the
-// batch. Its hooks tell the schedule (dist/data_parallel/unit_schedule.h) how far a step is, which
-// says when units gather, free and reduce; dist/data_parallel/unit.h does it.
+// batch. Its hooks report the progress of forward and backward to the schedule
+// (dist/data_parallel/unit_schedule.h), which decides when units are gathered, freed and reduced; a
+// unit itself is in dist/data_parallel/unit.h.
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,25 +20,29 @@ namespace hero::dist {
 /// What to do with a parameter that gets no gradient in a backward pass that is to be averaged.
 enum class Unused : uint8_t {
   error,  ///< an Error that names it
-  agree,  ///< the ranks ask each other; one that none of them used keeps no gradient
-  same,   ///< all ranks leave out the same ones; where they do not, the collective's Error says so
+  agree,  ///< the ranks agree on the parameters that none of them used; these keep no gradient
+  same,   ///< all ranks must leave out the same parameters, or the collective throws an Error
 };
 
 struct ShardedModuleOptions {
   UnitOptions units;
   Unused unused = Unused::same;
   bool reshard_after_forward = true;
-  int prefetch = 1;                 ///< units that are gathered ahead
-  bool broadcast_buffers = false;   ///< rank 0's, when a pass in training has changed them
-  int64_t rebuild_bytes = 0;        ///< DDP: buckets of this size in the order of readiness
+  int prefetch = 1;  ///< units that are gathered ahead
+  /// true: rank 0 sends its buffers if a forward in training changed them
+  bool broadcast_buffers = false;
+  /// DDP: size of the buckets that are rebuilt in the order in which gradients get ready
+  int64_t rebuild_bytes = 0;
   int64_t rebuild_first_bytes = 0;  ///< the first bucket's size
   std::optional<DType> output_dtype = {};
-  std::vector<std::string> alone = {};  ///< names of parameters that stay as each rank has them
-  std::vector<std::string> alone_modules = {};  ///< paths of modules whose buffers do
+  /// names of parameters that are neither sharded nor averaged
+  std::vector<std::string> alone = {};
+  /// paths of modules whose buffers stay each rank's own
+  std::vector<std::string> alone_modules = {};
 };
 
-/// Several modules that are sharded together, as if one contained them: "0", "1" and so on. It is
-/// never called itself.
+/// A container for several modules that are sharded together, named "0", "1" and so on. It is never
+/// called itself.
 class ModuleGroup : public nn::Module {
  public:
   explicit ModuleGroup(const std::vector<nn::Module*>& modules) {
@@ -54,41 +59,43 @@ class ShardedModule : public ParameterOwner,
                       public GradientReducer,
                       public std::enable_shared_from_this<ShardedModule> {
  public:
-  /// One that was made before, and the paths at which its modules lie below another one.
+  /// A ShardedModule that was made before for modules below another one, and the paths of these
+  /// modules there.
   struct Nested {
     std::vector<std::string> paths;
     std::shared_ptr<ShardedModule> module;
   };
 
   ShardedModule(nn::Module& module, Groups groups, const ShardedModuleOptions& options);
-  /// Of several modules, whose parameters are one unit, which `group` names.
+  /// For several modules, whose parameters are one unit; `group` contains the modules.
   ShardedModule(std::unique_ptr<ModuleGroup> group, const std::vector<nn::Module*>& modules,
                 Groups groups, const ShardedModuleOptions& options);
   ~ShardedModule() override { schedule_->remove(*this); }
 
   /// Adds a unit that is gathered at `module`; the root module is the first to be named.
   void add_unit(nn::Module& module, std::string name, std::vector<UnitParameter> parameters);
-  /// Hangs everything on the module. Called once, with a shared_ptr alive.
+  /// Registers the hooks on the modules. Called once, when a shared_ptr owns this object.
   void install();
 
-  /// An Error if the module is not there any more.
+  /// The module. Throws an Error if it no longer exists.
   nn::Module& module() const;
-  /// The module, or those of a group.
+  /// The module, or the modules of a group.
   const std::vector<nn::Module*>& modules() const { return module_states_.front()->modules; }
   const Groups& groups() const { return options_.units.groups; }
   const ShardedModuleOptions& options() const { return options_; }
   UnitSchedule& schedule() const { return *schedule_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
-  /// Parameters between two steps are shards.
+  /// Whether parameters are shards between two steps.
   bool shards() const { return options_.units.stage != Stage::none; }
   /// The dtypes of gathered parameters, to which floating inputs are converted, and of outputs;
   /// absent: those of the parameters.
   std::optional<DType> gathered_dtype() const { return options_.units.gathered; }
   std::optional<DType> output_dtype() const { return options_.output_dtype; }
-  /// All ranks' parts of the parameter of which a leaf is a shard; nothing where the leaf is none
-  /// of this module, or was one box of several before, whose other parts are not cut by it.
+  /// The part that each rank holds of the parameter of which `leaf` is a shard. Nothing if the leaf
+  /// does not belong to this module, or if it already was a part of a larger parameter before it
+  /// was sharded, since this object does not know the ranks of the other parts.
   std::optional<std::vector<HeldPart>> parts_of(const Tensor& leaf) const;
-  /// What an optimizer holds of the parameter in a slot.
+  /// The leaf that an optimizer has for the parameter in a slot.
   Tensor leaf_of(const nn::Slot& slot) const;
   /// What the sum of the ranks' gradients is divided by.
   double divide_by() const {
@@ -96,51 +103,57 @@ class ShardedModule : public ParameterOwner,
   }
   bool sync() const { return sync_ && no_syncs_ == 0; }
   void set_sync(bool on) { sync_ = on; }
-  /// NoSync objects that live, and may end in any order: one more or one less.
+  /// Counts the NoSync objects that live, which may end in any order; `by` is 1 or -1.
   void count_no_sync(int by) { no_syncs_ += by; }
-  /// What units at the module at a path and below it do; see ModulePolicy. `what` is the name of
-  /// the function, for errors. Gradients are averaged where both this and set_sync() say so.
+  /// Sets a flag of ModulePolicy for the units of the module at a path and below it. `what` is the
+  /// name of the function, for errors. Gradients are averaged if both ModulePolicy::sync and
+  /// set_sync() are on.
   void set_policy(const char* what, const std::string& path, bool ModulePolicy::*flag, bool on);
-  /// The same of a list of modules, by their paths, of the units at this path.
+  /// Sets a list of ModulePolicy, given by the paths of its modules, for the units of the module at
+  /// `path`.
   void set_prefetch(const char* what, const std::string& path,
                     std::optional<std::vector<ModuleState*>> ModulePolicy::*list,
                     const std::vector<std::string>& modules);
-  /// The same on for the units of these modules and of those below them, off for all others.
+  /// Turns ModulePolicy::sync on for the units of these modules and of those below them, and off
+  /// for all others.
   void set_sync_only(const std::vector<nn::Module*>& modules);
-  /// Off: a hybrid adds up gradients within each group of shards alone, until it is on.
+  /// Off: hybrid sharding adds up gradients only within each shard group, until it is on again.
   void set_all_reduce(bool on) { all_reduce_ = on; }
-  /// On: units that are gathered stay so over any number of forwards and backwards. Off: the next
+  /// On: gathered units stay gathered over any number of forward and backward passes. Off: the next
   /// forward, or reset(), frees them.
   void keep_gathered(bool on) { keeps_gathered_ = on; }
   /// False: every unit is gathered once a step.
   bool reshards_after_forward() const;
-  /// Begins to gather the units at and below a path, for the forward to come; frees them.
+  /// unshard() begins to gather the units of the module at `path` and below it, for the next
+  /// forward; reshard() frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);
   void set_events(std::function<void(const Event&)> fn) { events_ = std::move(fn); }
-  /// Buckets go by a hook from now on, in the reverse order of registration; see
+  /// From now on a hook reduces the buckets, which are in the reverse order of registration; see
   /// DDP::register_comm_hook(). A collective.
   void set_hook(CommHook hook);
-  /// On: backward leaves gradients as this rank has them, from now on.
+  /// On: from now on backward leaves this rank's own gradients, without averaging.
   void keep_gradients_local(bool on) { gradients_stay_ = on; }
-  /// Takes in the sharded module at a path below this one's, or of a group of them, with those
-  /// below it: from now on
-  /// they share one schedule, and nothing of it stays gathered between forward and backward.
+  /// Takes in a sharded module (or group of modules) below this one's module, with all that are
+  /// nested in it: from now on they share one schedule, and none of its units stays gathered
+  /// between forward and backward.
   void nest(Nested below);
   bool is_nested() const { return is_nested_; }
-  /// This one and all that are nested in it.
+  /// This sharded module and all that are nested in it.
   std::vector<ShardedModule*> all();
   /// See DataParallel::join().
   void join(const std::function<void()>& body, const std::function<void()>& step);
-  /// Brings everything between two steps, of all that share the schedule: nothing gathered, nothing
-  /// under way.
+  /// Returns all sharded modules of the schedule to the state between two steps: nothing is
+  /// gathered, and no call is under way.
   void reset() { schedule_->reset(false); }
-  /// What is gathered in the place of shards for a backward that may come is no longer shown.
+  /// Makes the module show its shards again; whole parameters stay gathered for a backward that may
+  /// follow.
   void rest();
-  /// Lets the module see these flat parameters, one a unit, until hide().
+  /// Makes the module's parameters views of these flat parameters, one for each unit, until hide().
   void show(const std::vector<Array>& flat_parameters);
   void hide();
-  /// An Error while it does: `what` would write over what is written there, or see none of it.
+  /// Throws an Error between show() and hide(), where `what` would overwrite, or not see, what is
+  /// written to the whole parameters.
   void check_not_summoned(const char* what) const;
 
   /// \name As the owner of the parameters, where they are shards
@@ -162,7 +175,7 @@ class ShardedModule : public ParameterOwner,
   std::vector<int> averaging_ranks() const override;
   double average_loss(double loss, const char* op) override;
   int64_t largest(int64_t number, const char* op) override;
-  /// Nothing while each rank goes by its own gradients, as under no_sync().
+  /// Does nothing while gradients are not averaged, as under no_sync().
   void declare(const std::string& what) override {
     if (averages()) owners_->declare(what);
   }
@@ -171,7 +184,7 @@ class ShardedModule : public ParameterOwner,
  private:
   friend class UnitSchedule;
 
-  // Where one parameter is: its unit, its place there, the module at which that is gathered.
+  // The unit of a parameter, the parameter there, and the module for which the unit is gathered.
   struct ParameterEntry {
     Unit* unit;
     UnitParameter* parameter;
@@ -227,7 +240,7 @@ class ShardedModule : public ParameterOwner,
   bool stays_gathered(const ModuleState& state) const;
   static bool stale(const ModuleState& state);
   bool complete(const Unit& unit) const;
-  /// Gradients of the backward that runs are averaged.
+  /// Whether the current backward averages its gradients.
   bool averages() const;
   void reduce_ready(Unit& unit);
   void reduce(Unit& unit);
@@ -246,40 +259,43 @@ class ShardedModule : public ParameterOwner,
   void make_buckets(const std::vector<int64_t>& order);
   void emit(Event::Kind kind, const Unit& unit) const;
 
-  std::unique_ptr<ModuleGroup> group_;  // of several modules; or null
-  nn::Module* module_;                  // or the group
+  std::unique_ptr<ModuleGroup> group_;  // contains several modules; null for one module
+  nn::Module* module_;                  // the module, or group_
   ShardedModuleOptions options_;
   std::shared_ptr<GroupOwners> owners_;
   std::vector<std::unique_ptr<Unit>> units_;
-  std::vector<std::unique_ptr<ModuleState>> module_states_;  // the root's first
+  std::vector<std::unique_ptr<ModuleState>> module_states_;  // the first is the root module's
   std::vector<ParameterEntry> parameters_;  // of every parameter, by UnitParameter::id
-  std::unordered_map<const detail::TensorImpl*, size_t> known_;  // their leaves, with the ids
+  // the id of each parameter, by its leaf
+  std::unordered_map<const detail::TensorImpl*, size_t> known_;
   std::vector<Frozen> frozen_;
-  std::string frozen_writes_;                        // of forwards, which no rank was told of yet
-  std::unordered_set<const nn::Slot*> known_slots_;  // and where the module has them
+  std::string frozen_writes_;                        // not yet declared to the other ranks
+  std::unordered_set<const nn::Slot*> known_slots_;  // the module's slots of these parameters
   std::shared_ptr<UnitSchedule> schedule_;
-  std::vector<size_t> ready_order_;  // of the first backward, for rebuild_buckets()
+  // ids in the order of the first backward, for rebuild_buckets()
+  std::vector<size_t> ready_order_;
   std::shared_ptr<const CommHook> hook_;
   std::function<void(const Event&)> events_;
   std::vector<Nested> nested_;
-  std::vector<std::unique_ptr<Refill>> refills_;  // of units that are freed
+  // gather freed units again when autograd needs them
+  std::vector<std::unique_ptr<Refill>> refills_;
   size_t next_bucket_ = 0;
   bool sync_ = true;
   int no_syncs_ = 0;
   bool all_reduce_ = true;
   bool is_nested_ = false;
-  bool gradients_stay_ = false;  // this rank's own, for an optimizer that averages by itself
+  bool gradients_stay_ = false;  // gradients are not averaged, since an optimizer averages
   bool keeps_gathered_ = false;
   bool touched_ = false;  // a parameter got its gradient in this backward
   bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged
   bool summoned_ = false;
   bool rebuilt_ = false;
   bool joining_ = false;
-  bool wrote_ = false;            // a forward wrote to parameters, which no rank was told of yet
-  bool compared_values_ = false;  // those that the ranks began with
-  bool shares_groups_ = false;    // with the one in which it is nested
-  int buffer_root_ = 0;           // whose buffers all ranks get
-  bool buffers_pending_ = false;  // a forward in training may have changed them
+  bool wrote_ = false;            // a forward wrote to parameters, which is not yet declared
+  bool compared_values_ = false;  // the ranks have compared their initial values
+  bool shares_groups_ = false;    // it has the same groups as the module in which it is nested
+  int buffer_root_ = 0;           // the rank whose buffers are sent to all
+  bool buffers_pending_ = false;  // a forward in training may have changed buffers
 };
 
 }  // namespace hero::dist

@@ -1,5 +1,6 @@
 #pragma once
-// What DDP, ZeRO and fully_shard() do alike with a module before its parameters are kept in units.
+// The common first steps of DDP, ZeRO and fully_shard(), before a module's parameters are divided
+// into units.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -14,35 +15,35 @@ namespace hero::dist {
 
 /// Names of parameters, or paths of modules.
 using SlotNames = std::vector<std::string>;
-using Nested = ShardedModule::Nested;  // a module below that was sharded before
+using Nested = ShardedModule::Nested;  // a module below, which is sharded already
 
 DataParallel make_data_parallel(std::shared_ptr<ShardedModule> sharded);
 
-/// fully_shard() of these modules as one; ZeRO-3 is that, too.
+/// Shards these modules as one, for fully_shard() and ZeRO-3.
 std::shared_ptr<ShardedModule> shard_modules(const std::vector<nn::Module*>& modules,
                                              const Groups& groups, const FSDPOptions& options,
                                              Tied tied);
 
-/// Options by which ranks that differ would make the same calls, and take the bytes of each other
-/// for what they are not: two codecs, say, whose parts are equally long.
+/// The options that ranks must compare because a difference changes no call's size, so that ranks
+/// would misread each other's bytes, such as two codecs whose encoded parts are equally long.
 std::string options_text(const char* strategy, const Offload& offload,
                          const Quantize& quantize = {}, const std::optional<DType>& output = {});
 
-/// Ranks must have made the same module: where they did not, some sum of a later step would fail,
-/// or be one of things that do not belong together. `options`: options_text().
+/// Throws an Error unless all ranks have the same module and options; otherwise a collective of a
+/// later step would fail, or add up gradients of different parameters. `options`: options_text().
 void check_same_module(nn::Module& module, const Groups& groups, const SlotNames& alone,
                        const std::string& options);
 
-/// Rank 0's values: first to those that hold the same shard as it, then within each group of
-/// shards.
+/// Broadcasts rank 0's parameters and buffers: first over the replicas, then within each shard
+/// group.
 void broadcast_state(nn::Module& module, const Groups& groups, const SlotNames& alone);
 
-/// What was made on meta and is cut into no unit (buffers, and parameters that are frozen or
-/// ignored) is this rank's as it stands: planned on simulated ranks, or with its first values.
+/// Materializes on `device` what was made on meta and belongs to no unit (buffers, and parameters
+/// that are frozen or ignored), with its initial values; on simulated ranks it stays on meta.
 void materialize_rest(nn::Module& module, const Groups& groups, Device device = kCpu);
 
-/// The names of parameters that stay as they are: those that are named, those of modules that are,
-/// and those that a module below has sharded already.
+/// The names of parameters that are left alone: `parameters`, those of the modules at `paths`, and
+/// those that a nested module has sharded already.
 SlotNames left_alone(const char* what, nn::Module& module, const SlotNames& parameters,
                      const SlotNames& paths, const std::vector<Nested>& nested);
 

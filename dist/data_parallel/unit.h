@@ -1,13 +1,13 @@
 #pragma once
-// Unit: parameters that are cut, gathered and reduced together, one collective for all of them.
-// FSDP2 has a name for it, the parameter group. The parameters lie one behind the other; rank r
-// owns the r-th of N equal parts of that flat parameter (flat_parameter.h), so a rank's shard of
-// one parameter is a slice of it, perhaps empty. Zeros fill gaps of fewer than 8 elements behind
-// parameters of odd sizes and, at the end, what makes the parts equal: fewer than 8 elements a
-// rank. No shard contains them. unshard() begins the all-gather (all_gather.h), begin_reduce() the
-// reduce-scatter (reduce_scatter.h); the shard lies meanwhile at an offload target
-// (offload_target.h), if there is one. Who calls them when is the schedule's (unit_schedule.h),
-// which has the prefetch, too.
+// Unit: parameters that are sharded, gathered and reduced together, with one collective for all of
+// them; FSDP2 calls it parameter group. The parameters are concatenated; rank r owns the r-th of N
+// equal parts of that flat parameter (flat_parameter.h), so a rank's shard of one parameter is a
+// slice of it, perhaps empty. Zeros fill gaps of fewer than 8 elements behind parameters whose size
+// is no multiple of 8 and, at the end, fewer than 8 elements per rank that make the parts equal. No
+// parameter's shard contains them. unshard() begins the all-gather (all_gather.h), begin_reduce()
+// the reduce-scatter (reduce_scatter.h); when it is not needed, the shard lies at an offload target
+// (offload_target.h), if there is one. The schedule (unit_schedule.h) decides when these functions
+// are called, and what is prefetched.
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,36 +26,37 @@ namespace hero::dist {
 
 /// The name of the unit of the sharded module itself.
 inline constexpr std::string_view kRoot = "root";
-/// What the name of a unit ends with whose parameters are frozen, beside a unit of the same module
-/// whose parameters are trained.
+/// The suffix of the name of a unit of frozen parameters, if the module has another unit of
+/// trainable parameters.
 inline constexpr std::string_view kFrozen = " (frozen)";
 
 /// One parameter of a unit.
 struct UnitParameter {
   std::string name;
-  std::vector<std::string> names = {};  ///< more than one where it is tied
-  std::vector<nn::Slot*> slots = {};    ///< every place where the module knows it
+  std::vector<std::string> names = {};  ///< all its names; more than one if it is tied
+  std::vector<nn::Slot*> slots = {};    ///< all slots of the module that hold it
   Tensor leaf = {};  ///< what optimizers hold: its shard, or itself under Stage::none
   Tensor full = {};  ///< what forward computes with; `leaf` itself under Stage::none
-  Shape shape = {};  ///< of `full`
-  std::shared_ptr<const Partition> former = {};  ///< what `full` holds of a larger parameter
-  std::shared_ptr<Owners> owners = {};           ///< of its shards
+  Shape shape = {};  ///< shape of `full`
+  std::shared_ptr<const Partition> former = {};  ///< which part of a larger parameter `full` is
+  std::shared_ptr<Owners> owners = {};           ///< owners of its shards
   Chunk place = {};                              ///< its elements in the flat parameter
-  size_t id = 0;                                 ///< its place among all parameters of the module
-  bool watched = false;                          ///< `full` tells when its gradient is complete
-  bool ready = false;                            ///< it is, in the backward pass now running
-  bool trains = false;  ///< whether `full` required a gradient when the module began to show it
+  size_t id = 0;                                 ///< its index among all parameters of the module
+  bool watched = false;  ///< a hook of `full` reports when its gradient is complete
+  bool ready = false;    ///< its gradient is complete in the current backward
+  bool trains = false;   ///< whether `full` required a gradient when the module began to show it
   Tensor previous_grad = {};  ///< Stage::none: the mean that leaf.grad() was before this pass
-  Array unreduced = {};       ///< this rank's part of its group's sums that the replicas wait for
-  Tensor shown = {};          ///< what the module shows while all parameters are summoned
-  uint32_t seen = 0;          ///< the version of the storage of `full` when a forward began
+  /// this rank's part of the shard group's sums, not yet summed over the replicas
+  Array unreduced = {};
+  Tensor shown = {};  ///< the view in the module while parameters are summoned
+  uint32_t seen = 0;  ///< the version of the storage of `full` when a forward began
 };
 
-/// A view of a parameter in a flat parameter `flat`, with the parameter's shape, and with its place
-/// in a larger one if it was a shard of one before it was cut.
+/// A view of a parameter in a flat parameter `flat`, with the parameter's shape, and with its
+/// Partition of a larger parameter if it has one.
 Tensor whole_of(const UnitParameter& parameter, const Array& flat);
 
-/// Elements of one parameter, and who holds them: numbers in the whole world.
+/// Elements of one parameter, and the world ranks that hold them.
 struct HeldPart {
   Chunk part;
   std::vector<int> ranks;
@@ -63,106 +64,109 @@ struct HeldPart {
 
 class Unit {
  public:
-  /// Cuts the parameters' values; every parameter's leaf holds its shard from now on. A leaf may
-  /// hold boxes of a larger parameter: its shard is then an interval of these boxes' elements, and
-  /// what is gathered are the boxes.
+  /// Shards the parameters: from now on every parameter's leaf holds its shard. If a leaf already
+  /// holds boxes of a larger parameter, its shard is an interval of the boxes' elements, and only
+  /// the boxes are gathered.
   Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOptions& options,
        const std::shared_ptr<GroupOwners>& owners);
 
   const std::string& name() const { return name_; }
-  /// The module that was sharded with it has become a part of another one, at this path; or the
-  /// modules of a group, at these.
+  /// Called when the sharded module of this unit is nested in another one, with its path there, or
+  /// the paths of the modules of a group.
   void nest(const std::vector<std::string>& paths, const std::shared_ptr<DiskOrder>& disk_order);
-  /// Where its shards lie in a file; null: they do not.
+  /// The file slot of its shards; null: they are in no file.
   DiskShard* disk_shard() const { return target_->disk(); }
   std::vector<UnitParameter>& parameters() { return parameters_; }
   const std::vector<UnitParameter>& parameters() const { return parameters_; }
   /// Elements of all parameters.
   int64_t numel() const;
-  /// Elements of the flat parameter: those, gaps between them and, where it is cut, zeros at its
-  /// end up to a multiple of 8 elements for each rank of the groups.
+  /// Elements of the flat parameter: those of all parameters, the gaps between them and, if it is
+  /// sharded, zeros at its end up to a multiple of 8 elements for each rank of the groups.
   int64_t flat_numel() const { return flat_.counts.total(); }
-  /// This rank's part of the flat parameter, of which the last elements may be those zeros.
+  /// This rank's part of the flat parameter; its last elements may be the zeros at the end.
   const Chunk& own() const { return flat_.own; }
   /// All ranks' parts of a parameter that are not empty, in the order of its elements. They follow
-  /// from the sizes of the unit and of its groups, so nobody needs to be asked.
+  /// from the sizes of the unit and of its groups, without communication.
   std::vector<HeldPart> parts_of(const UnitParameter& parameter) const;
 
   /// \name Parameters. Calling twice is harmless.
   /// \{
-  /// Begins to gather the whole parameters, where they are not there or no longer true.
+  /// Begins to gather the whole parameters, unless they are gathered and have the shards' values.
   void unshard();
-  /// Returns when they are there, and lets the module see them.
+  /// Waits until they are gathered, and makes the module show them.
   void wait_unsharded();
-  /// Frees what was gathered; the module sees the shards, of which the same holds as of rest().
+  /// Frees the whole parameters and makes the module show the shards, as rest() does.
   void reshard();
-  /// The module sees the shards, and what was gathered stays for the next wait_unsharded(). What
-  /// the program did meanwhile with the whole parameters holds: values that it wrote, and whether
-  /// they are trained.
+  /// Makes the module show the shards; the whole parameters stay gathered for the next
+  /// wait_unsharded(). Changes that the program made to the whole parameters are kept: written
+  /// values, and requires_grad.
   void rest();
   bool sharded() const { return state_ == State::sharded; }
-  /// Shards have memory of their own, so that there is something to free.
+  /// Whether shards have memory of their own, so that reshard() frees the whole parameters.
   bool owns_storage() const { return flat_.owns_storage; }
-  /// Where it computes.
+  /// The device on which it computes.
   Device device() const { return parameters_.front().full.device(); }
-  /// Shards lie in the host's memory and the unit computes on a device.
+  /// Whether shards lie in host memory and the unit computes on a device.
   bool crosses_to_device() const { return target_->crosses(); }
-  /// Returns when no copy reads the shards any more, so that they may be written, and when those
-  /// that belong into a file are there.
+  /// Waits until no copy reads the shards any more, so that they may be written, and until shards
+  /// that are kept in a file have been written to it.
   void wait_offload() { target_->wait(); }
-  /// Begins to read shards that lie in a file, where the next gathering will need them.
+  /// Begins to read shards that lie in a file, if the next gathering needs them.
   void read_ahead() const;
-  /// Gathering moves bytes now.
+  /// Whether a gathering is under way.
   bool moves() const { return state_ == State::gathering; }
-  /// What is gathered are values that the shards no longer have.
+  /// Whether the gathered values are older than those of the shards.
   bool stale() const { return state_ != State::sharded && flat_.is_stale(); }
-  /// Lets the module see the parameters of this flat one.
+  /// Makes the module's parameters views of this flat parameter.
   void show(const Array& flat);
   void show_shards();
-  /// Notes what a forward wrote to the whole parameters since wait_unsharded(); true if it did.
+  /// Notes which whole parameters a forward has written since wait_unsharded(); returns true if
+  /// there are any.
   bool note_writes();
-  /// What was noted, in words and with a hash of the values that are there now; empty: nothing.
+  /// Returns the notes as text, with a hash of the written values, and clears them; empty: none.
   std::string take_writes() { return std::exchange(writes_, {}); }
-  /// All parameters change dtype and device, their gradients with them; only while sharded.
+  /// Converts all parameters and their gradients to a dtype and device; only while sharded.
   void convert(DType dtype, Device device);
-  /// Of the flat parameter.
+  /// The storage of the flat parameter.
   const core::Storage& storage() const { return flat_.whole.storage(); }
   /// All parameters, gathered into new memory in the shards' dtype.
   Array gather_whole() const;
-  /// Takes this rank's part of such an array over, if anything was `written` to it.
+  /// Copies this rank's part of such an array into the shard, if anything was `written` to the
+  /// array.
   void take_over_whole(const Array& whole, bool written);
   /// \}
 
   /// \name Gradients
   /// \{
-  /// Packs the gradients of all parameters that have one, or had one that the replicas wait for,
-  /// and begins to average them over the ranks. Only a hybrid asks when.
+  /// Packs the gradients of all parameters that have one, or have an earlier one that is not yet
+  /// added up over the replicas, and begins to average them over the ranks. `when` matters only in
+  /// hybrid sharding.
   void begin_reduce(AllReduce when = AllReduce::now);
-  /// Stage::none: reductions go by this hook from now on, in place of the all_reduce. The unit is
-  /// bucket `index`.
+  /// Stage::none: from now on this hook reduces the gradients, in place of the all_reduce. The unit
+  /// is bucket `index`.
   void use_hook(std::shared_ptr<const CommHook> hook, int index, bool is_last);
-  /// The next step of a hook's reduction that is under way.
+  /// Runs the next step of a hook's reduction that is under way.
   void advance_hook();
-  /// Begins the sums over the replicas where sums of passes before are added first; true when it
-  /// has begun them, false where there is nothing to begin.
+  /// Begins the all-reduce over the replicas for a reduction to which sums of earlier passes are
+  /// added first. Returns false if there is none to begin.
   bool begin_all_reduce();
-  /// Returns when they are averaged, and adds them to the leaves' gradients; false where the
-  /// replicas wait for them.
+  /// Waits until the gradients are averaged, and adds them to the leaves' gradients. Returns false
+  /// if they are still to be added up over the replicas.
   bool end_reduce();
-  /// Averaged gradients are on their way to the offload target; add_arrived() waits for them, and
-  /// adds them to the leaves'.
+  /// Whether averaged gradients are being copied to the offload target. add_arrived() waits for
+  /// them, and adds them to the leaves' gradients.
   bool is_arriving() const { return !arriving_.empty(); }
   void add_arrived();
-  /// Whether a reduction that began now would have something to send.
+  /// Whether begin_reduce() would have anything to reduce.
   bool has_gradients(AllReduce when) const;
-  /// Forgets gradients that are being averaged, whole ones, and those that the replicas wait for,
-  /// after a backward that threw.
+  /// After a backward that threw: drops gradients that are being averaged, whole gradients, and
+  /// sums that are still to be added up over the replicas.
   void drop_gradients();
   /// \}
 
  private:
-  // What the module sees and where the flat parameter is: on its way; there, while the module sees
-  // shards; there and seen.
+  // sharded: the module shows shards. gathering: the flat parameter is being gathered. gathered: it
+  // has its values, and the module shows shards. unsharded: the module shows whole parameters.
   enum class State : uint8_t { sharded, gathering, gathered, unsharded };
 
   bool is_of_root() const;
@@ -172,11 +176,11 @@ class Unit {
   bool has_own_storage(DType dtype) const;
   void set_leaf(const UnitParameter& parameter) const;
   void make_whole(DType dtype, Device device);
-  /// The program put another tensor in a parameter's place.
+  /// Throws an Error if the program has replaced a parameter by another tensor.
   void check_slots() const;
   void fill(const UnitParameter& parameter, const Array& target, int64_t first) const;
-  // What this rank owns of a parameter: its number `first` and those behind it, and where they lie
-  // in the shard.
+  // The elements of a parameter that this rank owns, which begin with element `first`, and their
+  // place in the shard.
   struct ShardPart {
     int64_t first = 0;
     Chunk place = {};
@@ -198,15 +202,15 @@ class Unit {
   UnitOptions options_;
   FlatParameter flat_;
   State state_ = State::sharded;
-  std::unique_ptr<OffloadTarget> target_;         // where flat_.shard lies
-  std::unique_ptr<Gather> gather_;                // the all-gather
-  Reduce reduce_;                                 // the reduce-scatter; null: there is nobody else
-  std::unique_ptr<GradientReduction> reduction_;  // under way; or null
+  std::unique_ptr<OffloadTarget> target_;  // where flat_.shard lies
+  std::unique_ptr<Gather> gather_;         // the all-gather
+  Reduce reduce_;  // the reduce-scatter; null: not needed, see make_reduce()
+  std::unique_ptr<GradientReduction> reduction_;  // the reduction under way; or null
   std::vector<std::pair<UnitParameter*, Array>>
-      arriving_;  // gradients on their way to the offload target
+      arriving_;  // gradients that are being copied to the offload target
   std::pair<std::vector<size_t>, ChunkCounts>
-      packed_;          // parameters packed last, where not all were
-  std::string writes_;  // of forwards, which no rank was told of yet
+      packed_;          // the parameters that were packed last, if not all
+  std::string writes_;  // writes of forward passes, not yet declared to the other ranks
 };
 
 }  // namespace hero::dist

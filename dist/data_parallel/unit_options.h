@@ -1,6 +1,6 @@
 #pragma once
-// What a unit is made with. Its strategies follow from it: where its shard lies
-// (offload_target.h), its all-gather (all_gather.h) and its reduce-scatter (reduce_scatter.h).
+// UnitOptions: the options of a unit, from which follow its offload target (offload_target.h), its
+// all-gather (all_gather.h) and its reduce-scatter (reduce_scatter.h).
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,38 +14,42 @@ namespace hero::dist {
 
 struct DiskOrder;
 
-/// What is cut into shards; each stage cuts what the one before it cuts, and one thing more.
+/// What is sharded: each stage shards what the previous one does, and in addition what it is named
+/// after.
 enum class Stage : uint8_t { none, optimizer, gradients, parameters };
-/// What users call it.
+/// The name of the strategy for errors: "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3 or fully_shard()".
 const char* strategy_name(Stage stage);
 
-/// The ranks among which a unit is cut and, in a hybrid, those that hold the same shard.
+/// The ranks among which a unit is sharded and, in hybrid sharding, the ranks that hold the same
+/// shard.
 struct Groups {
   Communicator shard;
   Communicator replicas;  ///< undefined: none
-  Communicator all = {};  ///< where there are replicas: all ranks, one replica behind the other
+  Communicator all = {};  ///< with replicas: all ranks, replica after replica
 
-  /// Of the ranks that hold shard `i`, their numbers in the whole world.
+  /// The world ranks that hold shard `i`.
   std::vector<int> holders(int i) const;
   int ranks() const { return shard.size() * (replicas.defined() ? replicas.size() : 1); }
 };
 
-/// When the sums of a hybrid's groups go on over the replicas. `later`: each rank keeps its part of
-/// them, in float32 where they are halves, and adds them up until a reduction that is `now`.
+/// In hybrid sharding: when the sums of the shard groups are added up over the replicas. `later`:
+/// each rank keeps its part of the sums (in float32 if gradients have half precision) and adds them
+/// up until a reduction with `now`.
 enum class AllReduce : uint8_t { now, later };
 
 struct UnitOptions {
   Groups groups = {};
   Stage stage = Stage::none;
   std::optional<DType> gathered = {};  ///< dtype of whole parameters; absent: that of the shards
-  std::optional<DType> reduce = {};    ///< dtype in which gradients travel; absent: theirs
-  Order order = Order::tree;           ///< in which gradients are added up
+  std::optional<DType> reduce = {};    ///< dtype in which gradients are sent; absent: their own
+  Order order = Order::tree;           ///< order in which gradients are added up
   double divide_by = 0.0;              ///< what their sum is divided by; 0: the number of ranks
-  Device device = kCpu;                ///< where parameters made on meta get their bytes
+  Device device = kCpu;                ///< device on which parameters made on meta are allocated
   Offload offload = {};                ///< where shards lie while they are not needed
-  Quantize quantize = {};              ///< Stage::parameters: what travels in a codec's bytes
-  QuantizedRoute route = {};           ///< of its gradients
-  std::shared_ptr<DiskOrder> disk_order = {};  ///< of the module's units, where that is a file
+  Quantize quantize = {};              ///< Stage::parameters: which messages are encoded
+  QuantizedRoute route = {};           ///< groups over which quantised gradients are reduced
+  /// order of the module's units if `offload` is a file
+  std::shared_ptr<DiskOrder> disk_order = {};
 };
 
 }  // namespace hero::dist

@@ -14,94 +14,101 @@ class ShardedModule;
 
 struct ModuleState;
 
-/// What a program says of the units at a module, by its path.
+/// Settings of a program for the units of a module.
 struct ModulePolicy {
   bool sync = true;                    ///< gradients are averaged over the ranks
-  bool all_reduce = true;              ///< in a hybrid, over the replicas, too
+  bool all_reduce = true;              ///< in hybrid sharding: and over the replicas
   bool reshard_after_forward = true;   ///< whole parameters are freed after forward
   bool reshard_after_backward = true;  ///< and after backward
-  /// What is gathered when its forward or backward begins, in place of what the order says.
+  /// What is gathered ahead when its forward or backward begins, in place of the next modules in
+  /// the recorded order.
   std::optional<std::vector<ModuleState*>> forward_prefetch = {}, backward_prefetch = {};
 };
 
-/// A module, or several whose parameters are one unit, around whose forward and backward units are
-/// gathered, and how far these passes are.
+/// A module (or several whose parameters are one unit) for whose forward and backward units are
+/// gathered, and the progress of these passes.
 struct ModuleState {
-  ShardedModule* owner = nullptr;  ///< whose units they are
+  ShardedModule* owner = nullptr;  ///< the sharded module to which the units belong
   std::vector<nn::Module*> modules = {};
   std::vector<Unit*> units = {};
   std::vector<bool> passed = {};  ///< modules whose forward has run since the first of them began
-  int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
-  int ended = 0;  ///< and those whose backward has come through to the module's inputs
-  bool entered = false;  ///< a forward that is recorded has come through the module's hooks
-  bool held = false;     ///< gathered by unshard(), for the forward to come
+  int begun = 0;         ///< number of its forwards whose backward has begun in the current pass
+  int ended = 0;         ///< number of those whose backward has reached the module's inputs
+  bool entered = false;  ///< the module's hooks have seen a recorded forward
+  bool held = false;     ///< gathered by unshard(), for the next forward
   ModulePolicy policy = {};
 };
 
-/// What the modules share that were given to fully_shard() within one outermost module: the order
-/// in which their units are used and which are gathered ahead, the reductions under way, and which
-/// pass runs. Nested calls are one model by it, as if the outermost module had been given alone
-/// with a policy that names the same units. DDP, ZeRO and a module that lies in no other have one
-/// of their own.
+/// The common state of all modules within one outermost module that fully_shard() was applied to:
+/// the order in which their units are used, the reductions under way, and the current pass. Nested
+/// calls of fully_shard() thus behave like one call for the outermost module, with a policy that
+/// names the same units. DDP, ZeRO and a sharded module without an outer one have a schedule of
+/// their own.
 class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
  public:
   explicit UnitSchedule(ShardedModule& outermost) : modules_{&outermost} {}
 
-  /// Takes in the modules of the schedule of a module below; it is empty afterwards.
+  /// Moves all modules of the schedule of a nested module into this one.
   void take_in(UnitSchedule& below);
-  /// Puts the units whose shards lie in files in the order in which the outermost module has their
-  /// parameters, which is that of optimizers.
+  /// Sorts the units whose shards lie in files by the order of the outermost module's parameters,
+  /// in which optimizers step them.
   void order_disk();
-  /// Of all units, those whose shards lie in files.
+  /// All units whose shards lie in files.
   const std::shared_ptr<DiskOrder>& disk_order() const { return disk_order_; }
-  /// The module is no more.
+  /// Removes a sharded module that ends.
   void remove(const ShardedModule& sharded);
-  /// The outermost one first, the others in an order that is the same on all ranks.
+  /// All sharded modules: the outermost one first, the others in an order that is the same on all
+  /// ranks.
   const std::vector<ShardedModule*>& modules() const { return modules_; }
-  /// The state of the outermost module, whose units stay gathered from forward to backward.
+  /// Whether this is the state of the outermost module, whose units stay gathered from forward to
+  /// backward.
   bool is_outermost(const ModuleState& state) const;
   bool in_forward() const { return in_forward_; }
   bool in_backward() const { return in_backward_; }
 
-  /// The outermost module's forward begins: everything is as between two steps, but for what
-  /// unshard() gathered.
+  /// Called when the outermost module's forward begins: returns to the state between two steps,
+  /// except for units that unshard() has gathered.
   void begin_forward();
-  /// A module's units are gathered for its forward: begins to gather what comes behind it.
+  /// Called when a module's units are gathered for its forward: begins to gather the units used
+  /// next.
   void prefetch_forward(ModuleState& state);
-  /// The outermost module's forward has ended.
+  /// Called when the outermost module's forward has ended.
   void end_forward() { in_forward_ = false; }
-  /// The graph of a forward was recorded, of which these are outputs: while none of its kind is
-  /// left, and no pass runs, the modules show their shards.
+  /// Watches the recorded graph that has these outputs. When no watched graph exists any more, and
+  /// no pass is running, the modules show their shards.
   void watch_graph(const nn::Tensors& outputs);
 
-  /// A backward pass is running; only the first of the pass to say so counts.
+  /// Called by modules during a backward pass; only the first call of a pass has an effect.
   void begin_backward();
-  /// A module's units are gathered for its backward: begins to gather what comes before it.
+  /// Called when a module's units are gathered for its backward: begins to gather the units used
+  /// next, which forward used before.
   void prefetch_backward(ModuleState& state);
-  /// A parameter has its gradient in the pass that runs.
+  /// Called when a parameter got its gradient in the current pass.
   void touch() { touched_ = true; }
-  /// Averages what is complete or was left by passes before, waits for all reductions, and frees.
+  /// Averages gradients that are complete or that earlier passes have left, waits for all
+  /// reductions, and frees the units.
   void end_backward();
-  /// Averages what passes before have left, as end_backward() does, if there is anything.
+  /// Averages gradients that earlier passes have left, if there are any, as end_backward() does.
   void average_unreduced();
 
   /// \name Reductions under way, of all modules
   /// \{
-  /// Waits for gradients that are on their way to where the shards lie.
+  /// Waits for gradients that are being copied to the offload target.
   void add_arrived();
-  /// Waits for the reductions that began before, so that their buckets are freed; sums over the
-  /// replicas of a hybrid go on.
+  /// Waits for the earlier reductions, so that their buckets are freed; all-reduces over replicas
+  /// continue.
   void advance();
   void add(ShardedModule& sharded, Unit& unit) { reducing_.push_back({&sharded, &unit}); }
   void advance_hooks();
-  /// Waits for all of them.
+  /// Waits for all reductions.
   void end_reductions();
   /// \}
 
-  /// Everything is as between two steps: nothing gathered, nothing under way; `keep_held`: but for
-  /// what unshard() gathered.
+  /// Returns to the state between two steps: nothing is gathered, and no call is under way.
+  /// `keep_held`: units that unshard() has gathered stay.
   void reset(bool keep_held);
-  /// The modules show their shards; what is gathered stays for the backward to come.
+  /// Makes the modules show their shards; whole parameters stay gathered for the backward that
+  /// follows.
   void rest();
 
  private:
@@ -117,11 +124,12 @@ class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
 
   std::vector<ShardedModule*> modules_;
   std::shared_ptr<DiskOrder> disk_order_ = std::make_shared<DiskOrder>();
-  std::vector<ModuleState*> order_, former_order_;  // of forward: this pass and the one before
+  // modules in the order of forward, in this pass and the last
+  std::vector<ModuleState*> order_, former_order_;
   std::vector<Reduction> reducing_;
   std::vector<Reduction>
-      arriving_;                 // whose averaged gradients are on their way to the offload target
-  std::atomic<int> graphs_ = 0;  // recorded, and not yet gone
+      arriving_;  // those whose averaged gradients are being copied to the offload target
+  std::atomic<int> graphs_ = 0;  // number of watched graphs that exist
   bool in_forward_ = false;
   bool in_backward_ = false;
   bool touched_ = false;

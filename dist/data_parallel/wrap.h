@@ -5,26 +5,27 @@
 
 namespace hero::dist {
 
-/// Whether a name or path lies below another path; everything but "" lies below "".
+/// Whether a name or path is below another path; every name but "" is below "".
 bool is_below(const std::string& name, const std::string& path);
 
-/// All parameters of a module, each once, with every slot that holds it; without those whose name
-/// is in `ignored`, and without frozen ones unless wanted.
+/// All parameters of a module, each once, with all slots that hold it; without those whose name is
+/// in `ignored` and, unless wanted, without frozen ones.
 std::vector<UnitParameter> unit_parameters(nn::Module& module,
                                            const std::vector<std::string>& ignored,
                                            bool frozen_too);
 
-/// Units of up to `bytes` (the first: `first_bytes`) at the root, in the order of `parameters`. A
-/// bucket is full when it has that many, so a large parameter makes a larger one; each has one
-/// dtype.
+/// Adds units (buckets) of the root module, in the order of `parameters`. A bucket is full when it
+/// has at least `bytes` bytes (the first: `first_bytes`), so a large parameter makes a larger
+/// bucket; each bucket has one dtype.
 void add_buckets(ShardedModule& sharded, std::vector<UnitParameter> parameters, int64_t first_bytes,
                  int64_t bytes);
 
-/// What to do with a parameter that is tied over two units.
+/// What to do with a tied parameter whose modules are in two units: an Error, or it is in the
+/// root's unit.
 enum class Tied : uint8_t { error, to_root };
 
-/// One unit for each module that the policy takes, with the parameters that no module below it
-/// took; the rest is the root's.
+/// Adds a unit for each module that the policy selects, with the parameters that are in no unit of
+/// a module below it; all remaining parameters are in the root's unit.
 void add_units(ShardedModule& sharded, std::vector<UnitParameter> parameters,
                const UnitPolicy& policy, Tied tied);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Machines and the network between them, as far as the time of a step depends on them.
+// Cluster: the properties of machines and of the network between them on which the time of a step
+// depends.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -12,48 +13,50 @@ namespace hero::dist {
 /// A port of a rank: a message of n bytes takes latency + n / bytes_per_second.
 struct LinkSpec {
   double latency = 0.0;           ///< seconds
-  double bytes_per_second = 0.0;  ///< one way; both ways at once
+  double bytes_per_second = 0.0;  ///< in each direction, both at the same time
 };
 
-/// Hosts that are all alike, with devices that are all alike. The default is a host with eight
-/// A100-SXM4-80GB, by NVIDIA's data sheet, with links at four fifths of theirs and efficiencies
-/// that are assumed: measure yours.
+/// Hosts that are all alike, with devices that are all alike. The defaults are those of a host with
+/// eight A100-SXM4-80GB, from NVIDIA's data sheet, with links at four fifths of their nominal rate
+/// and assumed efficiencies: measure yours.
 struct Cluster {
-  int per_host = 8;                                   ///< devices, so ranks, of a host
-  int64_t memory = int64_t{80} * 1000 * 1000 * 1000;  ///< bytes of a device
-  double float32_flops = 19.5e12;                     ///< peak a second of a device, of float64 too
-  double half_flops = 312e12;                         ///< of float16 and bfloat16
-  double memory_bytes_per_second = 2.0e12;            ///< of a device's memory
-  /// What part of the peak (of flops for matmul and attention, of memory's rate for all others)
-  /// kernels of each kind reach, by WorkKind.
+  int per_host = 8;                                   ///< devices of a host, one for each rank
+  int64_t memory = int64_t{80} * 1000 * 1000 * 1000;  ///< bytes of a device's memory
+  double float32_flops = 19.5e12;           ///< peak of a device per second, used for float64 too
+  double half_flops = 312e12;               ///< peak per second for float16 and bfloat16
+  double memory_bytes_per_second = 2.0e12;  ///< rate of a device's memory
+  /// The fraction of the peak that kernels of each WorkKind reach: of the peak flops for matmul and
+  /// attention, of the memory's rate for all others.
   std::array<double, core::kWorkKindCount> efficiency = {0.55, 0.4, 0.5, 0.8, 0.7, 0.7};
-  double launch_seconds = 4e-6;      ///< the least that a kernel takes, the host's too
-  LinkSpec inside = {5e-6, 250e9};   ///< between devices of a host
-  LinkSpec outside = {10e-6, 25e9};  ///< of a device to other hosts
-  /// What a rank that has waited for others takes to go on, in seconds: a thread that sleeps must
-  /// be woken. The stream of a GPU goes on by itself, so this is 0 where no thread waits.
+  double launch_seconds = 4e-6;      ///< shortest time of a kernel, also of one on the host
+  LinkSpec inside = {5e-6, 250e9};   ///< the port between devices of a host
+  LinkSpec outside = {10e-6, 25e9};  ///< the port of a device to other hosts
+  /// Seconds that a rank needs to continue after it has waited for others, since a sleeping thread
+  /// must be woken. 0 for GPUs, whose streams continue without a thread that waits.
   double wake_seconds = 0.0;
-  /// Whose kernels run: those of a GPU take halves as they are where the CPU's compute in float32.
+  /// The device whose kernels run: those of a GPU compute in half precision where those of the CPU
+  /// compute in float32.
   DeviceType device = DeviceType::cuda;
 
   /// \name What offload needs: each device's part of its host
   /// Devices of a host share its memory's bytes and rate, and its disk's.
   /// \{
-  int64_t host_memory = 0;  ///< bytes of a host; 0: not known, and plans keep all on devices
-  double host_bytes_per_second = 200e9;  ///< of a host's memory: optimizer steps take place there
-  LinkSpec host_link = {10e-6, 25e9};    ///< between a device and its host, each way
+  int64_t host_memory = 0;  ///< bytes of a host's memory; 0: not known, plans use no offload
+  double host_bytes_per_second = 200e9;  ///< rate of a host's memory, for optimizer steps there
+  LinkSpec host_link = {10e-6, 25e9};    ///< link between a device and its host, in each direction
   int64_t disk = 0;                      ///< bytes of a host's disk; 0: none
-  std::string disk_folder = "/local_nvme";  ///< where a configuration file has it
-  double disk_bytes_per_second = 6e9;       ///< of that disk, reading and writing together
+  std::string disk_folder = "/local_nvme";  ///< the folder that configuration files name
+  double disk_bytes_per_second = 6e9;       ///< rate of the disk, reading and writing together
   /// \}
 
-  /// flops a second of products of this dtype, at best.
+  /// Peak flops per second of matrix products of this dtype.
   double peak_flops(DType dtype) const;
-  /// A roofline: the longest of flops at the kind's part of the peak, bytes at its part of memory's
-  /// rate (for products and attention: at memory's rate), and the launches. Williams, Waterman and
-  /// Patterson, Communications of the ACM 52(4), 2009.
-  /// Of the host's work the bytes at its part of the memory's rate, of copies between the two those
-  /// of the link.
+  /// The seconds of a kernel by the roofline model, the largest of three times: its flops (for
+  /// matrix products and attention at the efficiency of their kind, else at the peak of float32),
+  /// its bytes (for matrix products and attention at the memory's full rate, else at the efficiency
+  /// of their kind), and its launches. Williams, Waterman and Patterson, Communications of the ACM
+  /// 52(4), 2009. For work of the host, bytes at the device's share of the host memory's rate; for
+  /// copies between host and device, at the rate of the link.
   double seconds(const core::Work& work) const;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Clusters as text.
+// Reading and writing the description of a cluster as JSON.
 #include <string>
 
 #include <hero/dist/simulation/cluster.h>
@@ -15,13 +15,13 @@ namespace hero::dist {
 ///    "host": {"memory": "1 TB", "bytes_per_second": 200e9, "latency": 10e-6, "link": 25e9},
 ///    "disk": {"bytes": "7 TB", "bytes_per_second": 6e9, "folder": "/local_nvme"}}
 ///
-/// What is not there is as in Cluster{}. Memory is a number of bytes or a text with kB, MB, GB, TB
-/// (powers of 1000) or KiB, MiB, GiB, TiB (of 1024); so are the host's and the disk's bytes.
-/// "efficiency" may be one number, of matmul. Keys that are not known are one Error that lists all
-/// of them; a value that is not positive (of latencies and "launch": is negative) is one that says
-/// which. `label` says in errors where the text comes from.
+/// Keys that are missing have the values of Cluster{}. Memory is a number of bytes or a text with
+/// kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of 1024); so are the bytes of host memory
+/// and disk. "efficiency" may be one number, for matmul. Throws an Error that lists all unknown
+/// keys, or one that names a value that is not positive (for latencies and "launch": that is
+/// negative). `label` names the source of the text in errors.
 Cluster parse_cluster(const std::string& text, const std::string& label = "the text");
-/// The text of a cluster, which parse_cluster() reads as the same one.
+/// The JSON of a cluster; parse_cluster(cluster_text(c)) is c.
 std::string cluster_text(const Cluster& cluster);
 
 }  // namespace hero::dist

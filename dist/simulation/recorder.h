@@ -1,5 +1,5 @@
 #pragma once
-// Writes down what simulated ranks do.
+// Records the events of simulated ranks.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace hero::dist {
 
-/// What the ranks of one world have in common: groups and labels by their numbers.
+/// The numbers of groups and labels, which all ranks of one world share.
 class Recorder {
  public:
   Recorder(int world_size, const Cluster& cluster, bool keeps_parts = false)
@@ -25,7 +25,7 @@ class Recorder {
   }
   const Cluster& cluster() const { return cluster_; }
   bool keeps_parts() const { return keeps_parts_; }
-  /// The number of a group, which the caller knows by `key`.
+  /// The number of the group that the caller identifies by `key`.
   int32_t group(const void* key, const std::string& axis, std::span<const int> ranks);
   int32_t label(const std::string& text);
   void add(RankTimeline timeline) { recording_.ranks.push_back(std::move(timeline)); }
@@ -39,8 +39,8 @@ class Recorder {
   std::map<std::string, int32_t> labels_;
 };
 
-/// One rank's events, on its thread, while it runs: its work and its transfers (it is the thread's
-/// meter of both), its calls.
+/// Records the events of one rank while it runs on this thread: its kernels and transfers, as the
+/// thread's WorkMeter and TransferMeter, and its calls.
 class RankRecorder : public core::WorkMeter, public core::TransferMeter {
  public:
   RankRecorder(Recorder& recorder, int rank, Traffic& traffic);
@@ -48,7 +48,7 @@ class RankRecorder : public core::WorkMeter, public core::TransferMeter {
   RankRecorder(const RankRecorder&) = delete;
   RankRecorder& operator=(const RankRecorder&) = delete;
 
-  /// That of this thread, or null.
+  /// The recorder of this thread, or null.
   static RankRecorder* current();
 
   void charge(const core::Work& work) override;
@@ -58,12 +58,12 @@ class RankRecorder : public core::WorkMeter, public core::TransferMeter {
   void hold_in_file(int64_t bytes) override;
   void begin_step();
   void part(const std::string& name);
-  /// A call that member `me` of the group begins; it counts as waited for when the rank says wait()
-  /// to what is returned, for the first time.
+  /// Records a call that member `me` of the group begins. The first wait() on the result records
+  /// that the rank waits for the call.
   std::shared_ptr<Pending> begin(const Call& call, const void* group_key, const std::string& axis,
                                  std::span<const int> ranks, int me);
   void wait(int64_t number);
-  /// The rank has ended: gives its timeline to the recorder.
+  /// Called when the rank has ended: gives its timeline to the Recorder.
   void end();
 
  private:
@@ -76,17 +76,17 @@ class RankRecorder : public core::WorkMeter, public core::TransferMeter {
   Traffic& traffic_;
   RankTimeline timeline_;
   TimelineEvent computing_;
-  int64_t calls_ = 0, first_call_ = 0;  // and transfers
-  int64_t behind_ = -1;                 // a transfer that calls wait for
-  std::vector<bool> waited_;            // of the transfers of this step, by their numbers
+  int64_t calls_ = 0, first_call_ = 0;  // numbers of calls and transfers
+  int64_t behind_ = -1;                 // number of a transfer after which calls begin
+  std::vector<bool> waited_;  // whether each transfer of this step was waited for, by number
   int64_t in_files_ = 0;
   core::WorkScope scope_;
   RankRecorder* previous_;
   core::TransferMeter* previous_transfers_;
 };
 
-/// record_ranks() that also keeps what each part of a program held at most. The ledgers' own peaks
-/// begin anew with each part.
+/// Does what record_ranks() does, and also records the peak of memory in each part of a program
+/// (simulated_part()). The peaks of the ledgers restart with each part.
 Recording record_parts(int size, const RankProgram& program, const Cluster& cluster,
                        const std::vector<int>& ranks);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Plays what ranks did on a cluster: discrete events of computing, waiting and ports.
+// Replays a recording on a cluster, as a discrete-event simulation of computing, waiting and ports.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -16,104 +16,105 @@ namespace hero::dist {
 struct ReplaySpan {
   enum class Track : uint8_t { compute, wait, inside, outside, to_device, to_host, disk };
   Track track = Track::compute;
-  Collective op = Collective::barrier;    ///< of calls, and of waiting for them
-  std::optional<Transfer> transfer = {};  ///< of transfers, and of waiting for them
+  Collective op = Collective::barrier;    ///< the operation, of a call or of waiting for one
+  std::optional<Transfer> transfer = {};  ///< kind of transfer, of one or of waiting for one
   int32_t label = -1;                     ///< of Simulation::labels
   double begin = 0.0, end = 0.0;
-  int64_t bytes = 0;    ///< that left; of compute those that are held at its end
-  int64_t on_host = 0;  ///< of compute: those that are then held in the host's memory
+  int64_t bytes = 0;    ///< bytes sent; of compute: bytes of memory held at its end
+  int64_t on_host = 0;  ///< of compute: bytes of host memory held at its end
 };
 
-/// Where one rank's step went; seconds. The sum of all but `compute` is time in which it did
-/// nothing.
+/// How one rank spent the step, in seconds. In the times other than `compute` it was idle.
 struct ReplayRank {
   int rank = 0;
   double compute = 0.0;
-  double collectives = 0.0;     ///< waiting for collectives: what communication no computing hides
-  double messages = 0.0;        ///< waiting for messages: in a pipeline its bubble and its borders
-  double transfers = 0.0;       ///< waiting for bytes that are offloaded, or come back
-  double after_end = 0.0;       ///< from its own end to that of the last rank
-  double peak_compute = 0.0;    ///< what its products and attention take at the devices' peak
-  double peak_recompute = 0.0;  ///< of `peak_compute`: what checkpoint() computes again
+  double collectives = 0.0;  ///< waiting for collectives: communication that is not overlapped
+  /// waiting for messages: in a pipeline, bubble and transfers between stages
+  double messages = 0.0;
+  double transfers = 0.0;       ///< waiting for transfers of offload
+  double after_end = 0.0;       ///< from this rank's end to that of the last rank
+  double peak_compute = 0.0;    ///< time of its matrix products and attention at peak flops
+  double peak_recompute = 0.0;  ///< part of `peak_compute` that checkpoint() recomputes
   int64_t flops = 0;
   int64_t sent_inside = 0, sent_outside = 0;       ///< bytes
-  std::array<int64_t, kMemoryTagCount> peak = {};  ///< bytes of memory by tag
+  std::array<int64_t, kMemoryTagCount> peak = {};  ///< peak bytes of memory by tag
   int64_t peak_total = 0;
-  std::array<int64_t, kMemoryTagCount> host_peak = {};  ///< where the host's memory is another
+  std::array<int64_t, kMemoryTagCount> host_peak = {};  ///< if the host has memory of its own
   int64_t host_peak_total = 0;
-  int64_t disk_peak = 0;                           ///< bytes of places in files
-  std::array<int64_t, kTransferCount> moved = {};  ///< bytes of the step
+  int64_t disk_peak = 0;                           ///< peak bytes of slots in files
+  std::array<int64_t, kTransferCount> moved = {};  ///< bytes of each kind of transfer
   std::vector<ReplaySpan> spans;
 };
 
-/// What the ranks waited for under one name.
+/// The waits of all ranks for calls of one operation and unit.
 struct ReplayCall {
   Collective op = Collective::barrier;
   int32_t label = -1;    ///< of Simulation::labels: the unit
-  int64_t waits = 0;     ///< of all ranks that ran
-  double seconds = 0.0;  ///< mean over them
+  int64_t waits = 0;     ///< number of waits, of all recorded ranks
+  double seconds = 0.0;  ///< mean over the recorded ranks
 };
 
-/// A message on its way.
+/// A message from one rank to another.
 struct ReplayMessage {
   int from = 0, to = 0;  ///< ranks of the world
   int32_t label = -1;    ///< of Simulation::labels
-  bool outside = false;  ///< which of the sender's ports it takes
+  bool outside = false;  ///< true: it takes the sender's port to other hosts
   double begin = 0.0;    ///< when its first byte leaves
   double end = 0.0;      ///< when it is complete
 };
 
-/// A step on a cluster. Fractions are means over the ranks that ran.
+/// The result of a replay: one step on a cluster. Fractions are means over the recorded ranks.
 struct Simulation {
   int world_size = 0;
   double seconds = 0.0;    ///< from the first rank's beginning to the last one's end
-  double bubble = 0.0;     ///< fraction of the step in messages and after_end
-  double exposed = 0.0;    ///< fraction of the step in collectives
-  double transfers = 0.0;  ///< fraction of the step waiting for what is offloaded
+  double bubble = 0.0;     ///< fraction of the step spent in ReplayRank::messages and after_end
+  double exposed = 0.0;    ///< fraction of the step spent in ReplayRank::collectives
+  double transfers = 0.0;  ///< fraction of the step spent in ReplayRank::transfers
   /// Model flops utilisation: the time that the model's products and attention, forward and
-  /// backward, take at the devices' peak, as a part of the step's. What checkpoint() computes again
-  /// does not count. As attention is charged, of a causal one only the pairs that are not masked
-  /// do, where the formula of PaLM (Chowdhery et al., arXiv 2204.02311, appendix B) counts all
-  /// pairs.
+  /// backward, take at the devices' peak, divided by the time of the step, without recomputation by
+  /// checkpoint(). Causal attention counts only the pairs that are not masked, while the formula of
+  /// PaLM (Chowdhery et al., arXiv 2204.02311, appendix B) counts all pairs.
   double mfu = 0.0;
-  /// Hardware flops utilisation: the same, with what checkpoint() computes again; equal to `mfu`
-  /// where nothing is.
+  /// Hardware flops utilisation: the same including recomputation by checkpoint(); equal to `mfu`
+  /// if nothing is recomputed.
   double hfu = 0.0;
-  double flops = 0.0;      ///< of all ranks of the world, if the others are as those that ran
+  /// of all ranks of the world, assuming the others are like the recorded ones
+  double flops = 0.0;
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
   int peak_rank = 0;       ///< that rank
-  std::map<std::string, int64_t> bytes_by_axis;  ///< sent by the rank that sends most there
-  std::vector<ReplayCall> waits;                 ///< the longest first
+  /// bytes sent along each axis by the rank that sends most
+  std::map<std::string, int64_t> bytes_by_axis;
+  std::vector<ReplayCall> waits;  ///< the longest first
   std::vector<ReplayRank> ranks;
-  std::vector<ReplayMessage> messages;  ///< that have bytes; kept where spans are
+  std::vector<ReplayMessage> messages;  ///< messages that are not empty; only if spans are kept
   std::vector<std::string> labels;
 
-  /// What a reader wants to know, as lines of text.
+  /// A summary for people, as lines of text.
   std::string table() const;
 };
 
-/// A collective begins to move when all its ranks that ran have begun it and what it is `after` is
-/// complete; then each rank's bytes leave through its port one call after the other, at the port's
-/// rate, and g - 1 latencies later it is complete. Ranks r / per_host are a host; a group within
-/// one uses the ports inside, others those outside. A message is complete one latency after its
-/// bytes have left, for both ends. A rank that waited for it goes on Cluster::wake_seconds later,
-/// or as much later as it had waited where that is less. The ports' rates are those of large
-/// messages; what else the library adds to each call is not in it.
+/// Replays a recording on a cluster. A collective of g ranks starts when all its recorded ranks
+/// have begun it and the call that it is `after` is complete; then each rank's bytes leave through
+/// its port, one call after the other, at the port's rate, and g - 1 latencies later the collective
+/// is complete. Ranks with the same r / per_host are on one host; a group within a host uses the
+/// ports `inside`, other groups those `outside`. A message is complete, on both ranks, one latency
+/// after its bytes have left. A rank that waited for a call continues Cluster::wake_seconds later,
+/// but at most as much later as it had waited. The ports' rates are those of large messages; other
+/// costs of the communication library are not modeled.
 ///
-/// What is offloaded goes over a device's link to its host, one transfer after the other each way,
-/// and to and from the device's part of the host's disk, which does one thing at a time; each
-/// begins where the rank asked for it and overlaps with what the rank does until it waits. The
-/// optimizer's step of what lies in the host's memory is computing, at the host's rate.
+/// Transfers of offload use the device's link to its host, one after the other in each direction,
+/// and the device's share of the host's disk, which makes one transfer at a time. Each begins when
+/// the rank starts it and overlaps with the rank's work until the rank waits for it. An optimizer
+/// step in host memory counts as computing, at the host's rate.
 ///
-/// An Error that names the ranks and calls where ranks wait for each other for ever, where a call
-/// is not begun by all, and where the ranks of a group call different things.
+/// Throws an Error that names the ranks and calls if ranks deadlock, if a call is not begun by all
+/// its ranks, or if the ranks of a group make different calls.
 Simulation replay(const Recording& recording, const Cluster& cluster, bool spans = false);
 
 /// Writes the spans as a trace file, which Perfetto and chrome://tracing open: a process for each
-/// of the first `most` ranks, with tracks of computing, waiting and its ports, the ways to and from
-/// the host's memory and the disk where it uses them, and its memory;
-/// arrows lead from messages to what their receiver computes next. An Error where the simulation
-/// kept no spans.
+/// of the first `most` ranks, with tracks for computing, waiting, its ports, transfers to and from
+/// host memory and disk if there are any, and its memory. Arrows lead from a message to the next
+/// kernel of its receiver. Throws an Error if the simulation kept no spans.
 void write_trace(const Simulation& simulation, const std::string& path, int most = 64);
 
 }  // namespace hero::dist
