@@ -2,6 +2,7 @@
 links from names to the API reference, and a search that needs no server."""
 import html
 import json
+import math
 import pathlib
 import posixpath
 import re
@@ -192,6 +193,19 @@ def link_files(app, doctree, docname):
             node["classes"] += ["external"]
 
 
+READABLE = 12  # pixels: the smallest type of a figure on a narrow screen
+
+
+def readable_width(file):
+    """How many pixels wide a drawing is whose smallest type has READABLE of them; 0 of a photograph."""
+    if file.suffix != ".svg":
+        return 0
+    text = file.read_text(encoding="utf-8")
+    width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', text)
+    sizes = [float(size) for size in re.findall(r"font-size\s*[=:]\s*[\"']?([\d.]+)", text)]
+    return math.ceil(float(width[1]) * READABLE / min(sizes)) if width and sizes else 0
+
+
 def figures(app, doctree, docname):
     """A paragraph that is an image, and one in italics after it, are a figure and its caption."""
     for image in list(doctree.findall(nodes.image)):
@@ -202,7 +216,14 @@ def figures(app, doctree, docname):
         after = paragraph.next_node(descend=False, siblings=True)
         at = paragraph.parent.index(paragraph)
         paragraph.parent.replace(paragraph, figure)
-        figure += nodes.container("", paragraph, classes=["picture"])
+        file = pathlib.Path(app.srcdir) / posixpath.dirname(docname) / image["uri"]
+        if not file.is_file():  # an address from the top, as Sphinx has made it
+            file = pathlib.Path(app.srcdir) / image["uri"]
+        name = html.escape(image.get("alt") or "figure", quote=True)
+        style = f' style="--readable: {width}px"' if (width := readable_width(file)) else ""
+        figure += nodes.raw("", f'<div class="picture" role="group" aria-label="{name}"{style}>', format="html")
+        figure += paragraph
+        figure += nodes.raw("", "</div>", format="html")
         if isinstance(after, nodes.paragraph) and len(after) == 1 and isinstance(after[0], nodes.emphasis):
             figure.parent.pop(at + 1)
             caption = nodes.paragraph(classes=["caption"])

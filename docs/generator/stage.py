@@ -10,6 +10,9 @@ by each build. The links of a page become links within the site:
 
 <!-- interactive: PART KEY=VALUE... --> in a page becomes that part of docs/site/index.html, with the
 choices KEY=VALUE at the start, in place of the picture that follows, if its name ends in _site.png.
+
+What lies between <!-- tabs --> and <!-- end tabs --> is one tab for each line that is nothing but
+**A NAME**, of which site.js shows one at a time. A forge shows them one below the other.
 """
 import os
 import pathlib
@@ -22,6 +25,7 @@ HEADERS = "Which header, which namespace"
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 LINK = re.compile(r"`[^`]*`|\]\(([^()\s]+)\)")
 MARKER = re.compile(r"^<!-- interactive: ([a-z]+)((?: [a-z-]+=\S+)*) -->$")
+TAB = re.compile(r"^\*\*([^*]+)\*\*$")
 SCRIPTS = re.compile(r'<script src="([a-z]+\.js)"></script>')
 
 
@@ -191,6 +195,31 @@ class Stage:
             lines += ["", f"```{{raw}} html\n{style}\n{tags}\n```", ""]
         return "\n".join(lines)
 
+    @staticmethod
+    def tabs(page, text):
+        """The text with containers around what belongs into tabs."""
+        lines, fence, tabs, open_ = [], None, False, False
+        for line in text.split("\n"):
+            found = FENCE.match(line)
+            if fence:
+                fence = None if line.strip() == fence else fence
+            elif found:
+                fence = found[1]
+            elif line == "<!-- tabs -->":
+                tabs, line = True, "``````{container} tabs"
+            elif line == "<!-- end tabs -->":
+                if not tabs:
+                    raise Fault(f"{page}: the end of tabs that have no beginning")
+                line = "`````\n``````" if open_ else "``````"
+                tabs = open_ = False
+            elif tabs and TAB.match(line):
+                line = ("`````\n\n" if open_ else "") + "`````{container} tab\n" + line
+                open_ = True
+            lines.append(line)
+        if tabs:
+            raise Fault(f"{page}: tabs without an end")
+        return "\n".join(lines)
+
     def write(self, place, text):
         to = self.folder / place
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -265,7 +294,7 @@ class Stage:
             return f"```{{container}} {name}\n{self.links('README.md', inner).strip()}\n```"
 
         text = "\n\n".join([title, container("lead", lead), container("doors", doors),
-                            self.links("README.md", "\n\n".join(body[:1] + others + body[1:]))])
+                            self.tabs("README.md", self.links("README.md", "\n\n".join(body[:1] + others + body[1:])))])
         self.write("index.md", text + self.toctree([self.group(name) for name, _, _ in tocs] + ["api.md"]))
 
     def figures(self):
@@ -324,7 +353,7 @@ class Stage:
             if page.startswith("docs/tutorials/"):
                 # the links at a chapter's end are the site's own previous and next
                 text = re.sub(r"\n---\n\n[^\n]*\[all pages\][^\n]*\n*$", "\n", text)
-            text = self.embed(page, self.links(page, text))
+            text = self.tabs(page, self.embed(page, self.links(page, text)))
             self.write(place, text)
         parts = "\n".join(f"<!-- interactive: {name} -->\n" for name in self.parts)
         intro = "# Interactive parts\n\nEach of them stands in the chapter that explains it, too.\n\n"

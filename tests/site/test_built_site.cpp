@@ -2,6 +2,10 @@
 // makes the site, then runs these cases.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,6 +37,36 @@ json results(Browser& browser, const std::string& question) {
       json(question).dump() +
       "; input.form.requestSubmit(); return [...document.querySelectorAll('#results a')]"
       ".map((a) => a.getAttribute('href')); })()");
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// axe-core, which docs/build installs with the packages of the site; empty where it has not.
+std::string axe() {
+  const std::filesystem::path packages = HERO_SITE_DIR "/../../build/site_venv/lib";
+  std::error_code none;
+  for (const auto& python : std::filesystem::directory_iterator(packages, none)) {
+    const auto file = python.path() / "site-packages/axe_playwright_python/axe.min.js";
+    if (std::filesystem::exists(file)) return text_of(file);
+  }
+  return {};
+}
+
+// The smallest type of a drawing, as a share of its width.
+double smallest_type(const std::string& svg) {
+  std::smatch box;
+  REQUIRE(std::regex_search(svg, box, std::regex("viewBox=\"\\S+ \\S+ ([0-9.]+) ")));
+  const std::regex size("font-size\\s*[=:]\\s*[\"']?([0-9.]+)");
+  double least = 1e9;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), size), end; at != end; ++at) {
+    least = std::min(least, std::stod((*at)[1].str()));
+  }
+  return least / std::stod(box[1].str());
 }
 
 struct Question {
@@ -153,5 +187,83 @@ TEST_CASE("interactive parts stand in the chapters and start with the chapter's 
     CAPTURE(chapter, said);
     CHECK(said.find("4 ranks, 8 micro-batches: a step takes 33 times a forward pass") !=
           std::string::npos);
+  }
+}
+
+TEST_CASE("the type of figures has twelve pixels on a phone, and figures follow the scheme",
+          "[.built]") {
+  NEED_CHROMIUM();
+  Browser browser({.width = 400}, kSite + "/tutorials/00_start.html");
+  int figures = 0;
+  for (const std::string& page : pages()) {
+    if (text_of(kSite + "/" + page).find("class=\"picture\"") == std::string::npos) continue;
+    CAPTURE(page);
+    browser.show(kSite + "/" + page);
+    const json shown = browser.evaluate(
+        "[...document.querySelectorAll('.picture img')].map((i) => "
+        "[decodeURI(new URL(i.src).pathname), i.getBoundingClientRect().width])");
+    for (const json& figure : shown) {
+      const std::string file = figure[0];
+      CAPTURE(file);
+      if (!file.ends_with(".svg")) continue;
+      const double type = smallest_type(text_of(file));
+      if (type > 1) continue;  // it has no text
+      CHECK(type * figure[1].get<double>() >= 12.0);
+      ++figures;
+    }
+  }
+  CHECK(figures > 60);
+  const std::string filter = "getComputedStyle(document.querySelector('.picture img')).filter";
+  browser.show(kSite + "/tutorials/12_distributed_memory.html");
+  CHECK(browser.evaluate(filter) == "none");
+  browser.resize({.width = 1280, .theme = "dark"});
+  CHECK(browser.evaluate(filter) != "none");
+  browser.evaluate("document.body.dataset.theme = 'light'");  // the reader's choice comes first
+  CHECK(browser.evaluate(filter) == "none");
+}
+
+TEST_CASE("tabs are chosen by mouse and keys, and stay chosen on other pages", "[.built]") {
+  NEED_CHROMIUM();
+  Browser browser({}, kSite + "/index.html");
+  const std::string seen =
+      "[...document.querySelectorAll('.tab')].filter((t) => !t.hidden).map((t) => "
+      "document.getElementById(t.getAttribute('aria-labelledby')).textContent)";
+  CHECK(browser.evaluate(seen) == json{"Hero"});
+  browser.evaluate("document.querySelector('[role=tab]').focus()");
+  browser.key("ArrowRight");
+  CHECK(browser.evaluate(seen) == json{"PyTorch"});
+  CHECK(browser.evaluate("document.activeElement.textContent") == "PyTorch");
+  browser.show(kSite + "/coming_from.html");
+  CHECK(browser.evaluate(seen) ==
+        json{"PyTorch", "Hero"});  // the second has DeepSpeed in its place
+  browser.evaluate("[...document.querySelectorAll('[role=tab]')].at(-1).click()");
+  CHECK(browser.evaluate(seen) == json{"PyTorch", "DeepSpeed"});
+}
+
+TEST_CASE("axe-core finds no fault of contrast, names, roles and keyboard in either scheme",
+          "[.built]") {
+  NEED_CHROMIUM();
+  const std::string program = axe();
+  if (program.empty()) {
+    std::cout << "skipped: no axe-core; docs/build installs it" << std::endl;
+    return;
+  }
+  Browser browser({.width = 1280}, kSite + "/index.html");
+  for (const std::string theme : {"light", "dark"}) {
+    for (const char* page :
+         {"index", "first_program", "coming_from", "errors", "search", "tutorials/00_start",
+          "tutorials/03_sgd", "tutorials/07a_backward", "tutorials/10_collectives",
+          "tutorials/12_distributed_memory", "tutorials/17_fsdp", "guides/ranks", "performance"}) {
+      CAPTURE(theme, page);
+      browser.resize({.width = 1280, .theme = theme});
+      browser.show(kSite + "/" + page + ".html");
+      browser.evaluate(program + "; 0");
+      const json faults = browser.evaluate(
+          "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']}).then((found) => "
+          "found.violations.map((v) => v.id + ': ' + v.nodes.slice(0, 4).map((n) => "
+          "n.html.slice(0, "
+          "160)).join(' ; ')))");
+      CHECK(faults == json::array());
+    }
   }
 }
