@@ -103,7 +103,6 @@ TEST_CASE("autotune: the best of a plan, each tried, beside what was planned", "
   request.cluster.per_host = 2;
   request.cluster.device = DeviceType::cpu;
   run_ranks(2, [&](Communicator& world) {
-    // [snippet: planned]
     const Plan found = plan(request);  // the same on every rank
     std::vector<TuneCandidate> candidates;
     for (const PlanEntry& entry : found.best) {
@@ -119,7 +118,6 @@ TEST_CASE("autotune: the best of a plan, each tried, beside what was planned", "
     }
     const Tuned tuned = autotune(world, candidates);
     const std::string text = tuned.table();
-    // [end]
     expect(tuned.entries.size() == 4 && tuned.best >= 0, "four of them");
     for (const TuneEntry& entry : tuned.entries) expect(entry.planned > 0.0, entry.name);
     expect(text.find("     planned ms per step") == 0, text);
