@@ -8,8 +8,8 @@
 
 using hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp, hero::dist::Work;
-using tutorial::bits_of, tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network,
-    tutorial::Report, tutorial::say, tutorial::StepModel;
+using tutorial::bits_of, tutorial::kAdam, tutorial::kSteps, tutorial::loss_of,
+    tutorial::DeepNetwork, tutorial::Report, tutorial::say, tutorial::StepModel;
 namespace dist = hero::dist;
 namespace nn = hero::nn;
 namespace optim = hero::optim;
@@ -18,22 +18,19 @@ namespace {
 
 // [snippet: by_hand]
 uint64_t train_by_hand(const Communicator& world, Report& report) {
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
+  report.watch(net);
   for (const Tensor& p : net.parameters()) world.broadcast(p.array(), 0);  // all start the same
   optim::Adam adam(net.parameters(), kAdam);
   for (int step = 0; step < kSteps; ++step) {
-    report.step();
     adam.zero_grad();
     const Tensor loss = loss_of(net, world.rank());  // on this rank's images
     loss.backward();
-    report.loss(loss);
     for (const Tensor& p : net.parameters()) {
       world.all_reduce(p.grad().array(), {.op = ReduceOp::mean});
     }
-    report.note("backward");
     adam.step();
-    report.note("step");
-    report.note_peak();
+    report.end(loss);
   }
   return bits_of(net.parameters());
 }
@@ -42,7 +39,8 @@ uint64_t train_by_hand(const Communicator& world, Report& report) {
 // [snippet: overlap]
 uint64_t train_overlapped(const Communicator& world, Report& report,
                           std::vector<std::string>& ready) {
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
+  report.watch(net);
   for (const Tensor& p : net.parameters()) world.broadcast(p.array(), 0);
   std::vector<Work> under_way;
   for (const auto& [name, p] : net.named_parameters()) {
@@ -54,18 +52,14 @@ uint64_t train_overlapped(const Communicator& world, Report& report,
   }
   optim::Adam adam(net.parameters(), kAdam);
   for (int step = 0; step < kSteps; ++step) {
-    report.step();
     ready.clear();
     adam.zero_grad();
     const Tensor loss = loss_of(net, world.rank());
     loss.backward();
-    report.loss(loss);
     for (Work& work : under_way) work.wait();
     under_way.clear();
-    report.note("backward");
     adam.step();
-    report.note("step");
-    report.note_peak();
+    report.end(loss);
   }
   return bits_of(net.parameters());
 }
@@ -73,7 +67,7 @@ uint64_t train_overlapped(const Communicator& world, Report& report,
 
 // [snippet: library]
 hero::dist::DDP library_ddp(hero::nn::Module& net, const Communicator& world) {
-  return hero::dist::DDP(net, world, {.bucket_bytes = 1 << 20, .first_bucket_bytes = 1 << 14});
+  return hero::dist::DDP(net, world, {.bucket_bytes = 1 << 19, .first_bucket_bytes = 1 << 13});
 }
 // [end]
 
@@ -86,10 +80,10 @@ constexpr tutorial::Machine kMachine = {.operations = 10e9, .bytes = 1e9, .messa
 
 // Tells the model what the layers compute. Nobody asks for the gradient of the images, so backward
 // of the first layer has one product in place of two.
-void watch(Network& net, StepModel& model) {
+void watch(DeepNetwork& net, StepModel& model) {
   for (nn::Module* layer : net.children()) {
     const double work = tutorial::forward_operations(tutorial::kRows, layer->parameter_count());
-    const double back = layer == &net.fc1 ? work : 2.0 * work;
+    const double back = layer == net.layers.front() ? work : 2.0 * work;
     layer->register_forward_pre_hook(
         [&model, layer, work](auto&...) { model.compute(layer->name(), work); });
     layer->register_full_backward_pre_hook(
@@ -104,7 +98,7 @@ constexpr StepModel::Message kReduce = StepModel::Message::reduce;
 // The step of train_by_hand or, where messages begin in the hooks, of train_overlapped.
 StepModel model_of(const Communicator& world, const char* name, bool in_hooks) {
   StepModel model(name, kMachine);
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
   watch(net, model);
   const auto send = [&](const std::string& parameter, int64_t numel) {
     model.send(kReduce, parameter, static_cast<double>(all_reduce_bytes(world, numel)));
@@ -126,7 +120,7 @@ StepModel model_of(const Communicator& world, const char* name, bool in_hooks) {
 // The step of DDP, after one in which it has formed its buckets.
 StepModel model_of_ddp(const Communicator& world) {
   StepModel model("dist::DDP, buckets", kMachine);
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
   const dist::DDP ddp = library_ddp(net, world);
   loss_of(net, world.rank()).backward();
   std::map<std::string, double> bytes;
@@ -157,12 +151,12 @@ void draw_buckets(const Communicator& world, const std::vector<std::string>& rea
                   const std::string& folder) {
   std::vector<tutorial::Buckets> choices;
   const auto add = [&](const char* sizes, const dist::DDPOptions& options) {
-    Network net = tutorial::make_network();
+    DeepNetwork net = tutorial::make_network();
     const dist::DDP ddp(net, world, options);
     loss_of(net, world.rank()).backward();
     choices.push_back({sizes, ddp.units()});
   };
-  add("16 KiB, then 1 MiB", {.bucket_bytes = 1 << 20, .first_bucket_bytes = 1 << 14});
+  add("8 KiB, then 512 KiB", {.bucket_bytes = 1 << 19, .first_bucket_bytes = 1 << 13});
   add("1 MiB, then 25 MiB", {});
   add("4 MiB, then 25 MiB", {.first_bucket_bytes = 4 << 20});
   if (world.rank() > 0) return;
@@ -188,9 +182,9 @@ int main(int argc, char** argv) {
     Report overlapped(world, "overlapped");
     const uint64_t overlapped_bits = train_overlapped(world, overlapped, ready);
     overlapped.print({n, n, 2 * n}, sent, overlapped_bits, alone);
-    say(world, "  each all_reduce begins when its gradient is ready:");
-    for (const std::string& name : ready) say(world, " %s", name.c_str());
-    say(world, "\n");
+    say(world, "  each all_reduce begins when its gradient is ready: %s %s %s %s .. %s %s\n",
+        ready.at(0).c_str(), ready.at(1).c_str(), ready.at(2).c_str(), ready.at(3).c_str(),
+        ready.at(20).c_str(), ready.at(21).c_str());
 
     Report library(world, "dist::DDP");
     const auto [bits, buckets] = tutorial::train(library_ddp, world, library);
@@ -198,7 +192,7 @@ int main(int argc, char** argv) {
     for (const auto& bucket : buckets) sent += all_reduce_bytes(world, bucket.numel);
     library.print({n, n, 2 * n}, sent, bits, alone);
     for (const auto& bucket : buckets) {
-      say(world, "  %s, %lld bytes:", bucket.name.c_str(), 4LL * bucket.numel);
+      say(world, "  %s, %.2f MB:", bucket.name.c_str(), 4e-6 * static_cast<double>(bucket.numel));
       for (const std::string& name : bucket.parameters) say(world, " %s", name.c_str());
       say(world, "\n");
     }

@@ -17,7 +17,7 @@ namespace {
 
 // [snippet: copies]
 void copies(const Communicator& world) {
-  tutorial::Network net = tutorial::make_network();
+  tutorial::DeepNetwork net = tutorial::make_network();
   const dist::DDP ddp(net, world);
   optim::Adam adam(net.parameters(), tutorial::kAdam);
   tutorial::loss_of(net, world.rank()).backward();
@@ -28,11 +28,11 @@ void copies(const Communicator& world) {
   for (const auto& [name, array] : adam.state_dict()) states.push_back(Tensor(array));
   const auto row = [&](const char* what, MemoryTag tag, const std::vector<Tensor>& values) {
     const bool same = tutorial::same_everywhere(world, tutorial::bits_of(values));
-    const auto bytes = static_cast<long long>(ledger.live(tag, tutorial::device().type));
-    say(world, "  %-14s %10lld %12lld   %s\n", what, bytes, bytes * world.size(),
+    const double megabytes = 1e-6 * static_cast<double>(ledger.live(tag, tutorial::device().type));
+    say(world, "  %-14s %8.2f MB %11.2f MB   %s\n", what, megabytes, megabytes * world.size(),
         same ? "the same bits" : "they differ");
   };
-  say(world, "DDP, bytes       of a rank of %2d ranks   on all ranks\n", world.size());
+  say(world, "DDP              of a rank of %2d ranks   on all ranks\n", world.size());
   row("parameters", MemoryTag::parameter, net.parameters());
   row("gradients", MemoryTag::gradient, gradients);
   row("Adam's states", MemoryTag::optimizer, states);

@@ -6,32 +6,30 @@
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;
 using tutorial::all_gather_bytes, tutorial::bits_of, tutorial::Cut, tutorial::reduce_scatter_bytes,
-    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network, tutorial::Report;
+    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::DeepNetwork, tutorial::Report;
+namespace nn = hero::nn;
 namespace optim = hero::optim;
 
 namespace {
 
 // [snippet: by_hand]
 uint64_t by_hand(const Communicator& world, Report& report) {
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
+  report.watch(net);
   const Array parameters = flat_parameter_of(net), gradients = flat_gradient_of(net);
   const Cut cut(world, parameters.numel());
   const Tensor shard(cut.mine(parameters), true);  // this rank's part, as one parameter
   optim::Adam adam({shard}, kAdam);                // states for this part only
   for (int step = 0; step < kSteps; ++step) {
-    report.step();
     Tensor(gradients).zero_();
     const Tensor loss = loss_of(net, world.rank());
     loss.backward();
-    report.loss(loss);
-    report.note("backward");
     const Array my_gradient = cut.mine(gradients);
     world.reduce_scatter(my_gradient, gradients, {.op = ReduceOp::mean, .counts = cut.counts});
     shard.set_grad(Tensor(my_gradient));
     adam.step();
     world.all_gather(parameters, shard.array(), {.counts = cut.counts});
-    report.note("step");
-    report.note_peak();
+    report.end(loss);
   }
   return bits_of(net.parameters());
 }
@@ -41,9 +39,10 @@ void draw_flat_parameter_of(const Communicator& world, const Cut& cut, const std
   if (world.rank() > 0) return;
   std::vector<tutorial::InFlatParameter> places;
   int64_t at = 0;
-  for (const auto& [name, p] : tutorial::make_network().named_parameters()) {
-    places.push_back({name, at, p.numel()});
-    at += p.numel();
+  DeepNetwork net = tutorial::make_network();
+  for (const nn::Module* layer : net.children()) {  // of each the weight and the bias
+    places.push_back({layer->name(), at, layer->parameter_count()});
+    at += layer->parameter_count();
   }
   tutorial::draw_flat_parameter("The flat parameter of the network, and the shard of each rank",
                                 places, cut.counts, folder, "14_zero1_flat_parameter");

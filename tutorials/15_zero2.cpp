@@ -6,7 +6,7 @@
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;
 using tutorial::all_gather_bytes, tutorial::bits_of, tutorial::Cut, tutorial::reduce_scatter_bytes,
-    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network, tutorial::Report;
+    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::DeepNetwork, tutorial::Report;
 namespace optim = hero::optim;
 
 namespace {
@@ -27,7 +27,8 @@ std::vector<int64_t> owned(const Cut& cut, int64_t first, int64_t count) {
 
 // [snippet: by_hand]
 uint64_t by_hand(const Communicator& world, Report& report) {
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
+  report.watch(net);
   const Array parameters = flat_parameter_of(net);
   const Cut cut(world, parameters.numel());
   const Tensor shard(cut.mine(parameters), true);
@@ -47,16 +48,12 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   }
   optim::Adam adam({shard}, kAdam);
   for (int step = 0; step < kSteps; ++step) {
-    report.step();
     const Tensor loss = loss_of(net, world.rank());
     loss.backward();
-    report.loss(loss);
-    report.note("backward");
     shard.set_grad(Tensor(my_gradient));
     adam.step();
     world.all_gather(parameters, shard.array(), {.counts = cut.counts});
-    report.note("step");
-    report.note_peak();
+    report.end(loss);
   }
   return bits_of(net.parameters());
 }
@@ -85,8 +82,9 @@ int main(int argc, char** argv) {
     const auto formula = tutorial::formula_of(2, world, units);
     library.print(formula.held, formula.sent, library_bits, alone);
     if (world.rank() == 0) {
-      tutorial::draw_units("The flat parameters of the library's units, and the shard of each rank",
-                           units, world.size(), options.out, "15_zero2_units");
+      const std::vector<hero::dist::UnitInfo> three(units.begin(), units.begin() + 3);
+      tutorial::draw_units("Three of the library's units, and the shard of each rank", three,
+                           world.size(), options.out, "15_zero2_units");
     }
     tutorial::draw_strategies(2, world, options.out, "15_zero2_memory");
   });

@@ -7,7 +7,7 @@
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;
 using tutorial::all_gather_bytes, tutorial::flat_parameter_of, tutorial::bits_of, tutorial::Cut,
-    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network,
+    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::DeepNetwork,
     tutorial::reduce_scatter_bytes, tutorial::Report;
 namespace nn = hero::nn;
 namespace optim = hero::optim;
@@ -73,7 +73,8 @@ void install(Unit& unit, nn::Module& layer) {
 
 // [snippet: by_hand]
 uint64_t by_hand(const Communicator& world, Report& report) {
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
+  report.watch(net);
   std::list<Unit> units;
   std::vector<Tensor> shards;
   for (nn::Module* layer : net.children()) {
@@ -83,26 +84,20 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   }
   optim::Adam adam(shards, kAdam);
   for (int step = 0; step < kSteps; ++step) {
-    report.step();
     adam.zero_grad();
     const Tensor loss = loss_of(net, world.rank());
-    report.loss(loss);
-    report.note("forward");
     loss.backward();
-    report.note("backward");
     adam.step();
-    report.note("step");
-    report.note_peak();
+    report.end(loss);
   }
   // [end]
-  report.stop();
   for (Unit& unit : units) unit.gather();
   return bits_of(net.parameters());
 }
 
 // Every layer is cut by itself; its parameters are gathered twice.
 tutorial::StrategyFormula formula_by_hand(const Communicator& world) {
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
   int64_t part = 0, sent = 0;
   for (nn::Module* layer : net.children()) {
     const int64_t count = layer->parameter_count();
@@ -114,7 +109,7 @@ tutorial::StrategyFormula formula_by_hand(const Communicator& world) {
 }
 
 // A step of which `moments` are noted, after one that has made the optimizer's states.
-void note_step(Network& net, optim::Adam& adam, int rank, tutorial::Moments& moments) {
+void note_step(DeepNetwork& net, optim::Adam& adam, int rank, tutorial::Moments& moments) {
   loss_of(net, rank).backward();
   adam.step();
   adam.zero_grad();
@@ -128,7 +123,7 @@ void note_step(Network& net, optim::Adam& adam, int rank, tutorial::Moments& mom
 
 tutorial::Moments moments_by_hand(const Communicator& world) {
   tutorial::Moments moments;
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
   std::list<Unit> units;
   std::vector<Tensor> shards;
   moments.watch_gradients(net);  // before their layer's are reduced
@@ -145,7 +140,7 @@ tutorial::Moments moments_by_hand(const Communicator& world) {
 
 tutorial::Moments moments_of_library(const Communicator& world) {
   tutorial::Moments moments;
-  Network net = tutorial::make_network();
+  DeepNetwork net = tutorial::make_network();
   const auto zero = hero::dist::ZeRO(net, world, {.stage = 3});
   zero.on_event([&](const hero::dist::Event&) { moments.note(); });
   moments.watch(net);

@@ -6,6 +6,7 @@
 
 #include "support/options/device.h"
 #include "support/options/page.h"
+#include "support/options/program.h"
 
 #include <hero/core/ledger.h>
 
@@ -17,22 +18,24 @@ using hero::dist::ChunkCounts;
 // [snippet: batch]
 Tensor loss_of(hero::nn::Module& net, int rank) {
   hero::manual_seed(1000 + static_cast<uint64_t>(rank));
-  const Batch batch = random_batch(kRows);
-  return cross_entropy(net(batch.images), batch.labels);
+  const Tensor images = hero::rand({kRows, 256}, {.device = device()}) - 0.5;
+  const Tensor labels = hero::randint(0, 10, {kRows}, {.device = device()});
+  return cross_entropy(net(images), labels);
 }
 // [end]
 
-Network make_network() {
+DeepNetwork make_network() {
   hero::manual_seed(1);
-  return Network();
+  return DeepNetwork();
 }
 
 uint64_t train_alone(const Communicator& world) {
-  say(world, "784-512-512-10, %d steps of Adam, %d ranks with %d images each\n", kSteps,
-      world.size(), static_cast<int>(kRows));
+  say(world,
+      "10 layers of 256, a head of 10 classes, %d steps of Adam, %d ranks with %d images each\n",
+      kSteps, world.size(), static_cast<int>(kRows));
   std::vector<double> losses;
   // [snippet: alone]
-  Network net = make_network();
+  DeepNetwork net = make_network();
   hero::optim::Adam adam(net.parameters(), kAdam);
   hero::optim::Accumulator gradients(net.parameters());
   for (int step = 0; step < kSteps; ++step) {
@@ -117,93 +120,89 @@ int64_t all_gather_bytes(const Communicator& world, int64_t numel) {
 
 // [snippet: train]
 Trained train(const Strategy& strategy, const Communicator& world, Report& report) {
-  Network net = make_network();
+  DeepNetwork net = make_network();
   const hero::dist::DataParallel shared = strategy(net, world);
+  report.watch(net);
   hero::optim::Adam adam(net.parameters(), kAdam);
   for (int step = 0; step < kSteps; ++step) {
-    report.step();
     adam.zero_grad();
     const Tensor loss = loss_of(net, world.rank());
-    report.loss(loss);
-    report.note("forward");
     loss.backward();
-    report.note("backward");
     adam.step();
-    report.note("step");
-    report.note_peak();
+    report.end(loss);
   }
-  report.stop();
   const auto whole = shared.summon_full_parameters();
   return {bits_of(net.parameters()), shared.units()};
 }
 // [end]
 
+namespace {
+
+// What this rank holds now.
+int64_t live_sum() { return hero::current_ledger().live(device().type); }
+Bytes live_bytes() {
+  const auto live = [](MemoryTag tag) { return hero::current_ledger().live(tag, device().type); };
+  return {live(MemoryTag::parameter), live(MemoryTag::gradient), live(MemoryTag::optimizer),
+          live(MemoryTag::communication), live(MemoryTag::activation)};
+}
+
+}  // namespace
+
 Report::Report(const Communicator& world, std::string title)
     : world_(world), title_(std::move(title)) {}
 
-// The step that has ended, on the page of --report.
-void Report::note_page() {
-  if (losses_.size() == noted_) return;
-  noted_ = losses_.size();
-  const double sent = 1e-6 * static_cast<double>(world_.traffic().bytes());
-  note_step(title_, {{"loss", losses_.back()}, {"sent, MB", sent}});
+void Report::watch(hero::nn::Module& net) {
+  net.register_forward_pre_hook([this](auto&...) { begin(); }, {.prepend = true});
+  net.register_forward_hook([this](auto&...) { line("after forward", live_bytes(), live_sum()); });
 }
 
-void Report::step() {
-  note_page();
-  const auto now = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> passed = now - begin_;
-  if (!losses_.empty()) seconds_ = std::min(seconds_, passed.count());
-  begin_ = now;
+void Report::begin() {
+  begin_ = std::chrono::steady_clock::now();
   lines_.clear();
   hero::current_ledger().reset_peak();
   world_.traffic().reset();
 }
 
-void Report::loss(const Tensor& value) { losses_.push_back(value.item()); }
+void Report::end(const Tensor& loss) {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+  if (!losses_.empty()) seconds_ = std::min(seconds_, passed.count());
+  sent_ = world_.traffic().bytes();
+  held_ = live_bytes();
+  line("after the step", held_, live_sum());
+  const auto peak = [](MemoryTag tag) { return hero::current_ledger().peak(tag, device().type); };
+  peak_ = hero::current_ledger().peak(device().type);
+  line("at most",
+       {peak(MemoryTag::parameter), peak(MemoryTag::gradient), peak(MemoryTag::optimizer),
+        peak(MemoryTag::communication), peak(MemoryTag::activation)},
+       peak_);
+  losses_.push_back(loss.item());
+  note_step(title_, {{"loss", losses_.back()}, {"sent, MB", 1e-6 * static_cast<double>(sent_)}});
+}
 
-void Report::line(const std::string& label, const Bytes& bytes) {
+void Report::line(const std::string& label, const Bytes& bytes, int64_t together) {
+  const auto megabytes = [](int64_t count) { return 1e-6 * static_cast<double>(count); };
   char text[128];
-  std::snprintf(text, sizeof text, "  %-20s %10lld %10lld %10lld %13lld\n", label.c_str(),
-                static_cast<long long>(bytes.parameters), static_cast<long long>(bytes.gradients),
-                static_cast<long long>(bytes.optimizer),
-                static_cast<long long>(bytes.communication));
+  std::snprintf(text, sizeof text, "  %-23s %10.2f %9.2f %6.2f %8.2f %11.2f %8.2f\n", label.c_str(),
+                megabytes(bytes.parameters), megabytes(bytes.gradients), megabytes(bytes.optimizer),
+                megabytes(bytes.communication), megabytes(bytes.activations), megabytes(together));
   lines_ += text;
 }
 
-void Report::note(const std::string& moment) {
-  const auto live = [](MemoryTag tag) { return hero::current_ledger().live(tag, device().type); };
-  held_[moment] = {live(MemoryTag::parameter), live(MemoryTag::gradient),
-                   live(MemoryTag::optimizer), live(MemoryTag::communication)};
-  line(moment, held_[moment]);
-}
-
-void Report::note_peak() {
-  const auto peak = [](MemoryTag tag) { return hero::current_ledger().peak(tag, device().type); };
-  held_["at most"] = {peak(MemoryTag::parameter), peak(MemoryTag::gradient),
-                      peak(MemoryTag::optimizer), peak(MemoryTag::communication)};
-  line("at most", held_["at most"]);
-}
-
-void Report::stop() {
-  if (sent_ >= 0) return;
-  sent_ = world_.traffic().bytes();
-  note_page();
-}
-
 void Report::print(const Bytes& formula, int64_t sent_formula, uint64_t bits, uint64_t alone) {
-  stop();
-  const int64_t sent = sent_;
   const bool same = everywhere(world_, bits == alone);
-  const bool as_said = everywhere(world_, sent == sent_formula);
-  line("formula", formula);
-  say(world_, "\n%-22s %10s %10s %10s %13s\n%s", title_.c_str(), "parameters", "gradients",
-      "optimizer", "communication", lines_.c_str());
-  say(world_, "  sent in a step: %lld bytes, by the formula %lld%s\n", static_cast<long long>(sent),
-      static_cast<long long>(sent_formula), as_said ? ", on every rank as it says" : "");
+  const bool held_as_said =
+      held_.parameters == formula.parameters && held_.gradients == formula.gradients &&
+      held_.optimizer == formula.optimizer && held_.communication == formula.communication;
+  const bool sent_as_said = everywhere(world_, sent_ == sent_formula);
+  say(world_, "\n%-25s %10s %9s %6s %8s %11s %8s\n%s", (title_ + ", MB").c_str(), "parameters",
+      "gradients", "states", "messages", "activations", "together", lines_.c_str());
+  say(world_, "  parameters, gradients and states after the step: %s\n",
+      held_as_said ? "to the byte as the formula says" : "NOT as the formula says");
+  say(world_, "  sent in a step: %.2f MB, %s\n", 1e-6 * static_cast<double>(sent_),
+      sent_as_said ? "to the byte as the formula says, on every rank" : "NOT as the formula says");
   say(world_, "  loss in each step: %s\n", means_of(world_, losses_).c_str());
   say(world_, "  parameters after %d steps: %s\n", kSteps,
-      same ? "the bits of one process" : "OTHER bits than those of one process");
+      same ? "bitwise identical to one process" : "NOT bitwise identical to one process");
 }
 
 void show_times(const Communicator& world, double link, const std::vector<const Report*>& runs) {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "support/lessons/memory.h"
 #include "support/options/ranks.h"
 
+#include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
 namespace tutorial {
@@ -18,11 +18,31 @@ inline constexpr int kSteps = 5;
 inline constexpr int64_t kRows = 16;  ///< images of a rank in a step
 inline constexpr hero::optim::AdamOptions kAdam = {.lr = 1e-3};
 
+// [snippet: network]
+/// Ten equal layers, each of which adds to its input, and a head for ten classes. An image has
+/// 16 x 16 pixels.
+struct DeepNetwork : hero::nn::Module {
+  DeepNetwork() {
+    for (int i = 1; i <= 10; ++i) {
+      layers.push_back(&add<hero::nn::Linear>("fc" + std::to_string(i), 256, 256));
+    }
+    head = &add<hero::nn::Linear>("head", 256, 10);
+  }
+  hero::Tensor forward(const hero::Tensor& x) override {
+    hero::Tensor h = x;
+    for (hero::nn::Linear* layer : layers) h = h + relu((*layer)(h));
+    return (*head)(h);
+  }
+  std::vector<hero::nn::Linear*> layers;
+  hero::nn::Linear* head;
+};
+// [end]
+
 /// The loss on the images of `rank`, which are the same in every step and whoever asks.
 hero::Tensor loss_of(hero::nn::Module& net, int rank);
 
-/// The network of chapter 9 with its first values.
-Network make_network();
+/// The network with its first values.
+DeepNetwork make_network();
 
 /// One process that takes the batches of all ranks, one after the other, and averages: what all
 /// others are compared with. Says what is trained, and returns the parameters' bits.
@@ -53,9 +73,10 @@ int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel);
 int64_t all_gather_bytes(const Communicator& world, int64_t numel);
 /// \}
 
-/// Bytes of a rank by what they are for.
+/// Bytes of a rank by what they are for; `activations` are those of the batch, too.
 struct Bytes {
-  int64_t parameters, gradients, optimizer, communication = 0;
+  int64_t parameters, gradients, optimizer, communication = 0, activations = 0;
+  /// Without activations.
   int64_t sum() const { return parameters + gradients + optimizer + communication; }
 };
 
@@ -64,42 +85,37 @@ struct Bytes {
 class Report {
  public:
   Report(const Communicator& world, std::string title);
-  /// At the beginning of every step: forgets the one before.
-  void step();
-  /// Notes this rank's loss of a step.
-  void loss(const hero::Tensor& value);
-  /// Notes what the memory holds at this moment.
-  void note(const std::string& moment);
-  /// Notes the most that was held at once since the step began.
-  void note_peak();
-  /// The last step has ended, and what follows is not counted.
-  void stop();
-  /// Prints the table. `bits`: of the parameters; `alone`: as they should be.
+  /// From now on a step begins where `net` begins forward, before all hooks that it has by now, and
+  /// is noted again where forward has ended. Its end is told by end().
+  void watch(hero::nn::Module& net);
+  /// A step has ended, of which this rank's loss was `loss`.
+  void end(const hero::Tensor& loss);
+  /// Prints the table. `formula`: what rank 0 should hold after a step, without activations;
+  /// `bits`: of the parameters; `alone`: as they should be.
   void print(const Bytes& formula, int64_t sent_formula, uint64_t bits, uint64_t alone);
 
   const std::string& title() const { return title_; }
-  /// What this rank held at a moment that was noted.
-  const Bytes& held(const std::string& moment) const { return held_.at(moment); }
-  /// The most that it held at once of each kind.
-  const Bytes& peaks() const { return held_.at("at most"); }
+  /// What this rank held after the last step.
+  const Bytes& held() const { return held_; }
+  /// The most that it held at once in the last step, activations included.
+  int64_t peak() const { return peak_; }
   /// Seconds of this rank's shortest step.
   double seconds() const { return seconds_; }
   /// Bytes that it sent in the last step.
   int64_t sent() const { return sent_; }
 
  private:
-  void line(const std::string& moment, const Bytes& bytes);
-  void note_page();
+  void begin();
+  void line(const std::string& moment, const Bytes& bytes, int64_t together);
 
   const Communicator& world_;
   std::string title_;
   std::string lines_;
-  std::map<std::string, Bytes> held_;
+  Bytes held_ = {};
+  int64_t peak_ = 0, sent_ = 0;
   std::vector<double> losses_;  // of this rank
-  size_t noted_ = 0;            // of them, on the page
   std::chrono::steady_clock::time_point begin_;
   double seconds_ = std::numeric_limits<double>::infinity();
-  int64_t sent_ = -1;  // until stop()
 };
 
 /// With --link: prints how long the shortest step of each run took on rank 0, beside the time that

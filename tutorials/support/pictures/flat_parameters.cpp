@@ -96,23 +96,36 @@ void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo
 void draw_buckets(const hero::nn::Module& net, const std::vector<std::string>& ready,
                   const std::vector<Buckets>& choices, const std::string& folder,
                   const std::string& name) {
-  Figure figure("Gradients in the order in which backward completes them, and their buckets",
-                "backward goes on →", "");
-  std::vector<Tick> lanes = {{-0.45, "gradients"}};
-  const auto at = [&ready](const std::string& parameter) {
-    return static_cast<double>(std::find(ready.begin(), ready.end(), parameter) - ready.begin());
+  Figure figure("Gradients in the order of backward, and their buckets", "backward goes on →", "");
+  std::vector<std::string> layers;
+  const auto layer_of = [](const std::string& parameter) {
+    return parameter.substr(0, parameter.rfind('.'));
   };
-  for (const auto& [parameter, p] : net.named_parameters()) {
-    const double x = at(parameter);
+  for (const std::string& parameter : ready) {
+    if (layers.empty() || layers.back() != layer_of(parameter)) {
+      layers.push_back(layer_of(parameter));
+    }
+  }
+  const auto at = [&](const std::string& parameter) {
+    return static_cast<double>(std::find(layers.begin(), layers.end(), layer_of(parameter)) -
+                               layers.begin());
+  };
+  std::vector<Tick> lanes = {{-0.45, "gradients"}};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    int64_t numel = 0;
+    for (const auto& [parameter, p] : net.named_parameters()) {
+      if (layer_of(parameter) == layers[i]) numel += p.numel();
+    }
+    const auto x = static_cast<double>(i);
     figure.box(x + 0.03, -0.9, 0.94, 0.9, "#d0d8e0");
-    figure.label(without_index(parameter), x + 0.5, -0.3, "#111111");
-    figure.label(kilobytes(p.numel()), x + 0.5, -0.6, "#444444");
+    figure.label(without_index(layers[i]), x + 0.5, -0.3, "#111111");
+    figure.label(kilobytes(numel), x + 0.5, -0.6, "#444444");
   }
   double y = -1.4;
   for (const Buckets& choice : choices) {
     lanes.push_back({y - 0.45, choice.sizes});
     for (size_t i = 0; i < choice.units.size(); ++i) {
-      double first = static_cast<double>(ready.size()), last = 0.0;
+      double first = static_cast<double>(layers.size()), last = 0.0;
       for (const std::string& parameter : choice.units[i].parameters) {
         first = std::min(first, at(parameter));
         last = std::max(last, at(parameter) + 1.0);
@@ -123,7 +136,7 @@ void draw_buckets(const hero::nn::Module& net, const std::vector<std::string>& r
     }
     y -= 1.3;
   }
-  figure.x_range(0, static_cast<double>(ready.size())).y_range(y + 0.2, 0.2).x_ticks({});
+  figure.x_range(0, static_cast<double>(layers.size())).y_range(y + 0.2, 0.2).x_ticks({});
   figure.y_ticks(lanes).save(folder, name);
 }
 

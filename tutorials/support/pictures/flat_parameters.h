@@ -31,8 +31,9 @@ struct Buckets {
   std::vector<hero::dist::UnitInfo> units;
 };
 
-/// Draws the parameters of `net` from the left in the order in which backward completes their
-/// gradients, all equally wide, and below them for each choice which of them travel together. Into
+/// Draws the layers of `net` from the left in the order in which backward completes their
+/// gradients, all equally wide, and below them for each choice which of them travel together.
+/// `ready`: the parameters in that order; a bucket ends with a layer. Into
 /// folder/name.
 void draw_buckets(const hero::nn::Module& net, const std::vector<std::string>& ready,
                   const std::vector<Buckets>& choices, const std::string& folder,

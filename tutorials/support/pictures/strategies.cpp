@@ -40,17 +40,16 @@ constexpr const char* kParameters = "#56b4e9";
 constexpr const char* kGradients = "#e69f00";
 constexpr const char* kStates = "#6fbf8b";
 
-// One bar, from the left at x.
+// One bar, from the left at x. Its top is the most that the rank held at once.
 void draw_strategy(Figure& figure, double x, const Report& report) {
-  const Bytes held = report.held("backward"), most = report.peaks();
+  const Bytes held = report.held();
   const struct {
     const char *name, *colour;
     int64_t bytes;
   } parts[] = {{"parameters", kParameters, held.parameters},
-               {"optimizer", kStates, held.optimizer},
+               {"states", kStates, held.optimizer},
                {"gradients", kGradients, held.gradients},
-               {"gradients, for a moment", "#f7ddab", most.gradients - held.gradients},
-               {"messages, for a moment", "#ead1dc", most.communication}};
+               {"for a moment", "#e4e4e4", report.peak() - held.sum()}};
   double top = 0.0;
   for (const auto& part : parts) {
     const double height = 1e-6 * static_cast<double>(part.bytes);
@@ -59,8 +58,8 @@ void draw_strategy(Figure& figure, double x, const Report& report) {
     top += height;
   }
   char text[64];
-  std::snprintf(text, sizeof text, "%.2f MB stay", 1e-6 * static_cast<double>(held.sum()));
-  figure.label(text, x + 0.5, top + 0.3, "#111111");
+  std::snprintf(text, sizeof text, "%.1f MB at most", top);
+  figure.label(text, x + 0.5, top + 0.4, "#111111");
 }
 
 }  // namespace
@@ -77,7 +76,7 @@ void draw_strategies(int stage, const Communicator& world, const std::string& fo
     ticks.push_back({i + 0.5, names[i]});
   }
   if (world.rank() > 0) return;
-  figure.x_range(0, stage + 1).y_range(0, 14.5).x_ticks(ticks).save(folder, name);
+  figure.x_range(0, stage + 1).y_range(0, 13).x_ticks(ticks).save(folder, name);
 }
 
 void Moments::note(const std::string& name) {
@@ -88,10 +87,14 @@ void Moments::note(const std::string& name) {
 }
 
 void Moments::watch(hero::nn::Module& net) {
-  for (hero::nn::Module* layer : net.children()) {
-    layer->register_forward_pre_hook([this, layer](auto&...) { note(layer->name()); });
-    layer->register_forward_hook([this](auto&...) { note(); });
-    layer->register_full_backward_pre_hook([this, layer](auto&...) { note("∇ " + layer->name()); });
+  const auto layers = net.children();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    // the names of all would not fit
+    const std::string name = i == 0 || i % 5 == 4 ? layers[i]->name() : "";
+    layers[i]->register_forward_pre_hook([this, name](auto&...) { note(name); });
+    layers[i]->register_forward_hook([this](auto&...) { note(); });
+    layers[i]->register_full_backward_pre_hook(
+        [this, name](auto&...) { note(name.empty() ? "" : "∇ " + name); });
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace tutorial {
 
-/// Gradients travel in messages of this size at least, so that a small network has several of them.
+/// Gradients travel in messages of this size at least: a layer of the network each.
 inline constexpr int64_t kBucketBytes = 1 << 18;
 
 /// DDP where `stage` is 0, else ZeRO of that stage.
@@ -24,8 +24,9 @@ struct StrategyFormula {
 StrategyFormula formula_of(int stage, const Communicator& world,
                            const std::vector<hero::dist::UnitInfo>& units);
 
-/// Trains under every strategy from 0 to `stage` and draws, as stacked bars, what rank 0 holds
-/// after backward and what it holds for a moment beside that. Into folder/name.
+/// Trains under every strategy from 0 to `stage` and draws, as stacked bars, what rank 0 holds from
+/// one step to the next and, up to the most that it held at once, what it held for a moment beside
+/// that. Into folder/name.
 void draw_strategies(int stage, const Communicator& world, const std::string& folder,
                      const std::string& name);
 
@@ -35,7 +36,7 @@ class Moments {
   /// Notes what this rank holds from now on. A moment that has a name is written at the axis.
   void note(const std::string& name = {});
   /// Notes where each child of `net` begins forward and backward and where its forward has ended,
-  /// after all hooks that it has by now.
+  /// after all hooks that it has by now; the first child and every fifth are named.
   void watch(hero::nn::Module& net);
   /// Notes where each gradient is complete, after all hooks that its parameter has by now.
   void watch_gradients(hero::nn::Module& net);
