@@ -26,7 +26,7 @@ struct GenerateOptions {
   /// multiplied by it if not; also if temperature is 0. Keskar et al., arXiv 1909.05858.
   double repetition_penalty = 1.0;
   /// A row ends with the first of these tokens that it draws; generation ends when all rows have
-  /// ended.
+  /// ended. One that is outside of the vocabulary is an Error.
   std::vector<int64_t> stop_tokens = {};
   /// Fills a row that has ended up to the length of the longest; when absent, the token that ended
   /// the row does.

@@ -65,6 +65,16 @@ void check_logits(const Tensor& logits, bool draws) {
   }
 }
 
+// A text would never end with what is no token.
+void check_stop_tokens(const GenerateOptions& options, int64_t vocabulary) {
+  for (const int64_t token : options.stop_tokens) {
+    check(token >= 0 && token < vocabulary, "next_tokens: the stop token ", token,
+          " is none of the ", vocabulary,
+          " tokens of the model, so that no text would end with it; look at eos_token_id of its "
+          "config.json, or give other stop_tokens");
+  }
+}
+
 void check_generate_options(const GenerateOptions& options) {
   check(options.max_new_tokens >= 0, "generate: max_new_tokens is ", options.max_new_tokens);
   check(options.temperature >= 0.0 && std::isfinite(options.temperature),
@@ -176,6 +186,7 @@ NextTokens drawing_from(Decoder& model, const GenerateOptions& options) {
 Tensor next_tokens(const Tensor& logits, const TokenRows& rows, const GenerateOptions& options,
                    Generator& generator) {
   const NoGrad no_grad;
+  check_stop_tokens(options, logits.size(-1));
   const double penalty = options.repetition_penalty;
   const Tensor weighed = penalty == 1.0 ? logits : penalised(to(logits, kFloat64), rows, penalty);
   if (options.temperature == 0.0) {

@@ -231,6 +231,14 @@ TEST_CASE("a seed draws the same text again, and options that make no sense are 
   CHECK_THROWS_WITH(llama.generate(std::vector<Tensor>{start}),
                     ContainsSubstring("each of several prompts"));
   CHECK_THROWS_WITH(llama.generate(start.to(kFloat32)), ContainsSubstring("whole numbers"));
+  const int64_t vocabulary = llama.config().vocab_size;
+  for (const int64_t stop : {vocabulary, int64_t{-1}}) {
+    CHECK_THROWS_WITH(
+        llama.generate(start, {.stop_tokens = {0, stop}}),
+        ContainsSubstring("the stop token " + std::to_string(stop) + " is none of the " +
+                          std::to_string(vocabulary) + " tokens of the model"));
+  }
+  CHECK_NOTHROW(llama.generate(start, {.max_new_tokens = 1, .stop_tokens = {0, vocabulary - 1}}));
 }
 
 TEST_CASE("no token is drawn from logits of NaN, from -inf alone or from inf") {

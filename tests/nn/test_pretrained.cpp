@@ -121,7 +121,9 @@ TEST_CASE("a configuration is written as it was read, tokens and ties too") {
   };
   const Ids all[] = {{"null", "null", "null", {}},
                      {"1", "2", "null", {.bos = 1, .eos = {2}}},
-                     {"0", "[5, 7]", "60", {.bos = 0, .eos = {5, 7}, .pad = 60}}};
+                     {"0", "[5, 7]", "60", {.bos = 0, .eos = {5, 7}, .pad = 60}},
+                     // beyond the vocabulary: transformers writes these, too
+                     {"50256", "[50256, 3]", "-1", {.bos = 50256, .eos = {50256, 3}, .pad = -1}}};
   const auto check_ids = [&]<class Config>(const char* name, const Config&) {
     for (const Ids& each : all) {
       const CopiedFolder copy(name);
