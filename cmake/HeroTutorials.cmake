@@ -12,15 +12,22 @@ set_target_properties(example_train PROPERTIES OUTPUT_NAME train RUNTIME_OUTPUT_
                                                ${PROJECT_BINARY_DIR}/tutorials/examples)
 target_link_libraries(example_train PRIVATE hero::hero)
 add_dependencies(hero_examples example_train)
-# the other examples, which the install test runs
+# the other examples, which the install test runs: each waits for the components that it uses and no others
+set(hero_example_finetune dist)
+set(hero_example_generate nn)
+set(hero_example_llama_lora dist)
+set(hero_example_policy_gradient distributions optim)
+set(hero_example_unet nn optim)
 foreach(name IN ITEMS finetune generate llama_lora policy_gradient unet)
   if(name STREQUAL "policy_gradient" AND NOT TARGET hero_distributions)
     continue()
   endif()
+  set(uses ${hero_example_${name}})
+  list(TRANSFORM uses PREPEND hero::)
   add_executable(example_${name} ${PROJECT_SOURCE_DIR}/tutorials/examples/${name}.cpp)
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY
                                                    ${PROJECT_BINARY_DIR}/tutorials/examples)
-  target_link_libraries(example_${name} PRIVATE hero::cpu)
+  target_link_libraries(example_${name} PRIVATE ${uses})
   add_dependencies(hero_examples example_${name})
 endforeach()
 if(HERO_TESTS AND NOT CMAKE_CROSSCOMPILING)
@@ -28,6 +35,10 @@ if(HERO_TESTS AND NOT CMAKE_CROSSCOMPILING)
            COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_train $<TARGET_FILE:example_train>
                    "${HERO_MPIEXEC}")
   set_tests_properties("tutorial: the example trains to the same bits under every strategy, and resumes"
+                       PROPERTIES LABELS tutorial TIMEOUT 3600)
+  add_test(NAME "tutorial: a language model speaks and learns, is stopped and goes on"
+           COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_real_model ${PROJECT_BINARY_DIR}/tutorials/examples)
+  set_tests_properties("tutorial: a language model speaks and learns, is stopped and goes on"
                        PROPERTIES LABELS tutorial TIMEOUT 3600)
 endif()
 

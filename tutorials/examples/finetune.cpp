@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,6 +54,11 @@ Options read_options(int argc, char** argv) {
   check(!options["--model"].empty() && options["--text"].empty() != options["--chats"].empty() &&
             precise,
         "finetune: --model, one of --text and --chats, and a --precision of bfloat16 or float32");
+  namespace fs = std::filesystem;
+  check(
+      fs::weakly_canonical(options["--model"]) != fs::weakly_canonical(options["--out"] + "/model"),
+      "finetune: --model ", options["--model"],
+      " is the folder that this run would write; give another --out");
   return options;
 }
 

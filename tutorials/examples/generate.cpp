@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <map>
 #include <string>
@@ -72,6 +73,11 @@ int64_t whole(const Options& options, const std::string& name) {
   return value;
 }
 
+void flush_output() {
+  check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
+        "generate: cannot print: standard output is full or closed");
+}
+
 // Prints text as it comes. The bytes of a character may come in several tokens; it is printed when
 // it is whole. What a terminal would obey, but for new lines and tabs, is shown as an escape.
 class Printer {
@@ -82,7 +88,7 @@ class Printer {
       waiting_ += byte;
       if (waiting_.size() == length()) flush();
     }
-    std::fflush(stdout);
+    flush_output();
   }
   void flush() {
     const bool moves_on = waiting_ == "\n" || waiting_ == "\t";
@@ -123,11 +129,11 @@ class Speaker {
     read_seconds_ += seconds() - start;
     std::string text;
     Printer printer;
-    printer.add(begin);
     const double begun = seconds();
     for (int64_t i = 0; i < options_.max_new_tokens && interrupted == 0; ++i) {
       const int64_t token =
           nn::next_tokens(logits, {row_}, options_, default_generator()).item<int64_t>();
+      if (i == 0) printer.add(begin);
       ++made_tokens_;
       if (std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end()) break;
       text += tokenizer_.bytes(token);
@@ -143,7 +149,7 @@ class Speaker {
   }
 
   void report() const {
-    std::fflush(stdout);
+    flush_output();
     if (made_tokens_ == 0) return;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -270,8 +276,9 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   try {
     run(read_options(argc, argv));
+    flush_output();
     return 0;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }
