@@ -23,14 +23,14 @@ class BroadcastWalk {
 
   /// True when position i lies at element i: no walking needed.
   bool linear() const { return linear_; }
-  /// True when one element lies at all positions.
+  /// True if all positions have the same element.
   bool constant() const { return ndim_ == 1 && strides_[0] == 0; }
-  /// Rows of elements that lie evenly: how many elements each has, and how far apart these are.
+  /// Rows of evenly spaced elements: the number of elements of a row, and their distance.
   int64_t row_size() const { return sizes_[ndim_ - 1]; }
   int64_t row_stride() const { return strides_[ndim_ - 1]; }
-  /// The rows are long enough to be worth a call of a kernel each.
+  /// True if the rows are long enough for a kernel call for each.
   bool has_rows(int64_t stride) const { return row_stride() == stride && row_size() >= 128; }
-  /// The element at a position, and how many are left from there in its row.
+  /// The element at a position, and the number of elements from there to the end of its row.
   struct RowPosition {
     int64_t element, left;
   };
@@ -67,7 +67,7 @@ class BlockReader {
   const std::byte* in_place(DType dtype) const {
     return walk_.linear() && dtype == dtype_ ? data_ : nullptr;
   }
-  /// One element is all that there is to read.
+  /// True if all positions read one element.
   bool constant() const { return walk_.constant(); }
   /// The elements lie in long rows, `stride` apart, and need no conversion.
   bool has_rows(int64_t stride) const { return !converts_ && walk_.has_rows(stride); }
@@ -97,7 +97,7 @@ class BlockWriter {
  public:
   BlockWriter(const Array& array, DType as);
   bool direct() const { return direct_; }
-  /// Where a kernel puts elements [begin, ...): the array's memory if direct, else scratch.
+  /// Where a kernel writes elements [begin, ...): the array's memory if direct, else scratch.
   std::byte* target(int64_t begin, std::byte* scratch) const {
     return direct_ ? data_ + begin * to_size_ : scratch;
   }
@@ -115,7 +115,7 @@ class BlockWriter {
     const BroadcastWalk::RowPosition place = walk_.place(begin);
     return {data_ + place.element * to_size_, place.left};
   }
-  /// Stores what the kernel put into scratch; nothing to do when direct.
+  /// Stores the elements that the kernel wrote into scratch; does nothing if direct.
   void commit(int64_t begin, int64_t count, const std::byte* scratch) const;
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// The CPU backend: each family in a file of its own beside this one.
+// The CPU backend: the kernels of the families are in files of their own in the folders beside this
+// one.
 #include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
@@ -62,8 +63,8 @@ class CpuBackend final : public Backend {
   void run(const call::GridSampleBackGrid& call) override;
 };
 
-/// Elements a thread takes at a time in elementwise work: large enough to hide the hand-over, small
-/// enough to share out an array of a few hundred thousand elements.
+/// Elements that a thread takes at a time in elementwise work: enough that dispatching them costs
+/// little, and few enough to divide an array of a few hundred thousand elements among threads.
 inline constexpr int64_t kGrain = 32768;
 
 }  // namespace hero::core::cpu

@@ -1,7 +1,7 @@
 #pragma once
-// Lines along a dimension whose neighbours in memory are elements of other lines: what is done to
-// each is done to many side by side, a row of columns at a time, in place where these lie in
-// memory.
+// Lines along a dimension that is not contiguous: elements that are neighbours in memory belong to
+// different lines. Kernels compute many lines side by side, a row of columns at a time, and read
+// the rows in place if they are contiguous.
 #include <algorithm>
 #include <vector>
 
@@ -19,11 +19,11 @@ struct RowsOf {
   T* operator[](int64_t i) const { return data + i * step; }
 };
 
-/// Whether a kernel uses the rows of a piece once, one after the other, or needs all of them again.
+/// Whether a kernel reads the rows of a piece once, in order, or needs all of them several times.
 enum class Passes : uint8_t { one, several };
 
-/// Arrays along `dim` as `outer` times n rows of `inner` columns, which are dense in all of them,
-/// cut into pieces of `width` columns. False where columns are too few.
+/// Arrays seen along `dim` as `outer` times n rows of `inner` columns, which are contiguous in all
+/// arrays, and cut into pieces of `width` columns. False if there are too few columns.
 class ColumnLayout {
  public:
   ColumnLayout(int dim, Passes passes, std::initializer_list<const Array*> arrays);
@@ -39,33 +39,34 @@ class ColumnLayout {
   /// The position of the piece's first column among all.
   int64_t column_of(int64_t piece) const { return piece / pieces * inner + piece % pieces * width; }
 
-  int dim, columns = 0;  ///< how many dimensions the columns have
+  int dim, columns = 0;  ///< the number of dimensions of the columns
   int64_t outer = 1, n = 1, inner = 1, width = 1, pieces = 1;
-  bool gathers = false;  ///< narrow pieces of long rows are brought together
+  bool gathers = false;  ///< true: narrow pieces of long rows are copied to contiguous memory
 };
 
-/// Asks for n elements.
+/// Prefetches n elements.
 template <class T>
 [[gnu::always_inline]] inline void fetch(const T* x, int64_t n) {
   for (int64_t i = 0; i < n; i += int64_t{64 / sizeof(T)}) __builtin_prefetch(x + i);
 }
 
-/// The pieces of one array. `room` is for elements that are not T, and for what is gathered.
+/// The pieces of one array. `room` is scratch memory for elements that are not T, and for gathered
+/// pieces.
 template <class T>
 class ColumnPieces {
  public:
   ColumnPieces(const Array& x, const ColumnLayout& layout);
-  /// Elements of the room for a piece.
+  /// The number of elements of scratch memory for a piece.
   size_t room() const { return direct_ ? 0 : static_cast<size_t>(layout_.n * layout_.width); }
   RowsOf<const T> read(int64_t piece, T* room) const;
-  /// Where a kernel puts a piece, which it then stores.
+  /// Where a kernel writes a piece, which the kernel then stores.
   RowsOf<T> target(int64_t piece, T* room) const;
   void store(int64_t piece, const RowsOf<T>& rows) const;
 
-  /// The same row by row, with a room for one; `start` is start(piece).
+  /// The same row by row, with scratch memory for one row; `start` is start(piece).
   std::byte* start(int64_t piece) const;
   const T* read_row(std::byte* start, int64_t i, int64_t width, T* room) const;
-  /// Asks for a row that is read next: the processor looks ahead only within a page.
+  /// Prefetches a row that is read next: the processor itself prefetches only within a page.
   void fetch_row(std::byte* start, int64_t i, int64_t width) const {
     if (i >= 0 && i < layout_.n) fetch(start + i * step_ * item_, width * item_);
   }

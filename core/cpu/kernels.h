@@ -1,8 +1,8 @@
 #pragma once
-// What the kernels of a level offer to the rest of the library. Most of core/cpu is compiled once
-// for each level (cmake/HeroLevels.cmake). Of the higher levels nothing but their table can be seen
-// from outside, so that no function compiled for them is ever taken for one that every machine can
-// run.
+// The table of a level's kernels, by which the rest of the library calls them. Most of core/cpu is
+// compiled once for each level (cmake/HeroLevels.cmake). Of the higher levels only the table is
+// visible to the linker, so that no function compiled for them is ever linked in place of one that
+// every machine can run.
 #include <type_traits>
 
 #include <hero/core/cpu/elementwise/philox_words.h>
@@ -19,8 +19,8 @@
 
 namespace hero::core::cpu {
 
-/// What works on plain matrices of T, float or double: the functions of gemm.h and factors.h,
-/// triangular systems, svd and convolutions.
+/// Functions on plain matrices of T, float or double: those of gemm.h and factors.h, triangular
+/// systems, svd and convolutions.
 template <class T>
 struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::gemm<T>)> gemm;
@@ -40,13 +40,13 @@ struct MatrixKernels {
 
 struct Kernels {
   Backend& backend;
-  /// What ExactSum calls for arrays on the cpu.
+  /// Called by ExactSum for arrays on the cpu.
   std::add_pointer_t<decltype(add_exact_sum)> exact_sum;
 
-  /// What the numbers of random.h are made of.
+  /// The random words of random.h.
   decltype(&cpu::philox_words) philox_words;
 
-  /// What quantized_product() calls for arrays on the cpu.
+  /// Called by quantized_product() for arrays on the cpu.
   decltype(&cpu::quantized_product) quantized_product;
 
   /// \name Gradients of convolutions of float.
@@ -81,11 +81,11 @@ struct Kernels {
   /// \}
 };
 
-/// Those of a level, which the processor must have. A library that was built for one kind of
-/// processor (HERO_ARCH) has the same ones for all levels.
+/// The kernels of a level, which the processor must have. A library that was built for one kind of
+/// processor (HERO_ARCH) has the same kernels for all levels.
 const Kernels& kernels_of(Level level);
 
-/// Those of level().
+/// The kernels of level().
 const Kernels& kernels();
 
 }  // namespace hero::core::cpu

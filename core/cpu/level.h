@@ -1,11 +1,12 @@
 #pragma once
-// Which kernels a program runs: they are compiled for several levels of x86-64, or of 64-bit ARM,
-// and chosen at their first use by what the processor has. Other processors have one level.
+// The level of instruction sets whose kernels a program runs: kernels are compiled for several
+// levels of x86-64, or of 64-bit ARM, and the level is chosen at the first use by what the
+// processor has. Other processors have one level.
 #include <cstdint>
 
 namespace hero::core::cpu {
 
-/// Each has all that the one before has.
+/// Levels of instruction sets; each includes the one before.
 enum class Level : uint8_t {
   v3,       ///< "v3": AVX2; "neon" on 64-bit ARM; or whatever else the library was built for
   v4,       ///< "v4": AVX-512
@@ -13,29 +14,30 @@ enum class Level : uint8_t {
   amx,      ///< "amx": products of bfloat16 by tiles, where the system lets the program have them
 };
 
-/// All that processors of this kind may have, the lowest first.
+/// All levels of this kind of processor, the lowest first.
 #if defined(__aarch64__)
 inline constexpr Level kLevels[] = {Level::v3, Level::v4_bf16};
 #else
 inline constexpr Level kLevels[] = {Level::v3, Level::v4, Level::v4_bf16, Level::amx};
 #endif
 
-/// What of a processor and its system decides. On 64-bit ARM v4 means no more than bf16. Tiles are
-/// state that the system keeps for a program only if it lets it have them.
+/// The features of the processor and the operating system that decide the level. On 64-bit ARM, v4
+/// only serves bf16. AMX tiles are registers whose use the system has to permit, since it must save
+/// them for the program.
 struct Features {
   bool v4 = false, bf16 = false, tiles = false, are_tiles_allowed = false;
 };
 Level highest_level(const Features& features);
-/// Those of this machine. The first call asks the system for tiles.
+/// The features of this machine. The first call requests permission for tiles from the system.
 const Features& machine_features();
 
-/// The highest that this machine has.
+/// The highest level that this machine has.
 Level machine_level();
 
-/// The one of this name. Error where there is none, or none that is at most the highest_level().
+/// The level of this name. Throws an Error if there is none, or if it is above highest_level().
 Level level_named(const char* name, const Features& features);
 
-/// The one that HERO_CPU names, else machine_level(); found once.
+/// The level that HERO_CPU names, else machine_level(); determined once.
 Level level();
 
 const char* name_of(Level level);

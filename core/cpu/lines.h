@@ -1,17 +1,17 @@
 #pragma once
-// Kernels along one dimension: every line of an array as a contiguous row of the type that is
-// computed in.
+// For kernels along one dimension: every line of an array as a contiguous row of the type in which
+// the kernel computes.
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/device/backend_arguments.h>
 
 namespace hero::core::cpu {
 
-/// Where step i of n lies in a line that is gone through in this direction.
+/// The position in a line of step i of n in this direction.
 inline int64_t position_of_step(int64_t i, int64_t n, Direction direction) {
   return direction == Direction::forward ? i : n - 1 - i;
 }
 
-/// dispatch() over the types that are computed in.
+/// dispatch() over the types in which kernels compute.
 template <class Body>
 void dispatch_compute(DType dtype, Body&& body) {
   dispatch(dtype, [&]<class E>(TypeTag<E>) { body(TypeTag<Compute<E>>{}); });
@@ -28,8 +28,8 @@ inline Array rows_along(const Array& x, int dim) {
   return x.permute(order);
 }
 
-/// Rows handled together: a cache line of columns, so that lines across memory are read in whole
-/// pieces.
+/// Rows that are handled together: as many as a cache line has columns, so that strided lines are
+/// read in whole cache lines.
 inline constexpr int64_t kRowGroup = 16;
 
 /// The lines of an array along one dimension. The array must not be empty.
@@ -38,9 +38,9 @@ class Rows {
   Rows(const Array& x, int dim);
   int64_t length() const { return length_; }
   int64_t count() const { return count_; }
-  /// Rows to take at a time: kRowGroup, or fewer where rows are long and a buffer would be large.
+  /// Rows to handle at a time: kRowGroup, or fewer if rows are long and a buffer would be large.
   int64_t group() const { return group_; }
-  /// Rows that a thread takes at a time, whole groups.
+  /// Rows that a thread handles at a time: whole groups.
   int64_t grain() const;
 
  protected:
@@ -56,11 +56,11 @@ template <class T>
 class RowReader : public Rows {
  public:
   RowReader(const Array& x, int dim);
-  /// Elements that a buffer needs.
+  /// The number of elements of the caller's buffer.
   size_t buffer_size() const {
     return reader_.direct() ? 0 : static_cast<size_t>(group_ * length_);
   }
-  /// `count` <= group() rows, one after the other.
+  /// Reads `count` <= group() rows, one after the other.
   const T* read(int64_t first, int64_t count, T* buffer) const;
 
  private:
@@ -76,12 +76,12 @@ class RowWriter : public Rows {
   size_t buffer_size() const {
     return writer_.direct() ? 0 : static_cast<size_t>(group_ * length_);
   }
-  /// Where a kernel puts rows: the array's memory or the buffer.
+  /// Where a kernel writes rows: the array's memory or the buffer.
   T* target(int64_t first, T* buffer) const {
     auto* bytes = reinterpret_cast<std::byte*>(buffer);
     return reinterpret_cast<T*>(writer_.target(first * length_, bytes));
   }
-  /// Stores what the kernel put into the buffer; nothing to do for the array's own memory.
+  /// Stores rows that the kernel wrote into the buffer; does nothing for the array's own memory.
   void commit(int64_t first, int64_t count, const T* buffer) const;
 
  private:

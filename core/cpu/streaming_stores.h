@@ -1,5 +1,5 @@
 #pragma once
-// Copies of what is too large for the caches.
+// Copies, with non-temporal stores, of data that is too large for the caches.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace hero::core::cpu {
 
-/// Bytes that a usual last-level cache holds. What moves more of them is copied past the caches.
+/// The size of a usual last-level cache in bytes. Larger copies bypass the caches.
 inline constexpr int64_t kCachedBytes = int64_t{32} << 20;
 
 /// Copies bytes between two ranges that do not overlap, and leaves none of the target's in a cache.

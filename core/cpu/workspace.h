@@ -3,7 +3,7 @@
 
 namespace hero::core::cpu {
 
-/// Uninitialised room for `count` elements from the caching allocator, for the length of a kernel.
+/// Uninitialised memory for `count` elements from the caching allocator, for the time of a kernel.
 template <class T>
 class Workspace {
  public:

@@ -23,8 +23,7 @@ struct Header {
   std::vector<Entry> entries;  // entries of dtypes that arrays have, in the order of the text
   Metadata metadata;
   std::map<std::string, Codec, std::less<>> codecs = {};  // codecs of encoded entries, by name
-  std::map<std::string, std::string, std::less<>> unreadable =
-      {};  // dtypes of the other entries, by name
+  std::map<std::string, std::string, std::less<>> unreadable = {};  // dtypes of others, by name
 
   const Codec* codec_of(const Entry& entry) const {
     const auto found = codecs.find(entry.name);

@@ -17,8 +17,7 @@ enum class Combine : uint8_t { sum, product, min, max, mean };
 /// How arrays of several ranks are reduced to one.
 struct Fold {
   Combine op = Combine::sum;
-  bool tree =
-      false;  ///< true: in the order of dist::Order::tree; false: from the first array to the last
+  bool tree = false;        ///< true: in the order of dist::Order::tree; false: from first to last
   DType dtype = kFloat32;   ///< the dtype of the arrays
   DType result = kFloat32;  ///< the dtype of the result: `dtype`, or float32 if that is a half
   double divisor = 0.0;     ///< the divisor of a mean; 0: the number of arrays

@@ -12,8 +12,8 @@ namespace hero::core::cpu {
 
 inline constexpr int64_t kCodecBlock = codecs::kBlock;
 
-// Blocks of a row: elements [begin, begin + count) of the array. They are fewer than the blocks
-// hold at the end of a row or of the array only, and none behind it.
+// Blocks of a row: elements [begin, begin + count) of the array. Only at the end of a row or of the
+// array are there fewer elements than the blocks hold, and none behind the array.
 struct Stretch {
   int64_t row, first_block, blocks, begin, count;
   int64_t elements_of(int64_t block) const {
@@ -44,7 +44,7 @@ struct alignas(64) BlockValues {
   float at[kBlock];
 };
 
-// Up to kBlock elements as floats: x's own memory where it is that.
+// Up to kBlock elements as floats: x's own memory if x is float32.
 class FloatSource {
  public:
   explicit FloatSource(const Array& x) : reader_(x, x.shape(), kFloat32), n_(x.numel()) {}

@@ -10,8 +10,9 @@ namespace hero::core::cpu {
 using MapKernel = void (*)(int64_t n, const std::byte* const* inputs, unsigned repeated,
                            std::byte* out);
 
-/// The sets of repeated inputs for which functors that are often given such inputs have loops of
-/// their own: one side of a binary operation, and parameters. Others are spread out into blocks.
+/// The sets of repeated inputs for which functors that often have such inputs have separate loops:
+/// one side of a binary operation, and parameters. In other cases, repeated inputs are copied to
+/// blocks of equal elements.
 constexpr bool arity_repeats(size_t arity, unsigned repeated) {
   if (arity == 2) return repeated == 0b01 || repeated == 0b10;
   return arity == 3 && repeated == 0b110;
@@ -24,7 +25,7 @@ bool kernel_repeats(uint16_t index, DType compute, unsigned repeated);
 /// table.
 MapKernel map_kernel(uint16_t index, DType compute);
 
-/// The functor writes bool.
+/// Whether the functor's result is bool.
 bool map_is_predicate(uint16_t index);
 
 template <class T>

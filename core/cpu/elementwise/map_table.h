@@ -8,7 +8,7 @@
 
 namespace hero::core::cpu {
 
-// The elements of an input, or the one that stands for all.
+// The elements of an input, or the one element that is repeated for all.
 template <class T, bool kRepeated>
 struct InputElements {
   explicit InputElements(const std::byte* from) : all(reinterpret_cast<const T*>(from)) {

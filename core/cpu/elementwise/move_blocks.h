@@ -1,5 +1,5 @@
 #pragma once
-// Blocks of elements that are moved: what the paths of a copy come down to.
+// Moving blocks of elements: the last step of every copy.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,8 +10,8 @@ struct Axis {
   int64_t size, to, from;
 };
 
-/// Larger matrices are turned past the caches: their lines would leave the second level before
-/// anyone reads them, and a line that is not written past the caches is read first.
+/// Larger matrices are transposed with stores that bypass the caches: their lines would leave the
+/// second-level cache before they are read again, and a normal store first reads its line.
 constexpr int64_t kTurnedBytes = int64_t{8} << 20;
 
 /// Lines of elements of `width` bytes.
@@ -24,11 +24,12 @@ struct Block {
 };
 using BlockKernel = void (*)(const Block& block);
 
-/// For all blocks with these steps, which differ in size. `turns`: the source's neighbours lie
-/// along `lines`.
+/// Moves all blocks with these steps, which differ in size. `turns`: elements that are neighbours
+/// in the source are neighbours along `lines`.
 BlockKernel block_kernel(const Axis& lines, const Axis& line, int64_t width, bool turns);
 
-/// `count` elements of `width` bytes (1, 2, 4, 8 or 16), which lie so many bytes apart.
+/// Moves `count` elements of `width` bytes (1, 2, 4, 8 or 16), which are these numbers of bytes
+/// apart.
 void move_line(int64_t width, int64_t count, const std::byte* from, int64_t from_step,
                std::byte* to, int64_t to_step);
 

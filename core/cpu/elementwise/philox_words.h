@@ -1,10 +1,10 @@
 #pragma once
-// What all random numbers are made of, for each level.
+// The random words of all random numbers, compiled for each level.
 #include <hero/core/random/philox_words.h>
 
 namespace hero::core::cpu {
 
-/// core::philox_words() of a level.
+/// core::philox_words() for one level.
 void philox_words(RandomStream stream, uint64_t first_block, int blocks, uint32_t* words);
 
 }  // namespace hero::core::cpu

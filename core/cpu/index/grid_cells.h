@@ -1,5 +1,6 @@
 #pragma once
-// Where the points of a tile lie in an image: which pixels each is made of, and how much of them.
+// For a tile of points of grid sampling: the pixels from which each point's value is computed, and
+// their weights.
 #include <algorithm>
 #include <bit>
 
@@ -8,7 +9,8 @@
 
 namespace hero::core::cpu {
 
-/// What is sampled: `images` of `channels` planes, each at `points` points of its own.
+/// The sizes of a sampling: `images` of `channels` planes, each image at `points` points of its
+/// own.
 struct Sampled {
   GridSampling how;
   int64_t images, channels, points;
@@ -44,7 +46,7 @@ template <class T>
 struct Coordinates {
   T at[kTile];
   T slope[kTile];        ///< the derivative with respect to the grid's number
-  Mask<T> moves[kTile];  ///< zero where there is none
+  Mask<T> moves[kTile];  ///< zero where the derivative is: NaN, or clamped
 
   /// From the grid's numbers, `step` apart; NaN counts as -1. Behind `count` there is a -1, too.
   [[gnu::noinline]] void place(const T* grid, int64_t step, int64_t count, int64_t size,
@@ -59,7 +61,7 @@ struct Coordinates {
       slope[i] = align_corners ? half : n / T(2);
     });
   }
-  /// Brings them into the image.
+  /// Brings the coordinates into the image.
   [[gnu::noinline]] void pad(GridSampling::Outside outside, int64_t size, bool align_corners) {
     if (outside == GridSampling::Outside::zeros) return;
     if (outside == GridSampling::Outside::reflection) reflect(size, align_corners);

@@ -1,7 +1,7 @@
 #pragma once
-// What reading and writing through indices share: how an index lies beside an array, and arrays as
-// slabs. Only core/cpu/index/*.cpp includes this. What is marked noinline is large for what it
-// does.
+// Helpers of reading and writing through indices: walking an index beside an array, and arrays as
+// slabs. Only core/cpu/index/*.cpp includes this. Functions marked noinline have large code for
+// little work.
 #include <hero/core/cpu/block_io.h>
 
 namespace hero::core::cpu {

@@ -1,6 +1,7 @@
 #pragma once
-// What attention does with a tile of queries whatever it multiplies: which keys it sees, and
-// scores, probabilities and their gradients row by row. Only attention*.cpp includes this.
+// The steps of attention on a tile of queries that do not depend on how products are computed:
+// which keys the tile sees, and scores, probabilities and their gradients row by row. Only
+// attention*.cpp includes this.
 #include <algorithm>
 #include <limits>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Sums over the channels of [N, C, L] in an order that the shape alone decides: in lanes along a
-// plane of L elements that is as long as the lanes at least, and by columns of rows else. Both join
-// what they have added up in a tree.
+// plane of L elements that is as long as the lanes at least, and by columns of rows else. Both
+// combine partial sums in a tree.
 #include <algorithm>
 #include <cstdint>
 

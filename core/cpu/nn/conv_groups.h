@@ -14,8 +14,8 @@ namespace hero::core::cpu {
 class BackPhases;
 
 /// As convolve() and convolve_back(), or, of bfloat16, as convolve_bf16() and convolve_back_bf16()
-/// of below level amx. Weights are finite, and each image of x is contiguous. What follows sums is
-/// of bfloat16 only.
+/// of below level amx. Weights are finite, and each image of x is contiguous. Only those of
+/// bfloat16 apply a bias and an activation to the sums.
 /// \{
 template <class T>
 void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y);
@@ -43,7 +43,8 @@ template <class T>
 void group_weights(const Convolution& of, const T* y, T* w);
 /// \}
 
-/// A vector of windows: where they begin in the copy, where their sums go, and how many they are.
+/// A vector of windows: where they begin in the copy, where their sums are stored, and their
+/// number.
 struct WindowPiece {
   int64_t offset, place, count;
 };
@@ -88,8 +89,8 @@ template <class T>
 void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t count,
                   const float* sums, T* y);
 
-/// While it lives, this thread reads subnormal numbers as zeros, and gives zeros in their place, as
-/// the instructions for halves do.
+/// While it lives, this thread reads and writes subnormal numbers as zeros, as the instructions for
+/// half precision do.
 class FlushSubnormals {
  public:
 #if defined(__x86_64__)

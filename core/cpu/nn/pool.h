@@ -1,11 +1,11 @@
 #pragma once
-// What pooling by the largest and by the mean have in common.
+// Helpers of max pooling and average pooling.
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/nn/window.h>
 
 namespace hero::core::cpu {
 
-/// Pools by the mean, as call::Pool says.
+/// Average pooling, as call::Pool describes it.
 void average_pool(const Array& x, const Window& window, const Array& out);
 
 /// Calls body(plane, place_y, place_x, taps_y, taps_x) for every place of every plane of the pooled
@@ -24,7 +24,7 @@ void each_place(const Array& pooled, const Shape& image, const Window& window, i
 }
 
 inline int64_t planes_grain(const Array& pooled, const Window& window) {
-  // Of windows larger than the image only a part counts.
+  // Of a window larger than the image, only the part on the image counts.
   const int64_t taps = std::min(window.kernel[0], kGrain) * std::min(window.kernel[1], kGrain);
   const int64_t work = std::min(pooled.shape()[2] * pooled.shape()[3], kGrain) * taps;
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));

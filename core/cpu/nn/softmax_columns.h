@@ -1,5 +1,5 @@
 #pragma once
-// Softmaxes of columns side by side, with the bits of those of rows.
+// Softmax of many columns side by side, bitwise identical to the softmax of rows.
 #include <vector>
 
 #include <hero/core/cpu/interleaved_lines.h>

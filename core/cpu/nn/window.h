@@ -1,12 +1,12 @@
 #pragma once
-// Where the taps of a sliding window fall.
+// The positions of the taps of a sliding window.
 #include <algorithm>
 
 #include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 
-/// One dimension of a window at one place: taps [first, last) lie inside the input.
+/// One dimension of a window at one of its positions: taps [first, last) are inside the input.
 struct Taps {
   int64_t start;        ///< position of tap 0, may be outside
   int64_t first, last;  ///< first <= last

@@ -43,7 +43,7 @@ struct Sweep {
   int64_t at;  ///< of the first rotation in the lists below
 };
 
-/// Sweeps that wait to be applied to the vectors of both sides.
+/// Sweeps that have yet to be applied to the vectors of both sides.
 template <class T>
 struct Sweeps {
   std::vector<Sweep> list;
@@ -67,7 +67,8 @@ class Bidiagonal {
       : d(static_cast<size_t>(n)), e(static_cast<size_t>(std::max<int64_t>(n, 1))) {}
   std::vector<T> d, e;  ///< the diagonal; what stands right of it, and a 0
 
-  /// Makes e zero; apply() is called with some sweeps at a time. False where that takes too long.
+  /// Makes e zero; apply() is called with some sweeps at a time. False if too many sweeps are
+  /// needed.
   template <class Apply>
   bool diagonalize(Apply&& apply) {
     constexpr size_t kRotations = 1 << 14;  // that wait, at most

@@ -1,6 +1,6 @@
 #pragma once
-// Factors of matrices that lie by rows, found by blocks of columns, which leaves most of the work
-// to products; T is float or double.
+// Factorisations of row-major matrices by blocks of columns, so that products do most of the work;
+// T is float or double.
 #include <algorithm>
 #include <cstdint>
 
@@ -16,7 +16,7 @@ inline int64_t factor_half(int64_t count) {
 
 /// P A = L U in place of A [rows, columns], with partial pivoting: U in the upper triangle, L,
 /// whose diagonal is 1, below it. Row k was exchanged with row pivots[k], k rising up to the
-/// smaller of rows and columns. False where a pivot is 0; the factors are still such.
+/// smaller of rows and columns. False if a pivot is 0; the factors are valid even so.
 template <class T>
 bool factor_lu(int64_t rows, int64_t columns, T* a, int64_t* pivots);
 
@@ -38,7 +38,7 @@ bool least_squares(int64_t rows, int64_t columns, int64_t sides, const T* a, con
 
 /// The eigenvalues [n], ascending, of the symmetric matrix whose lower triangle is a's, and its
 /// eigenvectors, the columns of `vectors` [n, n], orthonormal. All of that triangle is finite, n is
-/// above 0. False where they did not converge, which no matrix is known to bring about.
+/// above 0. False if they did not converge, which is not known to happen for any matrix.
 template <class T>
 bool eigen_symmetric(int64_t n, const T* a, T* values, T* vectors);
 

@@ -50,7 +50,7 @@ struct Bf16Matrix {
   int64_t rs, cs;
 };
 
-/// What takes the sums of a product, a part of C at a time, each once, on any thread.
+/// A receiver of the sums of a product: it is called once for each part of C, on any thread.
 class Bf16Sums {
  public:
   /// Rows [row, row + rows) and columns [column, column + columns) of C: element (i, j) of the part
@@ -58,8 +58,8 @@ class Bf16Sums {
   /// to the next multiple of 16 can be read.
   virtual void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
                     int64_t step) const = 0;
-  /// Called before the last chains of such a part are computed, which takes longer than memory
-  /// needs to answer: may ask for the cache lines that take() will read or write.
+  /// Called before the last chains of such a part are computed, which takes longer than a memory
+  /// access: may prefetch the cache lines that take() will read or write.
   virtual void prefetch(int64_t /*row*/, int64_t /*column*/, int64_t /*rows*/,
                         int64_t /*columns*/) const {}
 
@@ -68,8 +68,8 @@ class Bf16Sums {
 };
 inline constexpr int64_t kBf16Columns = 32;
 
-/// Asks for the cache lines of a part's rows, which begin at `first` and lie `step` elements apart.
-/// (g++ leaves out a call of a function that only prefetches, so there is none.)
+/// Prefetches the cache lines of a part's rows, which begin at `first` and are `step` elements
+/// apart. (g++ leaves out a call of a function that only prefetches, so there is none.)
 template <class T>
 [[gnu::always_inline]] inline void prefetch_part(const T* first, int64_t step, int64_t rows,
                                                  int64_t columns) {
@@ -91,7 +91,7 @@ void each_column(int64_t columns, const Body& body) {
   }
 }
 
-/// The first operand of a product where it is no matrix in memory: its rows are copied.
+/// The first operand of a product if it is no matrix in memory: its rows are copied.
 class Bf16Rows {
  public:
   /// Elements [first, first + length) of k of rows [row, row + count), row i from to + i *
@@ -103,7 +103,7 @@ class Bf16Rows {
   ~Bf16Rows() = default;
 };
 
-/// The second operand where it is no matrix in memory.
+/// The second operand if it is no matrix in memory.
 class Bf16Columns {
  public:
   /// Elements [first, first + length) of k of columns [column, column + count), as
@@ -118,7 +118,8 @@ class Bf16Columns {
 namespace bf16 {
 struct TileKernel;
 }
-/// Hands the sums of A [m, k] B [k, n] to `to`, by a kernel whose instructions the processor has.
+/// Passes the sums of A [m, k] B [k, n] to `to`, computed by a kernel whose instructions the
+/// processor has.
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
                const Bf16Matrix& b, const Bf16Sums& to);
 

@@ -11,10 +11,10 @@ namespace hero::core::cpu::bf16 {
 inline constexpr int kRows = 14;     // of a tile: 14 x 2 vectors of sums fill the registers
 inline constexpr int kColumns = 32;  // of a tile
 
-/// Packs lines (rows of A or columns of B) as to[p * width + i]: elements 2 p and 2 p + 1 of line
-/// i, the first in the lower half. Element p of line i lies at from[i * line + p * step]. There are
-/// `count` of `width` (kRows or kColumns) lines; the others, and what an odd k lacks, are zeros.
-/// `to` has room for kPackSlack words more than width * pairs.
+/// Packs lines (rows of A or columns of B) as to[p * width + i]: elements 2 p and 2 p + 1 of line i
+/// as one word, the first in the lower half. Element p of line i lies at from[i * line + p * step].
+/// There are `count` of `width` (kRows or kColumns) lines; the others, and what an odd k lacks, are
+/// zeros. `to` has room for kPackSlack words more than width * pairs.
 void pack_rows(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
                uint32_t* to);
 void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
@@ -49,7 +49,8 @@ void pack_whole_rows(int64_t count, int64_t k, const BFloat16* from, int64_t lin
 void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
               float* sums, bool add);
 
-/// How a tile of C, up to `rows` x kColumns, is computed from rows of A and packed columns of B.
+/// A kernel that computes a tile of C, up to `rows` x kColumns, from rows of A and packed columns
+/// of B.
 struct TileKernel {
   int64_t rows;
   int64_t chain;    ///< elements of k for which multiply() is called at a time
@@ -65,13 +66,13 @@ const TileKernel& dot_kernel();
 /// By AMX, which adds to its sums themselves: they may be cut anywhere between multiples of 32
 /// elements of k. All of its rows have a step. Needs what dot_kernel() needs, too.
 const TileKernel& amx_kernel();
-/// That of level(), which is one of these two.
+/// The kernel of level(), which is one of these two.
 const TileKernel& native_kernel();
 /// Whether convolutions in groups have a kernel in its order, so that their groups are computed all
 /// at once: dot_kernel() of x86-64.
 bool has_groups(const TileKernel& kernel);
 
-/// Rows of A up to which turning B in registers beats packing it.
+/// The number of rows of A up to which transposing B in registers is faster than packing it.
 inline constexpr int kFewRows = 8;
 
 /// A few rows of A, element p of row i at a + i * a_rs + p, beside columns of B that lie one

@@ -1,6 +1,6 @@
 #pragma once
-// What products of bfloat16 do where an operand or the result lies in pieces, as the windows of a
-// convolution and its places do. Only core/cpu/nn/convolve*.cpp includes this.
+// Products of bfloat16 of which an operand or the result is not contiguous, as the windows of a
+// convolution and the positions of its output. Only core/cpu/nn/convolve*.cpp includes this.
 #include <cstdint>
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// How products are cut: along k, see [note: the bits of a product] in gemm.h, and into tiles.
+// How products are divided: along k, see [note: the bits of a product] in gemm.h, and into tiles.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -30,9 +30,9 @@ struct Grid {
   int64_t rows, columns;  // number of tiles
 };
 
-/// The grid that ends first, of panels of `width` columns: the largest tile, packing included,
-/// times the tiles that one thread gets. It may depend on the number of threads because the bits do
-/// not depend on it.
+/// The grid of tiles, of panels of `width` columns, with the least time: that of the largest tile,
+/// packing included, times the number of tiles for one thread. It may depend on the number of
+/// threads because the bits do not depend on it.
 inline Grid choose_grid(int64_t m, int64_t n, int64_t k, int64_t width, int64_t threads) {
   // Short blocks of k leave room for more rows.
   const int64_t row_tiles = ceil_div(m, kTileRows * kDepth / block_length(k));

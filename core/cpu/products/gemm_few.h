@@ -1,6 +1,6 @@
 #pragma once
-// Products of a few rows with columns that lie one element of k after the other, as the weights of
-// a linear layer do: B is read once, as fast as it comes, and turned in registers, not copied. Only
+// Products of a few rows with columns that are contiguous along k, as the weights of a linear layer
+// are: B is read once, at the speed of memory, and transposed in registers, not copied. Only
 // gemm.cpp includes this.
 #include <algorithm>
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace hero::core::cpu::micro {
 
-// Rows of A up to which turning B in registers beats packing it.
+// The number of rows of A up to which transposing B in registers is faster than packing it.
 inline constexpr int kFewRows = 8;
 
-// Which lines of B are asked for, into the second-level cache, while others are read: from `first`
+// Which lines of B are prefetched into the second-level cache while others are read: from `first`
 // on, `column` elements from one column's to the next and `step` more for each step of k.
 template <class T>
 struct LinesAhead {
@@ -29,7 +29,7 @@ struct LinesAhead {
 // times as many loads and leaves half of the exchanges.
 template <class T>
 inline constexpr bool kHasQuarters = kLanes<T> == 16;
-// Rows of A up to which that is better, where B is in no cache.
+// The number of rows of A up to which that is better, if B is in no cache.
 inline constexpr int kQuarteredRows = 4;
 
 #if defined(__AVX512F__)

@@ -125,7 +125,7 @@ Vector<T> multiply_add(const Vector<T>& x, const Vector<T>& y, const Vector<T>& 
 #endif
 }
 
-// Where a tile of sums goes. `add` says that it is added to what is there, `factor` times.
+// Where a tile of sums is stored. If `add`, it is added to the elements there, `factor` times.
 template <class T>
 struct Target {
   T* c;
@@ -136,7 +136,7 @@ struct Target {
   T factor = T(1);
 };
 
-// The slow way out, for tiles with missing columns or a target that is not stored by rows.
+// The slow way to store, for tiles with missing columns or a target that is not row-major.
 template <class T>
 [[gnu::noinline]] void scatter(const T* tile, int rows, int stride, const Target<T>& to) {
   const Vector<T> factor = to.factor - Vector<T>{};

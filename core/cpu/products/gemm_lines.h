@@ -1,6 +1,6 @@
 #pragma once
-// Products that read or write a large matrix once, whose rows are contiguous: a few rows times it,
-// and a column times a row. Only gemm.cpp includes this.
+// Products that read or write a large matrix with contiguous rows once: a few rows times such a
+// matrix, and a column times a row. Only gemm.cpp includes this.
 #include <algorithm>
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace hero::core::cpu::micro {
 
-// Rows of A up to which B is better read by rows than by panels of columns.
+// The number of rows of A up to which reading B by rows is faster than by panels of columns.
 inline constexpr int kLineRows = 4;
 
 /// C [m, n] = A B, of at most kLineRows rows, where those of B and C are contiguous: some steps of

@@ -1,6 +1,6 @@
 #pragma once
-// Products with a matrix of windows that is nowhere written: its columns are packed a panel at a
-// time from where the windows lie. Only core/cpu/nn/convolve*.cpp includes this.
+// Products with a matrix of windows that is never stored as a whole: its columns are packed, a
+// panel at a time, from the image. Only core/cpu/nn/convolve*.cpp includes this.
 #include <vector>
 
 #include <hero/core/cpu/products/gemm_blocks.h>

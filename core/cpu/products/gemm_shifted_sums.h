@@ -1,6 +1,6 @@
 #pragma once
-// Products with the transposed of a matrix of windows, whose sums run over all places. Only
-// core/cpu/nn/conv.cpp includes this.
+// Products with the transpose of a matrix of windows, whose sums run over all positions of the
+// output. Only core/cpu/nn/conv.cpp includes this.
 #include <vector>
 
 #include <hero/core/cpu/products/gemm_pack.h>

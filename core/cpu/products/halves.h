@@ -1,6 +1,7 @@
 #pragma once
-// What the families of products do with halves, and with bfloat16 where native_half_products() is
-// true. Operands are as in core/device/backend.h.
+// The products of half precision: by conversion to float32 or, for bfloat16 if
+// native_half_products() is true, by the machine's instruction. Operands are as in
+// core/device/calls.h.
 #include <algorithm>
 
 #include <hero/core/cpu/products/gemm_blocks.h>
@@ -9,24 +10,24 @@
 
 namespace hero::core::cpu {
 
-/// Whether products of this dtype go through float32 arrays.
+/// Whether operands of products of this dtype are converted to float32 arrays.
 inline bool are_widened(DType dtype) {
   return is_half(dtype) && !(dtype == kBFloat16 && native_half_products());
 }
-/// Of a batch of such products how many are converted at a time: about 4 MiB of float32.
+/// The number of products of a batch that are converted at a time: about 4 MiB of float32.
 inline int64_t widened_at_once(const Array& a, const Array& b, const Array& out) {
   constexpr int64_t kElements = 1 << 20;
   const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
   return std::min(out.size(0), std::max<int64_t>(1, kElements / std::max<int64_t>(1, each)));
 }
 
-/// Elements of a large operand that are float32 at a time: 16 MiB.
+/// Elements of a large operand that are converted to float32 at a time: 16 MiB.
 inline constexpr int64_t kWideElements = 1 << 22;
 
-/// How a product of matrices a [m, k] and b [k, n] that are large beside that is converted: in
-/// blocks of so many rows of a, columns of b, and steps of k, of at most kWideElements each, of
-/// which the larger operand's are long pieces of memory. k is cut where the product adds partial
-/// results, see [note: the bits of a product] in gemm.h.
+/// The blocks in which a product of matrices a [m, k] and b [k, n] with more elements than that is
+/// converted: numbers of rows of a, columns of b, and steps of k, of at most kWideElements elements
+/// each; those of the larger operand are long pieces of memory. k is cut where the product adds
+/// partial results, see [note: the bits of a product] in gemm.h.
 struct WideBlocks {
   int64_t rows, columns, steps;
 
@@ -58,8 +59,8 @@ void bf16_packed_product(const Array& a, const PackedMatrix& b, const Array& out
 /// call::Linear, out not empty.
 void bf16_linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                  const Array& out, const Array* z);
-/// Sets g_x where it is defined. The gradient of an activation's output is rounded before it goes
-/// on to u, as it is where the two are operations of their own.
+/// Sets g_x if it is defined. The gradient of an activation's output is rounded before the gradient
+/// of u is computed from it, as if the two were separate operations.
 void bf16_input_backward(const call::LinearBack& back);
 /// call::Attention and its backward, out not empty. Probabilities enter their product as two
 /// halves each, their rounding and what it leaves, so that the result is rounded once; those of

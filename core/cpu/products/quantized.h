@@ -1,5 +1,5 @@
 #pragma once
-// Products with matrices that lie in blocks of GGUF, by one level's code (core/cpu/kernels.h).
+// Products with matrices in blocks of GGUF, compiled for each level (core/cpu/kernels.h).
 #include <cstddef>
 #include <cstdint>
 

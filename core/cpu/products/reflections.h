@@ -15,7 +15,7 @@
 
 namespace hero::core::cpu {
 
-// Vectors of one length, filled up with zeros to whole lanes.
+// Vectors of one length, padded with zeros to whole lanes.
 template <class T>
 class VectorList {
  public:
@@ -32,7 +32,7 @@ class VectorList {
   }
   T* operator[](int64_t i) const { return room_.data() + i * step_; }
   int64_t count() const { return count_; }
-  int64_t rows() const { return rows_; }  ///< the length, without what fills it up
+  int64_t rows() const { return rows_; }  ///< the length, without padding
   int64_t length() const { return own_; }
   int64_t step() const { return step_; }
   // Where the lanes begin that contain element i.

@@ -1,5 +1,5 @@
 #pragma once
-// What lies by rows, by columns. Only sources of core/cpu/products include this.
+// Transposing a row-major matrix. Only sources of core/cpu/products include this.
 #include <hero/core/cpu/products/gemm_pack.h>
 
 namespace hero::core::cpu {

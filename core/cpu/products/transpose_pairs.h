@@ -1,5 +1,5 @@
 #pragma once
-// Sixteen times sixteen pairs of halves, turned in registers of AVX-512.
+// The transposition of a 16 x 16 matrix of pairs of half-precision numbers in registers of AVX-512.
 #include <hero/core/cpu/products/avx512_intrinsics.h>
 
 #if defined(__x86_64__)

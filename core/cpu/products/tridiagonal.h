@@ -21,7 +21,7 @@ class Tridiagonal {
   std::vector<T> d, e;  ///< the diagonal; what stands right of it and below it, and a 0
 
   /// Makes e zero; apply() is called with some sweeps at a time, whose rotations are the left ones.
-  /// False where that takes too long.
+  /// False if too many sweeps are needed.
   template <class Apply>
   bool diagonalize(Apply&& apply) {
     constexpr size_t kRotations = 1 << 14;  // that wait, at most

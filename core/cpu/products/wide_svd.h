@@ -13,7 +13,7 @@ struct WideSVD {
   int64_t row_step, column_step;  ///< of a, in elements
   T *p, *s, *q;
 
-  /// False where the singular values did not converge, which no matrix is known to bring about.
+  /// False if the singular values did not converge, which is not known to happen for any matrix.
   bool run() const;
 };
 

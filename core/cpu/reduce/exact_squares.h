@@ -1,5 +1,5 @@
 #pragma once
-// Exact sums of squares of floats that are alike, for core/functions/exact_sum.cpp.
+// Exact sums of squares of floats of similar magnitude, for core/functions/exact_sum.cpp.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,5 +1,5 @@
 #pragma once
-// Exact sums of arrays on the cpu, by one level's code (core/cpu/kernels.h).
+// Exact sums of arrays on the cpu, compiled for each level (core/cpu/kernels.h).
 #include <cstdint>
 #include <span>
 

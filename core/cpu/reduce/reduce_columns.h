@@ -14,7 +14,7 @@ namespace hero::core::cpu {
 // second-level cache.
 inline constexpr int64_t kColumns = 2048;
 
-// Where in memory rows begin.
+// The addresses of rows.
 class RowStarts {
  public:
   explicit RowStarts(const Array& starts) : walk_(starts, starts.shape()) {
@@ -41,7 +41,7 @@ class RowStarts {
   bool even_ = true;
 };
 
-// Whether n rows of `width` columns lie one behind the other.
+// Whether n rows of `width` columns are contiguous.
 inline bool are_dense(const int64_t* starts, int64_t n, int64_t width) {
   bool dense = true;
   for (int64_t i = 1; i < n; ++i) dense &= starts[i] - starts[i - 1] == width;

@@ -1,6 +1,6 @@
 #pragma once
-// What reductions read: the terms that they make of an array's elements, as contiguous numbers of
-// the type that they compute in.
+// The input of reductions: the terms that they compute from an array's elements, as contiguous
+// numbers of the type in which they compute.
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/reduce/tree.h>
 

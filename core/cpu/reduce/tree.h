@@ -1,6 +1,6 @@
 #pragma once
-// The tree in which reductions join elements, NumPy's pairwise one: halves down to 128 elements,
-// eight running lanes in a leaf.
+// The tree in which reductions combine elements, which is NumPy's pairwise summation: halves down
+// to 128 elements, and eight running values in a leaf.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace hero::core::cpu {
 inline constexpr int64_t kLeaf = 128;  // elements joined in lanes
 inline constexpr int64_t kLanes = 8;   // running values in a leaf
 
-// What is joined in place of the elements: they themselves.
+// The terms of a reduction that combines the elements themselves.
 struct Elements {
   static constexpr bool kCentered = false;
   template <class T, class C>
@@ -158,7 +158,7 @@ template <class Op, bool kNumbers, class T>
   return value;
 }
 
-// Asks for what lies 16 KB behind some bytes: the processor looks ahead only within a page.
+// Prefetches what is 16 KB after some bytes: the processor itself prefetches only within a page.
 inline void fetch_ahead(const std::byte* x, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) {
     __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(x + i) + 16384));
@@ -250,7 +250,7 @@ inline void split_rows(int64_t first, int64_t n, int64_t most,
   split_rows(first + left, n - left, most, nodes);
 }
 
-// Joins n values with as many others.
+// Combines n values with n others.
 template <class T>
 using JoinFn = void (*)(T* to, const T* x, int64_t n);
 
