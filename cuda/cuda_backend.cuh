@@ -1,7 +1,8 @@
 #pragma once
-// The CUDA backend: each family in a file of its own beside this one. Operands lie on device
-// index_, and a family begins with a DeviceGuard of it. Work goes to the calling thread's current
-// stream and is not waited for, but by what gives values to the host.
+// The CUDA backend: the kernels of the families are in files of their own in the folders beside
+// this one. Operands are on device index_, and each run() begins with a DeviceGuard of it. Work is
+// queued in the calling thread's current stream; the host waits for it only where values are
+// returned to the host.
 #include <hero/core/device/backend.h>
 #include <hero/cuda/runtime/runtime.cuh>
 

@@ -7,10 +7,10 @@
 
 namespace hero::cuda {
 
-/// What a kernel is told; array 0 of the walk is the destination, 1 the source.
+/// The parameters of a kernel; array 0 of the walk is the destination, 1 the source.
 struct CopyArgs {
   Walk walk;
-  int64_t elements;  ///< behind the destination's first; for a last vector that is not full
+  int64_t elements;  ///< behind the destination's first element; for a last vector not full
   const std::byte* src;
   std::byte* dst;
 };
@@ -19,7 +19,7 @@ struct CopyArgs {
 /// destination: src[r + c * src_step] goes to dst[r * dst_step + c].
 struct TransposeArgs {
   Walk walk;
-  uint32_t rows, columns;  ///< of the destination
+  uint32_t rows, columns;  ///< the sizes of the destination
   int64_t src_step, dst_step;
   const std::byte* src;
   std::byte* dst;

@@ -6,16 +6,16 @@
 
 namespace hero::cuda {
 
-/// Bytes that one instruction of a thread moves at most.
+/// The largest number of bytes that one instruction of a thread moves.
 inline constexpr int kVectorBytes = 16;
 
-/// Neighbouring elements that are moved at once.
+/// Neighbouring elements that one instruction moves.
 template <class S, int N>
 struct alignas(sizeof(S) * N) Pack {
   S at[N];
 };
 
-/// Whether a Pack of `bytes` bytes may lie at this address.
+/// Whether this address is aligned for a Pack of `bytes` bytes.
 inline bool aligned(const void* address, size_t bytes) {
   return reinterpret_cast<uintptr_t>(address) % bytes == 0;
 }
@@ -41,8 +41,8 @@ __device__ void write_as(std::byte* array, DType dtype, int64_t i, T value) {
   dispatch(dtype, [&]<class S>(TypeTag<S>) { reinterpret_cast<S*>(array)[i] = convert<S>(value); });
 }
 
-/// The first `have` of N neighbours, converted; the others are 0. With `whole` the address is that
-/// of a Pack<S, N>, else any.
+/// The first `have` of N neighbours, converted; the others are 0. With `whole`, the address is
+/// aligned for a Pack<S, N>; else it may be any.
 template <int N, class T, class S>
 __device__ void read_vector(const S* from, int64_t have, T (&values)[N], bool whole = true) {
   if (whole && have >= N) {

@@ -1,5 +1,5 @@
 #pragma once
-// Where element i of an array lies, for host and device.
+// The address of element i of an array, for host and device.
 #include <hero/core/array.h>
 #include <hero/core/kernels/config.h>
 
@@ -25,9 +25,9 @@ struct Layout {
       }
     }
   }
-  /// True when elements follow one another without gaps.
+  /// True if elements are contiguous.
   HERO_HD bool dense() const { return ndim == 0 || (ndim == 1 && strides[0] == 1); }
-  /// The place of row-major element i, in elements from the array's first.
+  /// The offset of row-major element i, in elements, from the array's first.
   HERO_HD int64_t at(int64_t i) const {
     int64_t place = 0;
     for (int d = ndim - 1; d > 0; --d) {

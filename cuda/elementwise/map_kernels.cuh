@@ -10,13 +10,13 @@ namespace hero::cuda {
 
 inline constexpr int kMaxArity = 4;
 
-/// What a kernel is told; array 0 of the walk is the output, array k + 1 is input k.
+/// The parameters of a kernel; array 0 of the walk is the output, array k + 1 is input k.
 template <class T>
 struct MapArgs {
   Walk walk;
-  int64_t elements;  ///< behind the output's first; for a last vector that is not full
+  int64_t elements;  ///< elements behind the output's first; for a last vector that is not full
   std::byte* out;
-  const std::byte* inputs[kMaxArity];  ///< null where the scalar is meant
+  const std::byte* inputs[kMaxArity];  ///< null if the input is a scalar
   T scalars[kMaxArity];
   DType out_dtype;
   DType dtypes[kMaxArity];
@@ -25,8 +25,8 @@ struct MapArgs {
 template <class T>
 using MapKernel = void (*)(MapArgs<T>);
 
-/// Any strides, any dtypes, for compute type T (float, double, int64_t, int32_t, uint8_t); null
-/// where the functor does not compute in T.
+/// Kernels for any strides and dtypes, for compute type T (float, double, int64_t, int32_t,
+/// uint8_t); null if the functor does not compute in T.
 template <class T>
 MapKernel<T> strided_map_kernel(uint16_t index);
 

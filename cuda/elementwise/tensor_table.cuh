@@ -1,6 +1,5 @@
 #pragma once
-// Launches over many tensors: their addresses travel with the kernel's parameters, of which there
-// are 4 KB.
+// Launches over many tensors: their addresses are kernel parameters, which have at most 4 KB.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +11,15 @@ namespace hero::cuda {
 
 inline constexpr size_t kMostParameterBytes = 4096;
 
-/// Which blocks, or other shares of a launch, belong to which of up to kMost tensors.
+/// The assignment of the blocks, or other shares, of a launch to up to kMost tensors.
 template <int kMost>
 struct Shares {
   int tensors = 0;
-  uint32_t first[kMost + 1] = {};  ///< of each tensor, then the number of all
+  uint32_t first[kMost + 1] = {};  ///< the first share of each tensor, then the number of all
 
   bool full() const { return tensors == kMost; }
   HERO_HD uint32_t all() const { return first[tensors]; }
-  /// One more tensor, of n elements, `each` of which are a share. Its position.
+  /// Adds a tensor of n elements, of which `each` elements are a share. Returns its position.
   int append(int64_t n, int64_t each) {
     first[tensors + 1] = first[tensors] + static_cast<uint32_t>((n + each - 1) / each);
     return tensors++;

@@ -1,6 +1,6 @@
 #pragma once
-// Several arrays walked together: from a position among the elements of a shape to the place of
-// that element in each of them. No CUDA in here: the index arithmetic is the same on the host.
+// Several arrays walked together: from an index among the elements of a shape to the offset of that
+// element in each array. There is no CUDA in here: the index arithmetic is the same on the host.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -26,13 +26,13 @@ struct Divider {
   }
 };
 
-/// Arrays that a kernel may walk together: four inputs and the output.
+/// The largest number of arrays that a kernel walks together: four inputs and the output.
 inline constexpr int kMaxWalked = 5;
 
-/// What a kernel is given of it, by value: sizes as divisors and strides in elements.
+/// The part of a walk that a kernel gets, by value: sizes as divisors and strides in elements.
 struct Walk {
   int ndim = 1;
-  uint32_t count = 1;  ///< of positions
+  uint32_t count = 1;  ///< the number of positions
   Divider sizes[kMaxDims];
   int64_t strides[kMaxWalked][kMaxDims];
 
@@ -57,7 +57,7 @@ class Joint {
  public:
   /// The array that is written.
   explicit Joint(const core::Array& first) : shape_(first.shape()) { add(first); }
-  /// One more array, broadcast to the first one's shape.
+  /// Adds an array, broadcast to the first one's shape.
   void add(const core::Array& array) {
     const int lead = shape_.size() - array.ndim();
     for (int d = 0; d < shape_.size(); ++d) {
@@ -66,7 +66,7 @@ class Joint {
     }
     ++arrays_;
   }
-  /// A number in place of an array.
+  /// Adds a number in place of an array.
   void add_scalar() { std::fill_n(strides_[arrays_++], shape_.size(), 0); }
   /// To be called once, after the arrays.
   void join();
@@ -74,7 +74,7 @@ class Joint {
   int ndim() const { return ndim_; }
   int64_t size(int d) const { return sizes_[d]; }
   int64_t stride(int array, int d) const { return strides_[array][d]; }
-  /// Of an array along the last dimension.
+  /// The stride of an array along the last dimension.
   int64_t inner_stride(int array) const { return strides_[array][ndim_ - 1]; }
   /// Where array k of this piece begins, in elements from its first; see pieces().
   int64_t start(int array) const { return starts_[array]; }
@@ -87,9 +87,9 @@ class Joint {
   /// 0 for what is repeated, and all others in whole vectors. The last vector of a single
   /// dimension may be partial.
   bool splits(int vector) const;
-  /// Counts vectors in place of elements from now on.
+  /// From now on, positions count vectors in place of elements.
   void split(int vector);
-  /// The walk of what is left without two of the dimensions, a < b.
+  /// The walk without the dimensions a and b, a < b.
   Joint without(int a, int b) const;
   Walk walk() const;
 

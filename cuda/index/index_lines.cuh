@@ -1,5 +1,5 @@
 #pragma once
-// Arrays seen as lines along one dimension, and the types that kernels move them in.
+// Arrays seen as lines along one dimension, and the types in which kernels move elements.
 #include <cstdint>
 
 #include <hero/core/array.h>
@@ -8,7 +8,8 @@
 
 namespace hero::cuda {
 
-/// Calls body(TypeTag<W>{}) with an unsigned word as wide as an element, for what only moves.
+/// Calls body(TypeTag<W>{}) with the unsigned type W as wide as an element, for kernels that only
+/// move elements.
 template <class Body>
 void dispatch_word(DType dtype, Body&& body) {
   switch (item_size(dtype)) {
@@ -56,7 +57,7 @@ struct Slabs {
   }
 };
 
-/// Whether rows of that length can be read `bytes` at a time from `first` on.
+/// Whether rows of this length can be read `bytes` at a time from `first` on.
 inline bool aligned_to(const void* first, int64_t bytes, int64_t row_bytes) {
   return aligned(first, static_cast<size_t>(bytes)) && row_bytes % bytes == 0;
 }

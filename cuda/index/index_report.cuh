@@ -1,11 +1,11 @@
 #pragma once
-// Indices that point outside of their dimension are found by kernels, while the host is elsewhere.
-// The first thread that sees one writes it down in pinned memory, where the host finds it without
-// asking the device.
+// Kernels find indices that are outside of their dimension while the host has gone on. The first
+// thread that finds one writes it to page-locked memory, where the host reads it without a call to
+// the device.
 namespace hero::cuda {
 
-/// Throws what has been written down for this device, once. Called after the host has waited for
-/// the device, and wherever it comes by.
+/// Throws the Error of an index that was reported for this device, once. Called after the host has
+/// waited for the device, and by later operations with indices.
 void throw_reported_index(int device);
 
 }  // namespace hero::cuda

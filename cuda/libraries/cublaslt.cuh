@@ -1,6 +1,6 @@
 #pragma once
-// cuBLASLt, opened when it is first needed: it takes half a gigabyte, and a program that never
-// multiplies on a GPU does without it.
+// cuBLASLt, which is opened at its first use: it takes half a gigabyte, and a program that never
+// multiplies on a GPU does not load it.
 #include <cublasLt.h>
 
 #include <hero/cuda/runtime/runtime.cuh>
@@ -23,12 +23,12 @@ struct Cublaslt {
 #undef HERO_CUBLASLT_MEMBER
 };
 
-/// The library; the first call opens it: the file that HERO_CUBLASLT names, else the one of the
-/// toolkit's version, where the system looks for libraries or in /usr/local/cuda. Throws where
-/// there is none, and tries anew in the next call.
+/// The library. The first call opens it: the file that HERO_CUBLASLT names, else the one of the
+/// toolkit's version in the system's library folders or in /usr/local/cuda. Throws an Error if
+/// there is none; the next call tries again.
 const Cublaslt& cublaslt();
 
-/// Throws when `status` is an error: "op: cuBLASLt reports its name".
+/// Throws an Error if `status` is an error: "op: cuBLASLt reports its name".
 void check_cublaslt(cublasStatus_t status, const char* op);
 
 }  // namespace hero::cuda

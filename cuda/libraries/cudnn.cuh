@@ -1,5 +1,5 @@
 #pragma once
-// cuDNN, opened when it is first asked for, as cuBLASLt is; only its graphs are used.
+// cuDNN, which is opened at its first use, as cuBLASLt is; only its graphs are used.
 #include <cudnn_graph.h>
 
 #include <hero/cuda/runtime/runtime.cuh>
@@ -20,15 +20,15 @@ struct Cudnn {
 #undef HERO_CUDNN_MEMBER
 };
 
-/// The library; the first call opens it: the file that HERO_CUDNN names, else the one of the
-/// headers' version, where the system looks for libraries or in /usr/local/cuda. Throws where there
-/// is none, and tries anew in the next call.
+/// The library. The first call opens it: the file that HERO_CUDNN names, else the one of the
+/// headers' version in the system's library folders or in /usr/local/cuda. Throws an Error if there
+/// is none; the next call tries again.
 const Cudnn& cudnn();
 
-/// Throws when `status` is an error: "op: cuDNN reports" its name and the library's reason.
+/// Throws an Error if `status` is an error: "op: cuDNN reports" its name and the library's reason.
 void check_cudnn(cudnnStatus_t status, const char* op);
 
-/// Whether `status` says that the library does not support what it was asked for.
+/// Whether `status` says that the library does not support the request.
 inline bool is_refusal(cudnnStatus_t status) { return status / 1000 == 3; }
 
 }  // namespace hero::cuda

@@ -1,7 +1,8 @@
 #pragma once
 // Graphs of operations of which cuDNN makes kernels. [note: cuDNN's graphs]
-// Tensors and operations are described, the library proposes engines that can run the whole graph,
-// and the first of them that can be set up becomes a plan. Describing and proposing need no GPU.
+// The program describes tensors and operations, the library proposes engines that can run the whole
+// graph, and the first engine that can be set up becomes a plan. Describing and proposing need no
+// GPU.
 #include <array>
 #include <initializer_list>
 #include <memory>
@@ -32,7 +33,7 @@ class CudnnDescriptor {
   void set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.raw());
   }
-  /// Ends the description; false where the library does not support what is described.
+  /// Ends the description; false if the library does not support it.
   bool try_finish();
   void finish();
   int64_t number(cudnnBackendAttributeName_t name) const;
@@ -45,7 +46,7 @@ class CudnnDescriptor {
   std::unique_ptr<void, Destroy> raw_;
 };
 
-/// A graph while it is described, operation after operation. Tensors have four dimensions.
+/// A graph that is being described, one operation after the other. Tensors have four dimensions.
 class CudnnGraph {
  public:
   using Sizes = std::array<int64_t, 4>;
@@ -61,25 +62,27 @@ class CudnnGraph {
 
   explicit CudnnGraph(const char* op) : op_(op) {}
   const char* op() const { return op_; }
-  /// Memory of the caller's, read or written, at a multiple of 16 bytes.
+  /// A tensor in the caller's memory, read or written, at a multiple of 16 bytes.
   Node given(const Sizes& shape, const Sizes& strides, cudnnDataType_t type);
-  /// A float32 of the caller's.
+  /// A float32 that the caller passes.
   Node value();
-  /// What nobody else sees, row-major unless strides are named.
+  /// An intermediate tensor, row-major unless strides are given.
   Node hidden(const Sizes& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT);
   Node hidden(const Sizes& shape, const Sizes& strides, cudnnDataType_t type);
 
-  /// Each returns `out`. A batch or head of b or of a sum serves neighbouring ones of a.
+  /// Each returns `out`. A batch or head of b, or of a sum, may serve several neighbouring ones of
+  /// a.
   Node matmul(const Node& a, const Node& b, const Node& out);
   Node reduce(cudnnReduceTensorOp_t kind, const Node& x, const Node& out);
   Node reshape(const Node& x, const Node& out);
   Node pointwise(const Pointwise& what, std::initializer_list<Node> in, const Node& out);
 
   /// The engines that the library proposes for the handle's GPU, or for one that a text in JSON
-  /// describes, the one it thinks quickest first. Nothing is added to the graph afterwards.
+  /// describes, the one that it expects to be fastest first. Nothing may be added to the graph
+  /// afterwards.
   std::vector<CudnnDescriptor> engines(cudnnHandle_t handle);
   std::vector<CudnnDescriptor> engines(const std::string& device_json);
-  /// The tensors and values of the caller's, in the order in which they were described.
+  /// The caller's tensors and values, in the order in which they were described.
   std::span<const int64_t> given() const { return given_; }
 
  private:
@@ -100,16 +103,16 @@ class CudnnGraph {
 /// A graph that can run, for any memory.
 class CudnnPlan {
  public:
-  /// Null where the library has no engine for it.
+  /// Null if the library has no engine for the graph.
   static std::unique_ptr<CudnnPlan> make(CudnnGraph graph, cudnnHandle_t handle);
-  /// Asks the stream of `handle` for it; addresses in the order in which the graph was given
-  /// tensors, those of values on the host.
+  /// Runs it on the stream of `handle`. Addresses are in the order in which tensors were described;
+  /// those of values are on the host.
   void run(const char* op, cudnnHandle_t handle, std::span<void* const> addresses) const;
 
  private:
   CudnnPlan(CudnnGraph graph, CudnnDescriptor engine, CudnnDescriptor plan)
       : graph_(std::move(graph)), engine_(std::move(engine)), plan_(std::move(plan)) {}
-  CudnnGraph graph_;  // what the others were made of
+  CudnnGraph graph_;  // the source of the other members
   CudnnDescriptor engine_, plan_;
 };
 

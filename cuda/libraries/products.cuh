@@ -13,25 +13,27 @@
 
 namespace hero::cuda {
 
-/// What is done to a product before it is stored, or beside it. Addresses are multiples of 16.
+/// The function that is applied to a product before it is stored, or computed with it. Addresses
+/// are multiples of 16.
 struct Epilogue {
   cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;  ///< one number a column of out; or (BGRADB), to be written, the
                                ///< sums of a's rows
-  const void* aux = nullptr;   ///< what gelu is taken of
+  const void* aux = nullptr;   ///< the argument of gelu
 };
 
-/// Addresses decide which algorithms there are, and so the last bits. No product sees others than
-/// these: a sharded parameter, anywhere in its unit's row, has the products of a whole one.
+/// The alignment of addresses decides which algorithms there are, and so the last bits. All
+/// products have this alignment: a sharded parameter, wherever it is in its unit's flat parameter,
+/// has the products of a whole one.
 inline constexpr uintptr_t kProductAlignment = 16;
 inline bool is_aligned(const Array& x) {
   return reinterpret_cast<uintptr_t>(x.bytes()) % kProductAlignment == 0;
 }
 
-/// Whether gelu's rows [M, N], contiguous, may be Epilogue::aux: N is a multiple of 8.
+/// Whether contiguous rows [M, N] may be Epilogue::aux: N is a multiple of 8.
 inline bool can_be_aux(const Array& rows) { return rows.size(1) % 8 == 0 && is_aligned(rows); }
 
-/// What a caller does where it gets no product with its epilogue: writes the same arrays.
+/// What a caller does if it gets no product with its epilogue: it writes the same arrays.
 using Otherwise = std::function<void()>;
 
 /// out [B, M, N] = a [B, M, K] b [B, K, N], of one floating dtype, on the current device; nothing

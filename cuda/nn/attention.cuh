@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of attention share: where heads lie and how scores become probabilities. B
+// Helpers of the kernels of attention: the memory of heads, and how scores become probabilities. B
 // batch, H heads of q, G heads of k and v, T queries, S keys, D and E sizes of a key and a value.
 #include <cmath>
 #include <limits>
@@ -9,11 +9,11 @@
 
 namespace hero::cuda {
 
-/// The type that attention over T computes with, and that of log_sum and bias.
+/// The type in which attention over T computes, which is also that of log_sum and bias.
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// dispatch() over the floating dtypes; others are an error.
+/// dispatch() over the floating dtypes; other dtypes are an Error.
 template <class Body>
 void dispatch_floats(const char* op, DType dtype, Body&& body) {
   check(is_floating(dtype), op, ": ", dtype, " is no floating dtype");
@@ -50,8 +50,8 @@ struct Heads {
   }
 };
 
-/// How scores of one head become probabilities: score * scale + bias, -inf where the mask is
-/// false; nothing at all for keys a query does not see.
+/// How scores of one head become probabilities: score * scale + bias, and -inf where the mask is
+/// false; keys that a query does not see are left out.
 template <class C>
 struct Rule {
   C scale;
@@ -73,7 +73,7 @@ struct Rule {
     const C scaled = product * scale;
     return bias == nullptr ? scaled : scaled + bias[query * bias_row + key * bias_column];
   }
-  /// Keys [0, end) are all that queries below `last` see.
+  /// The end of the keys [0, end) that queries below `last` see.
   HERO_HD int end_of_keys(int last) const {
     return causal && last + ahead < keys ? last + ahead : keys;
   }
@@ -122,13 +122,13 @@ struct Rules {
             bias_strides[2],
             bias_strides[3]};
   }
-  /// Queries before this one see no key from `key` on.
+  /// The first query that sees `key` or a later key.
   HERO_HD int begin_of_queries(int key) const { return causal && key > ahead ? key - ahead : 0; }
-  /// Heads of q that share one of k and v.
+  /// The number of heads of q that share one head of k and v.
   HERO_HD int share() const { return heads / groups; }
 };
 
-/// Tiles of `size` that cover n.
+/// The number of tiles of `size` that cover n.
 inline HERO_HD int tiles_of(int n, int size) { return (n + size - 1) / size; }
 
 /// \name The kernels of any type, size and layout: attention_plain.cu. `along` [B, H, T] are the

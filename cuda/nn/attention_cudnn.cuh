@@ -1,5 +1,5 @@
 #pragma once
-// Attention by cuDNN, where it was asked for with set_attention_library().
+// Attention by cuDNN, if set_attention_library() has chosen it.
 #include <string>
 
 #include <hero/core/device/backend.h>
@@ -9,13 +9,13 @@ namespace hero::cuda {
 using core::Array;
 using core::AttentionScores;
 
-/// Whether cuDNN is to compute these scores: it was asked for, there is neither mask nor bias, and
-/// queries begin where keys do.
-/// Operands must be halves in aligned rows, keys as long as values.
+/// Whether cuDNN is to compute these scores: it was chosen, there is neither mask nor bias, and
+/// first_query is 0 if is_causal. Operands must be halves in aligned rows, keys as long as values.
 bool wants_cudnn(const AttentionScores& scores, const Array& k, const Array& v);
 
-/// \name As Backend's; an Error where cuDNN has no engine for these shapes. The backward pass is
-/// NVIDIA's deterministic form, which needs a workspace of one half for every score.
+/// \name As Backend's; an Error if cuDNN has no engine for these shapes. The backward pass is
+/// NVIDIA's deterministic form, which needs a workspace of one half-precision number for every
+/// score.
 /// \{
 void cudnn_attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,
                      const Array& out, const Array& log_sum);
@@ -25,8 +25,8 @@ void cudnn_attention_backward(const AttentionScores& scores, const Array& g, con
                               const Array& g_v);
 /// \}
 
-/// How many engines cuDNN proposes for a GPU that a text describes, forward and backward, for
-/// q [B, H, T, D], k and v [B, G, S, D], which may be of any device, meta too. Needs no GPU.
+/// The number of engines that cuDNN proposes for a GPU that a text describes, forward and backward,
+/// for q [B, H, T, D], k and v [B, G, S, D], which may be on any device, also meta. Needs no GPU.
 struct CudnnEngines {
   int64_t forward = 0, backward = 0;
 };

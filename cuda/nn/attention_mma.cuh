@@ -1,6 +1,7 @@
 #pragma once
-// What attention's tensor-core kernels share: tiles of halves in shared memory and products of
-// them. A block has four warps, and each warp kRows * 16 rows of the block's resident tile.
+// Helpers of attention's tensor-core kernels: tiles of half-precision numbers in shared memory, and
+// their products. A block has four warps, and each warp kRows * 16 rows of the block's resident
+// tile.
 #include <hero/cuda/nn/attention.cuh>
 #include <hero/cuda/nn/mma.cuh>
 
@@ -20,7 +21,7 @@ struct Tile {
   __device__ T* at(int row, int chunk) const {
     return data + row * kHead + (chunk ^ (row & 7)) * 8;
   }
-  /// Begins to copy rows [first, first + kCount) of m; zeros for what is not there.
+  /// Begins to copy rows [first, first + kCount) of m; rows beyond its end become zeros.
   template <int kCount>
   __device__ void load(const Matrix<const T>& m, int first) const {
     constexpr int kChunks = kHead / 8, kAtOnce = kMmaThreads / kChunks;  // rows
@@ -172,20 +173,20 @@ __device__ inline void store(const Sums<kRows, kHead / 8>& sums, const Tile<T, k
   }
 }
 
-/// Bytes of `rows` rows in tiles.
+/// The bytes of `rows` rows in tiles.
 template <int kHead>
 constexpr size_t tile_bytes(int rows) {
   return sizeof(BFloat16) * kHead * static_cast<size_t>(rows);
 }
 
-/// True when every tile's pairs must be looked at one by one: there is a mask or a bias, or a scale
+/// True if every tile's pairs must be handled one by one: there is a mask or a bias, or a scale
 /// that does not keep the order of scores.
 inline bool needs_each_pair(const core::AttentionScores& scores) {
   return scores.mask != nullptr || scores.bias != nullptr || !(scores.scale > 0.0);
 }
 
-/// Which kernels: of element type T, for heads of at most kHead, with or without each pair looked
-/// at.
+/// The variant of the kernels: element type T, heads of at most kHead, and whether each pair is
+/// handled by itself.
 template <class T, int kHead, bool kEach>
 struct MmaChoice {};
 

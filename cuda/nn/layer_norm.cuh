@@ -1,5 +1,5 @@
 #pragma once
-// What both directions of the normalisation of rows share.
+// Helpers of the normalisation of rows, forward and backward.
 #include <initializer_list>
 
 #include <hero/cuda/elementwise/elements.cuh>
@@ -12,8 +12,8 @@ namespace hero::cuda {
 struct RowsOfNorm {
   int64_t rows, n;
   RowTeam team;
-  bool whole;             ///< all arrays of rows fit packs
-  bool whole_parameters;  ///< weight and bias do, which may lie anywhere: shards of many parameters
+  bool whole;             ///< all arrays of rows can be read in packs
+  bool whole_parameters;  ///< weight and bias can, which may be unaligned, as shards are
 };
 
 template <class E>
@@ -21,11 +21,11 @@ const E* elements_or_null(const core::Array* array) {
   return array != nullptr ? reinterpret_cast<const E*>(array->bytes()) : nullptr;
 }
 
-/// Rows of E's or, beside float32, of a half's: which, kernels learn as they run, so that no kernel
-/// is compiled for each pair.
+/// Rows of elements E or, beside float32, of half precision. Kernels read the dtype at run time, so
+/// that no kernel is compiled for each pair of dtypes.
 template <class E>
 struct RowsBeside {
-  std::byte* bytes;  ///< null where there are none
+  std::byte* bytes;  ///< null if there are no rows
   DType dtype;
 
   explicit RowsBeside(const core::Array* array)
@@ -48,7 +48,7 @@ struct RowsBeside {
     load_packs(packs, reinterpret_cast<const E*>(bytes) + start, at, step, n, whole,
                convert<E>(Compute<E>(0)));
   }
-  /// The numbers of a pack that load() gave.
+  /// The numbers of a pack that load() returned.
   __device__ void unpack(const RowPack<E>& pack, Compute<E> (&values)[kRowPack<E>]) const {
     if constexpr (std::is_same_v<E, float>) {
       if (dtype != DType::float32) {
@@ -70,7 +70,7 @@ struct RowsBeside {
     if constexpr (std::is_same_v<E, float>) return read_as<float>(bytes, dtype, i);
     return convert<Compute<E>>(reinterpret_cast<const E*>(bytes)[i]);
   }
-  /// Stores elements at.. of a row, rounded where rows are of a half's dtype.
+  /// Stores elements at.. of a row, rounded if rows are of half precision.
   __device__ void store(const RowPack<E>& pack, int64_t start, int64_t at, int64_t n,
                         bool whole) const {
     if constexpr (std::is_same_v<E, float>) {
@@ -104,7 +104,7 @@ struct RowsBeside {
   }
 };
 
-/// Whether rows of n of all arrays that are there fit packs.
+/// Whether rows of n elements of all arrays that are not null can be read in packs.
 template <class E>
 bool all_fit(int64_t n, std::initializer_list<const core::Array*> arrays) {
   bool fit = true;

@@ -1,7 +1,7 @@
 #pragma once
-// Tensor cores and what feeds them: one function for each PTX instruction (PTX ISA, "Warp-level
-// matrix instructions" and "cp.async"). Over tests/cusim the same functions are written out for a
-// lane of a warp, by the documented layout of fragments.
+// Tensor-core products, and the copies that load their operands: one function for each PTX
+// instruction (PTX ISA, "Warp-level matrix instructions" and "cp.async"). Over tests/cusim the same
+// functions are written out for a lane of a warp, by the documented layout of fragments.
 //
 // Layouts, with g = lane / 4 and t = lane % 4: lane holds of A [16, 16] in register 0 the elements
 // (g, 2t) and (g, 2t + 1), in 1 those of row g + 8, in 2 and 3 the same rows at columns + 8; of
@@ -38,7 +38,7 @@ __device__ inline uint32_t shared_address(const void* at) {
 }
 #endif
 
-/// c += a b for one warp, halves of type T with float sums.
+/// c += a b for one warp, half-precision numbers of type T with float sums.
 template <class T>
 __device__ inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                    uint32_t b1) {

@@ -1,7 +1,6 @@
 #pragma once
-// Sliding windows over planes [H, W] in 32 bits: where taps fall and which
-// places see an element. Kernels run through the planes of an array in pieces
-// that 32 bits can count.
+// Sliding windows over planes [H, W] with 32-bit indices: the positions of taps, and the windows
+// that contain an element. Kernels process the planes of an array in pieces that 32 bits can count.
 #include <hero/core/device/backend.h>
 #include <hero/cuda/elementwise/walk.cuh>
 #include <hero/cuda/runtime/launch.cuh>
@@ -10,8 +9,8 @@ namespace hero::cuda {
 
 /// A window along one dimension of the input.
 struct Axis {
-  int size = 1;    ///< of the input
-  int places = 1;  ///< of the window
+  int size = 1;    ///< elements of the input
+  int places = 1;  ///< positions of the window
   int kernel, padding, dilation;
   Divider stride;
 
@@ -52,7 +51,7 @@ struct Axis {
   HERO_HD bool sees(int place, int at) const {
     return dilation == 1 || (at - start(place)) % dilation == 0;
   }
-  /// Whether the window has no tap inside the input at some place.
+  /// Whether at some position of the window no tap is inside the input.
   bool has_empty_places() const {
     for (int place = 0; place < places; ++place) {
       if (taps_below(0, start(place)) >= taps_below(size, start(place))) return true;

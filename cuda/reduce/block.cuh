@@ -28,8 +28,9 @@ bool packs_fit(const void* first, int64_t stride) {
   return reinterpret_cast<uintptr_t>(first) % sizeof(RowPack<E>) == 0 && stride % kRowPack<E> == 0;
 }
 
-/// Elements at, at + 1, ... of a row with n; those behind its end are `none`. `whole`: the row fits
-/// packs; else the same elements are read one by one, so that sums do not depend on it.
+/// Elements at, at + 1, ... of a row with n elements; those behind its end are `none`. `whole`: the
+/// row can be read in packs; else the same elements are read one by one, so that sums do not depend
+/// on it.
 template <class E>
 __device__ RowPack<E> load_pack(const E* row, int64_t at, int64_t n, bool whole, E none = E()) {
   if (whole && at + kRowPack<E> <= n) return *reinterpret_cast<const RowPack<E>*>(row + at);
@@ -71,14 +72,15 @@ __device__ T lane_xor(T value, int by) {
   }
 }
 
-/// Over groups of `width` lanes, a power of two; every lane of the warp comes and gets the result.
+/// Over groups of `width` lanes, a power of two; every lane of the warp calls it and gets the
+/// result.
 template <class T, class Join>
 __device__ T warp_reduce(T value, Join join, int width = kWarp) {
   for (int by = width / 2; by > 0; by /= 2) value = join(value, lane_xor(value, by));
   return value;
 }
 
-/// Over a block along x of 2^k >= 32 threads; every thread comes and gets the result.
+/// Over a block along x of 2^k >= 32 threads; every thread calls it and gets the result.
 template <class T, class Join>
 __device__ T block_reduce(T value, Join join) {
   __shared__ T parts[kWarp];
@@ -96,7 +98,7 @@ struct SumJoin {
     return a + b;
   }
 };
-/// Loses NaN.
+/// The larger of two numbers; a NaN is lost.
 struct MaxJoin {
   template <class T>
   __device__ T operator()(T a, T b) const {
@@ -124,7 +126,7 @@ struct Team {
   __device__ int rank() const { return static_cast<int>(threadIdx.x) & (width - 1); }
   /// The position of this team among all of the grid, along x.
   __device__ int64_t index() const { return global_thread() / width; }
-  /// Every thread of the block comes, with a row or without.
+  /// Every thread of the block calls it, with a row or without.
   template <class T, class Join>
   __device__ T reduce(T value, Join join) const {
     return width <= kWarp ? warp_reduce(value, join, width) : block_reduce(value, join);
@@ -139,7 +141,7 @@ int team_width(int64_t n, int64_t packs, int most) {
   while (width < most && width * packs * kRowPack<E> < n) width *= 2;
   return width;
 }
-/// Threads of a block of such teams, and blocks for `rows` of them.
+/// The number of threads of a block of such teams, and the number of blocks for `rows` rows.
 inline int team_threads(int width) { return width > kWarp ? width : kThreads; }
 inline dim3 team_blocks(int64_t rows, int width) {
   return blocks_for(rows, team_threads(width) / width);
@@ -189,7 +191,7 @@ struct MaxSumJoin {
     return top == -std::numeric_limits<Compute<E>>::infinity() ? Compute<E>(0) : top;
   }
 };
-/// The larger of two; the other where one is NaN.
+/// The larger of two numbers; if one is NaN, the other.
 __device__ inline float larger(float a, float b) { return fmaxf(a, b); }
 __device__ inline double larger(double a, double b) { return fmax(a, b); }
 

@@ -17,9 +17,10 @@ struct Lines {
         stride(x.ndim() > 0 && n > 1 ? x.strides()[dim] : 1) {
     count = n > 0 ? x.numel() / n : 0;
   }
-  /// Whether a line's elements follow one another.
+  /// Whether the elements of a line are contiguous.
   HERO_HD bool dense() const { return stride == 1; }
-  /// Whether neighbouring lines lie side by side, nearer than the elements of one.
+  /// Whether neighbouring lines are contiguous, and nearer to each other than the elements of one
+  /// line.
   bool side_by_side() const { return starts.ndim > 0 && starts.strides[starts.ndim - 1] < stride; }
   /// Whether dense lines can be read in packs.
   template <class E>
@@ -48,7 +49,7 @@ struct LinePlace {
     return {int64_t{blockIdx.x} * kWarp + thread % kWarp, thread / kWarp};
   }
 };
-/// The slices' values of each line joined in order; every thread of the block comes.
+/// Combines the slices' values of each line in order; every thread of the block calls it.
 template <class T, class Join>
 __device__ T join_slices(T value, Join join) {
   __shared__ T parts[kThreads];
@@ -60,7 +61,7 @@ __device__ T join_slices(T value, Join join) {
   return value;
 }
 
-/// Calls body with a number of E's own dtype, where only floats come.
+/// Calls body with a number of E's own dtype, for floating dtypes only.
 template <class Body>
 void dispatch_floats(DType dtype, Body&& body) {
   switch (dtype) {

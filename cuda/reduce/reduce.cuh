@@ -1,8 +1,8 @@
 #pragma once
 // Reductions over any dimensions. Elements are joined in three steps of fixed order: by each
 // thread, in levels that keep the error of long sums small; by the threads of a block as a tree;
-// and, where few results would leave the GPU idle, by a second launch over the results of several
-// blocks.
+// and, if there are too few results to keep the GPU busy, by a second launch over the results of
+// several blocks.
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/layout.cuh>
 #include <hero/cuda/reduce/block.cuh>
@@ -20,7 +20,7 @@ struct Reduction {
   Device device;
 };
 
-/// Where results go: contiguous, rounded to the array's dtype.
+/// The output of results: contiguous, rounded to the array's dtype.
 template <class Acc>
 struct Results {
   void* data;
@@ -40,8 +40,9 @@ struct Results {
   }
 };
 
-/// What one thread has joined so far. Where joins round, 16 values at a time are joined in a level
-/// of their own, and 16 of these in the next: the error grows with the levels, not the length.
+/// The value that one thread has combined so far. If combining rounds, 16 values at a time are
+/// combined in one level, and 16 of these in the next: the error grows with the number of levels,
+/// not with the length.
 template <class Op, class Acc>
 class Running {
  public:
@@ -82,14 +83,14 @@ __device__ Acc join_four(Acc a, Acc b, Acc c, Acc d) {
   return Op::join(Op::join(a, b), Op::join(c, d));
 }
 
-/// \name A team a row, its threads along the reduced dimensions.
+/// \name One team of threads for each row, along the reduced dimensions.
 /// \{
 struct RowsShape {
   Layout kept, reduced;
   int64_t rows, n;
   int64_t part;  ///< elements of a row for each of the grid's blocks along y
   Team team;
-  bool whole;  ///< rows fit packs
+  bool whole;  ///< rows can be read in packs
 };
 
 template <class Op, class Acc, int N>
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, kRowBlocks<Op, Acc>)
 }
 /// \}
 
-/// \name A pack of neighbouring columns a thread; the slices of a block share the reduced
+/// \name One pack of neighbouring columns for each thread; the slices of a block share the reduced
 /// positions.
 /// \{
 struct ColumnsShape {
@@ -265,7 +266,7 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 template <class Op, class E, class Acc>
 void reduce_rows(const Reduction& r, const Acc* centers, Results<Acc> results);
 
-/// Runs `reduce(results, parts)`, and where there are several parts a row joins them.
+/// Runs `reduce(results, parts)` and, if a row has several parts, combines their results.
 template <class Op, class Acc, class Body>
 void in_parts(const Reduction& r, int64_t parts, Results<Acc> results, Body&& reduce) {
   if (parts == 1) return reduce(results);

@@ -1,5 +1,5 @@
 #pragma once
-// What reductions do with elements (`pre`), and how two results become one (`join`).
+// The functions of reductions: of each element (`pre`), and of two results (`join`).
 #include <limits>
 #include <type_traits>
 

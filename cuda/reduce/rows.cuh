@@ -1,6 +1,6 @@
 #pragma once
-// Rows that stay in the registers of their threads. All packs of a row are asked for before the
-// first is used or stored: memory then answers them together, and not one after the other.
+// Rows that are kept in the registers of their threads. All packs of a row are loaded before the
+// first one is used or stored, so that the accesses overlap.
 #include <hero/cuda/reduce/block.cuh>
 
 namespace hero::cuda {
@@ -17,12 +17,12 @@ struct RowTeam {
     const auto threads = static_cast<unsigned>(width);
     return int64_t{blockIdx.x} * (blockDim.x / threads) + threadIdx.x / threads;
   }
-  /// Teams of the grid.
+  /// The number of teams of the grid.
   __device__ int64_t count() const {
     return int64_t{gridDim.x} * (blockDim.x / static_cast<unsigned>(width));
   }
-  /// Every thread of the block comes and gets the result; `none` joined to a value leaves it as it
-  /// is. A call's turn is 0 or 1, and not that of the call before: so one barrier is enough.
+  /// Every thread of the block calls it and gets the result; `none` is the neutral element of
+  /// `join`. `turn` alternates between 0 and 1 from call to call, so that one barrier is enough.
   template <class T, class Join>
   __device__ T reduce(T value, Join join, T none, int turn) const {
     __shared__ T parts[2][kWarp];
@@ -35,13 +35,14 @@ struct RowTeam {
   }
 };
 
-/// Packs of a row that a thread holds at most: 32 elements, 16 of float64.
+/// The largest number of packs of a row in a thread: 32 elements, 16 of float64.
 template <class E>
 inline constexpr int kMostPacks = sizeof(E) == 2 ? 4 : 8;
-/// Threads of a block that has a row of its own, at most.
+/// The largest number of threads of a block that has one row.
 inline constexpr int kMostRowThreads = 512;
 
-/// How rows are shared out: packs that a thread holds (0: the row fits no registers), and its team.
+/// How rows are distributed: packs of a row in a thread (0: a row does not fit registers), and the
+/// team.
 struct RowPlan {
   int held;
   RowTeam team;
@@ -52,7 +53,7 @@ struct RowPlan {
     return blocks_for(rows, team.width > kWarp ? 1 : kThreads / team.width);
   }
 };
-/// A warp a row as far as its registers go, then a block. held is 1, 2, 3, 4, 6, 8 or 0.
+/// A warp for each row if its registers suffice, else a block. held is 1, 2, 3, 4, 6, 8 or 0.
 template <class E>
 RowPlan plan_row(int64_t n) {
   const auto over = [](int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); };

@@ -1,6 +1,5 @@
 #pragma once
-// Sorting keys with what belongs to them: the one place that knows CUB, and its stand-in on the
-// CPU.
+// Sorting pairs of keys and values: the one place that uses CUB, and its replacement on the CPU.
 #include <hero/core/array.h>
 
 namespace hero::cuda {

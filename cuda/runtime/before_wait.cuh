@@ -1,13 +1,13 @@
 #pragma once
-// Who is asked before the host waits for a device.
+// A function that is called before the host waits for a device.
 
 namespace hero::cuda {
 
-/// Told that the calling thread is about to wait for what streams of a device (-1: of any) were
-/// asked for; may wait itself, and throws where that wait would be in vain.
+/// Called when the calling thread is about to wait for work of streams of a device (-1: of any
+/// device). It may wait itself, and throws an Error if the wait would never end.
 using BeforeWait = void (*)(int device);
 void set_before_wait(BeforeWait tell);
-/// Whoever lets the host wait for a stream or an event calls this first.
+/// Every function in which the host waits for a stream or an event calls this first.
 void before_wait(int device);
 
 }  // namespace hero::cuda

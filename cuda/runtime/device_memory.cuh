@@ -7,8 +7,8 @@
 
 namespace hero::cuda {
 
-/// The events of an upstream, which are those of CUDA, and the way of its memory through the gate
-/// of a device (-1: of all).
+/// The base of upstreams with CUDA's events, which free memory through the gate of a device (-1: of
+/// all devices).
 class CudaUpstream : public Upstream {
  public:
   explicit CudaUpstream(int gate) : gate_(gate) {}
@@ -20,15 +20,15 @@ class CudaUpstream : public Upstream {
   void drop(EventId event) noexcept override;
 
  protected:
-  /// Gives a segment to the driver.
+  /// Returns a segment to the driver.
   virtual void give_back(void* segment) noexcept = 0;
 
  private:
   const int gate_;
 };
 
-/// While it lives the calling thread may ask the driver for what a capture forbids by default:
-/// memory, and the events of its blocks, are no part of the work that is captured.
+/// While it lives, the calling thread may make calls of the driver that a capture forbids by
+/// default: memory, and the events of its blocks, are no part of the captured work.
 class Uncaptured {
  public:
   Uncaptured() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -40,19 +40,19 @@ class Uncaptured {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Whether blocks are kept for reuse: not with HERO_CUDA_CACHE=0.
+/// Whether freed blocks are kept for reuse: false with HERO_CUDA_CACHE=0.
 bool caches();
 
 /// The allocator of a device; lives as long as the process.
 CachingAllocator& device_memory(int index);
-/// True when the calling thread is capturing: then the page-locked block that it frees is kept for
-/// the graph, which copies from or to it in every replay.
+/// True if the calling thread is capturing a graph: then the page-locked block that it frees is
+/// kept for the graph, which copies from or to it in every replay.
 bool keep_for_graph(void* pinned_block);
 /// The page-locked memory of the host; lives as long as the process.
 core::HostMemory& pinned_memory();
-/// Gives a page-locked block back to its cache.
+/// Frees a page-locked block into its cache.
 void free_pinned(void* block) noexcept;
-/// Applies empty_cache() to all that exist.
+/// Calls empty_cache() of all allocators that exist.
 void empty_device_caches();
 
 }  // namespace hero::cuda

@@ -17,8 +17,8 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 /// Threads of a block unless a kernel has a reason for another number.
 inline constexpr int kThreads = 256;
 
-/// Starts kernel(args...) on the calling thread's current stream. An error of the launch throws
-/// with the operation's name.
+/// Launches kernel(args...) on the calling thread's current stream. Throws an Error with the
+/// operation's name if the launch fails.
 template <class... Params, class... Args>
 void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
             Args&&... args) {
@@ -41,21 +41,22 @@ void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block, si
   if (synchronous() && !capturing()) check_cuda(cudaStreamSynchronize(current_stream()), op);
 }
 
-/// Blocks of `threads` for `n` items, one a thread; at most what a grid's first dimension holds.
+/// The number of blocks of `threads` threads for `n` items, one item for each thread; at most the
+/// largest first dimension of a grid.
 inline dim3 blocks_for(int64_t n, int64_t threads = kThreads) {
   return dim3(static_cast<unsigned>(std::clamp<int64_t>((n + threads - 1) / threads, 1, 1 << 30)));
 }
 
 #if defined(__CUDACC__) || defined(HERO_CUSIM)
 
-/// The position of this thread among all of the grid, along x.
+/// The index of this thread among all threads of the grid, along x.
 __device__ inline int64_t global_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-/// All threads of the grid, along x.
+/// The number of threads of the grid, along x.
 __device__ inline int64_t grid_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-/// The memory that launch() was asked for with `shared`, aligned to 16 bytes.
+/// The dynamic shared memory that launch() was given as `shared`, aligned to 16 bytes.
 template <class T>
 __device__ T* dynamic_shared() {
 #if defined(HERO_CUSIM)

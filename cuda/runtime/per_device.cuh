@@ -1,6 +1,5 @@
 #pragma once
-// What the libraries that cuda/ calls need on each device: something of their own, and scratch
-// memory.
+// Per-device objects and scratch memory of the libraries that cuda/ calls.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,8 +15,8 @@ inline Device current_cuda(const char* op) {
   return {DeviceType::cuda, static_cast<int8_t>(index)};
 }
 
-/// The T(op) of the current device, made when it is first asked for and kept to the end: a thread
-/// that ends after main may still use it.
+/// The T(op) of the current device, made at the first call and never destroyed: a thread that ends
+/// after main may still use it.
 template <class T>
 T& of_current_device(const char* op) {
   static std::mutex mutex;
@@ -29,7 +28,7 @@ T& of_current_device(const char* op) {
   return *value;
 }
 
-/// Memory of the current device for one call; undefined for no bytes.
+/// Scratch memory on the current device for one call; undefined if bytes is 0.
 inline Array workspace(const char* op, int64_t bytes) {
   if (bytes == 0) return Array();
   const MemoryScope scope(MemoryTag::other);

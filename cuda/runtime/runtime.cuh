@@ -1,6 +1,6 @@
 #pragma once
-// The CUDA runtime as cuda/ uses it: errors with the operation's name, the device and stream
-// of the calling thread.
+// Helpers for the CUDA runtime: errors with the operation's name, and the device and stream of the
+// calling thread.
 #include <new>
 
 #include <cuda_runtime.h>
@@ -14,22 +14,22 @@ using core::Array;
 using core::Compute;
 using core::ComputeOf;
 
-/// Throws "op: what the runtime says"; for errors that kernels leave behind, with the names of
-/// those that may have been it.
+/// Throws an Error "op: " with the runtime's text; for an asynchronous error of a kernel, with the
+/// names of the operations that may have caused it.
 [[noreturn]] void fail_cuda(cudaError_t status, const char* op);
 
-/// Throws when `status` is an error.
+/// Throws an Error if `status` is an error.
 inline void check_cuda(cudaError_t status, const char* op) {
   if (status == cudaSuccess) [[likely]]
     return;
   fail_cuda(status, op);
 }
 
-/// Makes a device the calling thread's current one while it lives.
+/// While it lives, a device is the calling thread's current one.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int index);
-  /// For those that may run while the process ends and the runtime is gone.
+  /// For code that may run while the process ends, when the runtime may be shut down.
   DeviceGuard(int index, std::nothrow_t) noexcept;
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;
@@ -40,30 +40,33 @@ class DeviceGuard {
   bool changed_ = false;
 };
 
-/// The stream to which the calling thread gives the work of its current device: that of the
-/// innermost StreamScope, else one that is the thread's own.
+/// The calling thread's current stream on its current device: that of the innermost StreamScope,
+/// else the thread's own.
 cudaStream_t current_stream();
 
-/// True when HERO_CUDA_SYNC=1: every kernel is waited for, so that an error names its operation.
+/// True with HERO_CUDA_SYNC=1: the host waits for every kernel, so that an error names its
+/// operation.
 bool synchronous();
 
 /// Remembers that this thread launched `op` (a literal) since it last waited for the device.
 void note_launch(const char* op);
 
-/// Bytes of shared memory that a launch may ask for without a word before.
+/// Bytes of dynamic shared memory that a launch may use without allow_shared().
 inline constexpr size_t kSharedByDefault = 48 * 1024;
-/// Lets `kernel` have so many on the current device. The driver, which takes a microsecond and a
-/// lock for that, is asked once a kernel and device.
+/// Permits `kernel` this many bytes on the current device. The driver's call takes a microsecond
+/// and a lock, and is made once for each kernel and device.
 void allow_shared(const char* op, const void* kernel, size_t bytes);
 
-/// The host waits for the calling thread's current stream. Whatever gives values to the host calls
-/// this: it is what a captured step cannot do, and then an error says so.
+/// Makes the host wait for the calling thread's current stream. Every function that returns values
+/// to the host calls it. Throws an Error while the stream is captured, since a captured step cannot
+/// wait.
 void wait_for_stream(const char* op);
 
-/// Throws when the calling thread is capturing a graph: "op: `what`, which a captured step cannot".
+/// Throws an Error if the calling thread is capturing a graph: "op: `what`, which a captured step
+/// cannot".
 void refuse_capture(const char* op, const char* what);
 
-/// Set by who captures.
+/// Set by the capture of a graph.
 bool& capturing();
 
 }  // namespace hero::cuda

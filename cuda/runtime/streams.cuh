@@ -4,7 +4,7 @@
 
 namespace hero::cuda {
 
-/// The thread's current stream of a device; null when it never had work for that device.
+/// The thread's current stream of a device; null if the thread never had work for that device.
 cudaStream_t known_stream(int index);
 /// The device of a stream; for one that this library did not make, the current one.
 int stream_device(cudaStream_t stream);

@@ -1,5 +1,5 @@
 #pragma once
-// Where the GPU's time goes: a pair of events around whatever is launched, and ranges for NVIDIA's
+// Where the GPU's time goes: a pair of events around every launch, and ranges for NVIDIA's
 // profilers.
 #include <atomic>
 
@@ -7,22 +7,22 @@
 
 namespace hero::cuda {
 
-/// What stands around each launch: HERO_CUDA_TIMES=1 asks for the first, HERO_CUDA_NVTX=1 for the
-/// second.
+/// What is recorded around each launch: events with HERO_CUDA_TIMES=1, ranges with
+/// HERO_CUDA_NVTX=1.
 inline constexpr unsigned kEvents = 1, kRanges = 2;
 extern std::atomic<unsigned> watched_launches;
 
-/// Whoever draws ranges: null where nobody does.
+/// The object that makes ranges; null if there is none.
 struct Ranges {
   void (*open)(const char* name) = nullptr;
   void (*close)() = nullptr;
 };
-/// Replaces NVTX's, for tests.
+/// Replaces the one of NVTX, for tests.
 void set_ranges(const Ranges& ranges);
 
-/// Stands around the calls that give an operation's work to the current stream: the operation is
-/// noted for errors that come later, and its time is taken where that was asked for. Work that is
-/// captured is timed in its replay, as a whole.
+/// Lives around the calls that queue an operation's work in the current stream: the operation is
+/// noted for errors that come later, and its time is measured if that is on. Captured work is timed
+/// as a whole in its replay.
 class Launching {
  public:
   explicit Launching(const char* op) {

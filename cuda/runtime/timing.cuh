@@ -1,5 +1,5 @@
 #pragma once
-// How long work takes on the current stream, by the device's clock.
+// The time of work on the current stream, by the device's clock.
 #include <algorithm>
 
 #include <hero/cuda/cuda.h>
@@ -7,10 +7,11 @@
 
 namespace hero::cuda {
 
-/// Times are the least of so many, since clocks rise and other work comes between.
+/// A time is the least of this many measurements, since the clock rate rises and other work
+/// interferes.
 inline constexpr int kTimedRounds = 2;
 
-/// Milliseconds of four runs.
+/// The milliseconds of four runs.
 template <class Run>
 double time_of(const char* op, const Run& run) {
   const Stream stream = Stream::current(current_cuda(op));
@@ -22,7 +23,7 @@ double time_of(const char* op, const Run& run) {
   return end.elapsed_ms(begin);
 }
 
-/// The least time_of() after one run that does not count.
+/// The least time_of() after one warm-up run.
 template <class Run>
 double least_time(const char* op, const Run& run) {
   run();
