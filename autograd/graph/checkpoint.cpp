@@ -1,7 +1,8 @@
 // [note: frames] The graph of a checkpointed call is an ordinary one, but its operations hold
-// numbers in place of saved arrays. The first that is asked for in backward makes the frame call
-// the function again; what the operations of that second run save, in the same order, are the
-// arrays. The second graph is thrown away. So the engine knows nothing of checkpoints.
+// numbers in place of saved arrays. When backward first needs one of these arrays, the frame calls
+// the function again, and the arrays that the operations of this second run save, in the same
+// order, are those of the numbers. The second graph is dropped. So the engine has no code for
+// checkpoints.
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/offload/offload_blocks.h>

@@ -1,5 +1,5 @@
-// Histories of tensors that share memory: a recorded write through a view is one to its base, too,
-// and a view of a tensor that was written to is taken again.
+// Histories of tensors that share memory: a recorded write through a view also enters the history
+// of its base, and the history of a view is renewed if its base was written to.
 #include <utility>
 
 #include <hero/autograd/graph/op.h>

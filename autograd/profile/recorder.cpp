@@ -1,4 +1,4 @@
-// ProfileRecorder: writes down what a thread does while a Profiler is open.
+// ProfileRecorder: records the intervals and calls of a thread while a Profiler is open.
 #include <chrono>
 #include <functional>
 #include <optional>

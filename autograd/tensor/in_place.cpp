@@ -1,5 +1,5 @@
-// In-place operations. While recording, the values come from the recorded out-of-place operation
-// and are copied over, so that what was saved for backward is never the overwritten memory.
+// In-place operations. While recording, the out-of-place operation is recorded and its result
+// copied into the tensor, so that values saved for backward are never in the overwritten memory.
 #include <cmath>
 #include <numbers>
 

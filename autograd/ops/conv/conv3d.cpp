@@ -1,7 +1,7 @@
 // Convolution of volumes as a matrix product. N images, C input and O output channels, KD taps of
 // the depth and L places of the window in a plane. The columns of some planes of the output are
-// made a tap of the depth at a time, from views of the input's planes, so no plane is copied
-// before. see [note: three operations closed under differentiation]
+// made for one tap of the depth at a time, from views of the input's planes, so that no plane is
+// copied before. See [note: three operations closed under differentiation].
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/graph/two_part_backward.h>
 #include <hero/autograd/ops/autocast.h>

@@ -1,5 +1,5 @@
-// The three maps of a convolution, without columns of windows where core/functions/conv.h can
-// do it, else as products with columns of some images at a time.
+// The three maps of a convolution: without columns of windows if core/functions/conv.h supports it,
+// else as products with columns of some images at a time.
 #include <hero/autograd/ops/conv/conv_maps.h>
 #include <hero/core/functions/conv.h>
 #include <hero/core/functions/map.h>

@@ -1,4 +1,4 @@
-// Bessel, incomplete gamma and other rare functions, and what is done to the bits of numbers.
+// Bessel, incomplete gamma and other rare functions, and operations on the bits of numbers.
 #include <cmath>
 #include <numbers>
 

@@ -1,4 +1,4 @@
-// Whole quotients and remainders, bits, bounds that are tensors.
+// Integer quotients and remainders, operations on bits, and clamp() with bounds that are tensors.
 #include <cmath>
 
 #include <hero/autograd/ops/creation/creation.h>

@@ -1,4 +1,5 @@
-// x({..}): views first, from left to right, then what is indexed by tensors; and writing there.
+// x({..}): first the indices that give views, from left to right, then those that are tensors; and
+// writing to such elements.
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_place.h>

@@ -1,5 +1,5 @@
-// Reading and writing through indices. Every reader has an adder as its derivative and the reverse,
-// so all of them can be differentiated any number of times.
+// Reading and writing through indices. The derivative of an operation that reads is one that adds,
+// and the other way round, so all can be differentiated any number of times.
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>

@@ -1,4 +1,4 @@
-// Reading and writing by places, made of gather, scatter and index_select.
+// Reading and writing at positions, composed of gather(), scatter() and index_select().
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>

@@ -1,4 +1,4 @@
-// scatter_reduce and what is made of it: bags of embeddings.
+// scatter_reduce() and bags of embeddings, which use it.
 #include <algorithm>
 #include <limits>
 

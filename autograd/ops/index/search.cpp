@@ -1,4 +1,4 @@
-// Searches in sorted numbers, by halving, and counts of values.
+// Binary searches in sorted numbers, and counts of values.
 #include <cmath>
 #include <limits>
 #include <mutex>

@@ -1,4 +1,5 @@
-// Singular values, symmetric eigenvalues, pseudoinverses, triangular systems and what follows.
+// Singular values, symmetric eigenvalues, pseudoinverses, triangular systems and functions of
+// these.
 #include <algorithm>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// LU factors and what is solved by them, products of reflections, condition numbers.
+// LU factors and systems solved by them, products of reflections, condition numbers.
 #include <limits>
 
 #include <hero/autograd/graph/op.h>

@@ -1,10 +1,11 @@
-// The cross entropy of a product's logits without the logits. N rows, K inputs, C classes.
-//
-// [note: gradients in forward] The loss is a sum over rows, so what its gradient asks of a row's
-// logits is known as soon as they are: softmax minus the target, but for one factor that is the
-// same for all rows. So each chunk's logits become their own gradient in place, and that the
-// chunk's share of the gradients of x, weight and bias, before the next chunk overwrites them. The
-// factor stays out until backward: with it, a mean over many rows would leave the range of halves.
+// The cross entropy of a linear layer's logits, which are never in memory as a whole. N rows, K
+// inputs, C classes.
+// [note: gradients in forward] The loss is a sum over rows, so the gradient of a row's logits is
+// known as soon as the logits are: softmax minus the target, up to one factor that is the same for
+// all rows. So each chunk's logits are replaced by their gradient in place, from which the chunk's
+// share of the gradients of x, weight and bias is computed before the next chunk overwrites it. The
+// factor is applied only in backward: with it, a mean over many rows would leave the range of half
+// precision.
 #include <algorithm>
 
 #include <hero/autograd/graph/checkpoint.h>

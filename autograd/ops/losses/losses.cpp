@@ -1,4 +1,4 @@
-// Losses that compare elements. Of halves each is one operation, see [note: rounded once].
+// Losses that compare elements. In half precision each is one operation, see [note: rounded once].
 #include <cmath>
 #include <limits>
 #include <numbers>

@@ -1,4 +1,4 @@
-// Losses that ask for a margin: between classes, pairs and triplets.
+// Losses with a margin: between classes, pairs and triplets.
 #include <cmath>
 #include <limits>
 #include <numbers>

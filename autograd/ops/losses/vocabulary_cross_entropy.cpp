@@ -1,4 +1,5 @@
-// The cross entropy of logits whose classes lie with several ranks. N rows, K inputs, C classes.
+// The cross entropy of logits whose classes are cut among several ranks. N rows, K inputs, C
+// classes.
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/collectives.h>

@@ -1,5 +1,5 @@
-// Activations. Each keeps NaN and lets a gradient through there; its gradient where pieces meet is
-// PyTorch's. Of halves each is rounded once, see [note: formulas].
+// Activations. A NaN stays NaN, and its gradient is passed on; the gradient at a kink is PyTorch's.
+// Half precision is rounded once, see [note: formulas].
 #include <algorithm>
 #include <array>
 #include <cmath>

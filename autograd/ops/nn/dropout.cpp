@@ -1,5 +1,5 @@
-// Dropout: the mask comes from a stream of its own and is never stored. This thread's part of a
-// batch gets its part of the mask.
+// Dropout: the mask is drawn from a random stream of its own and never stored. This thread's part
+// of a batch gets its part of the mask (batch_part()).
 #include <cmath>
 
 #include <hero/autograd/graph/op.h>

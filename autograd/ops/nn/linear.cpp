@@ -1,4 +1,4 @@
-// The product of rows with a weight, and what follows it in its memory: bias and activation.
+// The product of rows with a weight, with bias and activation in the product's memory.
 #include <hero/autograd/graph/two_part_backward.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/composed.h>

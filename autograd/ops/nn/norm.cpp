@@ -1,5 +1,5 @@
-// What norms are defined by, an operation that brings elements to mean 0 and variance 1 over some
-// dimensions, followed by scale and shift; and norms of groups, which are rows.
+// The composed definition of norms: an operation that normalises to mean 0 and variance 1 over some
+// dimensions, followed by scale and shift; and norms of groups of channels, which are rows.
 #include <algorithm>
 
 #include <hero/autograd/graph/op.h>

@@ -1,4 +1,4 @@
-// Batch norm: channels of a batch, by their own statistics or by given ones.
+// Batch norm: normalises the channels of a batch, by the batch's statistics or by given ones.
 #include <algorithm>
 
 #include <hero/autograd/graph/checkpoint.h>

@@ -1,6 +1,6 @@
-// Recurrent layers over whole sequences. T steps, N rows, I inputs, H hidden units. What depends on
-// x alone, and every gradient of a weight, is one product over all steps; a step is one product
-// with h and one pass over the gates.
+// Recurrent layers over whole sequences. T steps, N rows, I inputs, H hidden units. Products with
+// x, and the gradients of weights, are one product over all steps each; a step is one product with
+// h and one pass over the gates.
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>

@@ -1,4 +1,4 @@
-// Fractional max pooling, whose windows are gathered from where random numbers put them.
+// Fractional max pooling: windows are gathered from positions that random numbers decide.
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>

@@ -1,4 +1,4 @@
-// Products by way of matmul and einsum's kin.
+// Products that are computed by matmul() and similar functions.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
-// Random tensors: each call takes the next stream of this thread's generator, on every device, so
-// that a program draws the same numbers whether or not some of its tensors are only planned.
+// Random tensors: each call takes the next stream of this thread's generator, on every device, meta
+// included, so that a program draws the same numbers if some of its tensors are on meta.
 #include <cmath>
 
 #include <hero/autograd/ops.h>

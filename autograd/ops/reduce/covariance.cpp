@@ -1,4 +1,4 @@
-// How variables vary together.
+// Covariances and correlations.
 
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>

@@ -1,4 +1,4 @@
-// Derivatives of samples by differences of neighbours.
+// gradient(): derivatives of sampled functions by finite differences.
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>

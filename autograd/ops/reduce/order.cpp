@@ -1,4 +1,4 @@
-// Order statistics: found by their place in the sorted order.
+// Order statistics: found by their positions in the sorted order.
 #include <limits>
 
 #include <hero/autograd/ops/autocast.h>

@@ -1,4 +1,4 @@
-// Sums and means, and sum_to, which undoes broadcasting.
+// Sums and means, and sum_to(), the transpose of broadcasting.
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>

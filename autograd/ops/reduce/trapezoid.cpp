@@ -1,4 +1,4 @@
-// Integrals of lines through points.
+// Integrals by the trapezoidal rule.
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>

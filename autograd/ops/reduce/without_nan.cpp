@@ -1,4 +1,4 @@
-// Reductions in a dtype, without NaN, and pairs of reductions.
+// Reductions with a dtype argument, reductions that ignore NaN, and pairs of reductions.
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>

@@ -1,6 +1,6 @@
-// Sampling images at points: one kernel on the host. Its composed definition gathers at the
-// neighbouring pixels and weighs them by what depends on the points, so both have derivatives of
-// any order.
+// Sampling images at points, by one kernel on the host. The composed definition gathers the
+// neighbouring pixels and multiplies them by weights that depend on the points, so there are
+// derivatives of any order with respect to both.
 #include <cmath>
 
 #include <hero/autograd/ops.h>

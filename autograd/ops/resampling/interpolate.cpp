@@ -1,4 +1,5 @@
-// Resampling along each dimension: a sparse matrix a mode, whose transpose is the derivative.
+// Resampling along each dimension by a sparse matrix, one for each mode, whose transpose gives the
+// derivative.
 #include <algorithm>
 #include <cmath>
 #include <memory>

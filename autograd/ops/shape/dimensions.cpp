@@ -1,4 +1,4 @@
-// Dimensions moved, added and removed, by way of permute, reshape and expand.
+// Moving, adding and removing dimensions, by permute(), reshape() and expand().
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>

@@ -1,4 +1,4 @@
-// Joining tensors and taking them apart: each is the other's derivative.
+// Joining and splitting tensors: each is the other's derivative.
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/shape/shape.h>

@@ -1,4 +1,5 @@
-// Joins and splits by other names, repeats, rotations, diagonals.
+// Further functions that join and split (hstack(), tensor_split(), ..), repeats, rotations,
+// diagonals.
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>

@@ -1,4 +1,4 @@
-// Frames around the last dimensions.
+// Padding around the last dimensions.
 #include <algorithm>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Operations that move, repeat or frame elements.
+// Operations that move, repeat or pad elements.
 #include <algorithm>
 
 #include <hero/autograd/ops/conv/conv.h>
