@@ -1,4 +1,5 @@
-// Which leading minor of a matrix is not positive: found by halving, with factors of its parts.
+// Finds the first leading minor of a matrix that is not positive, by bisection with factors of
+// leading submatrices.
 #include <algorithm>
 #include <vector>
 

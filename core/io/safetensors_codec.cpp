@@ -1,4 +1,4 @@
-// Arrays that a safetensors file keeps in the bytes of a codec.
+// Arrays that a safetensors file stores compressed by a codec.
 #include <algorithm>
 #include <charconv>
 #include <string_view>

@@ -1,6 +1,6 @@
-// The meta device: shapes without bytes. Every family has nothing to compute, but its arrays are
-// fetched as those of other devices are, so that memory and transfers are theirs; what needs
-// values fails.
+// The backend of the meta device: shapes without bytes. No family computes anything, but arrays are
+// fetched as on other devices, so that memory and transfers are counted as there; a call that needs
+// values throws an Error.
 #include <hero/core/cpu/products/halves.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/device/fetching_backend.h>

@@ -1,5 +1,5 @@
-// Chains of maps, run block by block: what is between the steps stays in the first-level cache. So
-// does a result of which only sums are wanted.
+// Chains of maps, run block by block: intermediate results stay in the first-level cache, as does a
+// result of which only the sums are needed.
 #include <algorithm>
 #include <optional>
 #include <vector>

@@ -1,5 +1,4 @@
-// Blocks of lines in one piece, of matrices that are turned, and of elements that are moved one by
-// one.
+// Moving blocks of contiguous lines, of matrices that are transposed, and of single elements.
 #include <algorithm>
 #include <cstring>
 #include <utility>

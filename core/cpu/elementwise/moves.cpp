@@ -1,7 +1,7 @@
 // Copies without conversion, of any strides. Elements count by their width alone. The dimensions
 // are sorted by the target's memory and joined where both arrays allow it, and the last two make
-// blocks: of lines that lie in one piece, of matrices that are turned tile by tile, or of elements
-// that are moved one by one.
+// blocks: of contiguous lines, of matrices that are transposed tile by tile, or of elements that
+// are moved one by one.
 #include <algorithm>
 #include <cstdlib>
 

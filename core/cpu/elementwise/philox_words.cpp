@@ -1,5 +1,5 @@
 // The words of consecutive Philox blocks. A word lies in the lower half of a lane of 64 bits, where
-// a product of two words has room; what is above it is never read.
+// a product of two words fits; the upper half is never read.
 #include <cstring>
 
 #include <hero/core/cpu/elementwise/philox_words.h>

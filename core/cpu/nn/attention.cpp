@@ -1,6 +1,6 @@
-// Attention a tile of queries at a time: the probabilities of a tile live in scratch and are made
-// again in backward, so that no array of T * S elements exists. B batch, H heads of q, G heads of k
-// and v, T queries, S keys, D and E sizes of a key and a value.
+// Attention, one tile of queries at a time: the probabilities of a tile are in scratch memory and
+// are computed again in backward, so that no array of T * S elements exists. B batch, H heads of q,
+// G heads of k and v, T queries, S keys, D and E sizes of a key and a value.
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/nn/attention_rows.h>
 #include <hero/core/cpu/products/gemm.h>

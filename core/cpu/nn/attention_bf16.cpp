@@ -1,4 +1,5 @@
-// Attention of bfloat16 a tile of queries at a time, as attention.cpp, by products of bfloat16.
+// Attention of bfloat16, one tile of queries at a time as in attention.cpp, with native products of
+// bfloat16.
 #include <hero/core/cpu/nn/attention_rows.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/halves.h>

@@ -1,7 +1,7 @@
-// Normalisation of channels [N, C, L]. Where a plane of L elements is as long as the lanes of
-// channel_sums.h a thread takes neighbouring channels as a whole, as many as stay in its caches
-// from one pass to the next; few channels are shared out in strips of samples. Shorter planes are
-// columns of rows, C L to a row.
+// Normalisation of channels [N, C, L]. If a plane of L elements is at least as long as the lanes of
+// channel_sums.h, a thread handles several whole neighbouring channels, as many as stay in its
+// caches from one pass to the next; if there are few channels, threads divide them into strips of
+// samples. Shorter planes are handled as columns of rows of C L elements.
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/nn/channel_columns.h>

@@ -1,5 +1,5 @@
 // Convolutions of bfloat16 by the machine's products: windows are packed from padded copies of the
-// images, a bias and an activation are added to float32 sums in the cache, and what is rounded is
+// images, bias and activation are applied to float32 sums in the cache, and the rounded results are
 // written once.
 #include <algorithm>
 

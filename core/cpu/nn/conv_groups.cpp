@@ -1,5 +1,5 @@
 // Convolutions in groups, and the gradients of their inputs. A group has few channels, and so few
-// products for each window: windows are not packed, but read where they lie in a padded copy of the
+// products for each window: windows are not packed, but read in place from a padded copy of the
 // group's planes, which stays in the cache.
 #include <algorithm>
 #include <memory>

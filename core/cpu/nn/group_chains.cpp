@@ -1,5 +1,5 @@
 // Products of a group's weights with its windows, of float: a vector holds neighbours of a line, or
-// the outputs of one place. And what follows the products.
+// the outputs of one place. Also bias and activation after the products.
 #include <algorithm>
 
 #include <hero/core/cpu/nn/conv_groups.h>

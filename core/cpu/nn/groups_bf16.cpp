@@ -1,5 +1,5 @@
-// Products of a group's weights with its windows by the instruction of AVX512-BF16. The functions
-// say themselves what they are compiled for, and are not called where the processor lacks it.
+// Products of a group's weights with its windows by the instruction of AVX512-BF16. Each function
+// names its target instruction set, and is called only if the processor has it.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // Normalisation of rows. Sums over a row are in the fixed order of row_sums.h; sums over rows, for
-// weight and bias, are made strip by strip of rows whose number depends on the shape alone. Those
-// of groups of channels are sums of planes, which samples add up one after the other.
+// weight and bias, are made strip by strip of rows whose number depends on the shape alone. For
+// groups of channels, they are sums of planes, added up one sample after the other.
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/reduce/row_sums.h>

@@ -1,5 +1,5 @@
-// The logarithm of one class's probability from each row of scores, and its derivative, one pass
-// over the row each.
+// The log-probability of one class for each row of logits, and its derivative, with one pass over
+// the row each.
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/reduce/row_sums.h>
 #include <hero/core/thread_pool.h>

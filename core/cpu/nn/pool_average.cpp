@@ -1,4 +1,4 @@
-// Pooling by the mean, and its gradient.
+// Average pooling, and its gradient.
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// One step of recurrent cells: what comes after the products. T is the type of sums and gates, H
-// that of states and of what products of the way back read: bfloat16 beside float.
+// One step of recurrent cells, after the products. T is the type of sums and gates, H the type of
+// states and of the gradients that products of backward read: bfloat16 beside float.
 #include <algorithm>
 
 #include <hero/core/cpu/cpu_backend.h>

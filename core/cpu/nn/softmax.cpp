@@ -1,5 +1,6 @@
-// Softmax along a dimension, a row at a time, or a piece of many columns side by side: it stays in
-// the cache while it is read for its largest element, its sum of exponentials and its result.
+// Softmax along a dimension, for one row at a time, or for a piece of many columns side by side:
+// the row or piece stays in the cache while it is read for its largest element, its sum of
+// exponentials and its result.
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/cpu/nn/softmax_columns.h>

@@ -1,4 +1,5 @@
-// Cholesky factors by halves, as upper triangles U = L^T: their rows are what vectors hold.
+// Cholesky factors by recursive halving, as upper triangles U = L^T, whose contiguous rows fill
+// vectors.
 #include <algorithm>
 #include <cmath>
 #include <limits>

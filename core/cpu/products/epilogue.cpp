@@ -1,5 +1,4 @@
-// What follows a product in its memory: bias and activation, one pass over rows that are still in
-// the cache.
+// Bias and activation in a product's memory, in one pass over rows that are still in the cache.
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/thread_pool.h>

@@ -1,8 +1,8 @@
 // Products of bfloat16 by AMX, a unit of eight tiles of 16 rows of 64 bytes beside the processor's
-// registers. Its instructions are written out, so that each says which memory it touches; where the
-// processor lacks them none of this is called. [note: the bits of a product by tiles] is what
-// tdpbf16ps does with the tiles that it is given here: Intel, "64 and IA-32 Architectures Software
-// Developer's Manual", volume 2, TDPBF16PS.
+// registers. Its instructions are inline assembly, which declares the memory that each accesses;
+// the functions are called only if the processor has AMX. [note: the bits of a product by tiles] is
+// what tdpbf16ps does with the tiles that it is given here: Intel, "64 and IA-32 Architectures
+// Software Developer's Manual", volume 2, TDPBF16PS.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// Where the sums of products of bfloat16 go: into arrays of float32, or of bfloat16, rounded.
+// Storing the sums of products of bfloat16: in arrays of float32, or rounded in arrays of bfloat16.
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
 

@@ -1,5 +1,5 @@
-// Compiled for AVX-512 with bfloat16 whatever the rest is compiled for: each function says so, and
-// none of them is called where the processor lacks it.
+// Compiled for AVX-512 with bfloat16 regardless of the target of other files: each function names
+// this target, and is called only if the processor has it.
 #include <algorithm>
 #include <array>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Packing of operands of gemm_bf16. What is compiled for AVX-512 with bfloat16 says so, function by
-// function, and is not called where the processor lacks it.
+// Packing of operands of gemm_bf16. Each function that is compiled for AVX-512 with bfloat16 names
+// this target, and is called only if the processor has it.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

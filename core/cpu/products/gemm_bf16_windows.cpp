@@ -1,5 +1,5 @@
-// Compiled for AVX-512 whatever the rest is compiled for, as gemm_bf16_kernel.cpp is; for other
-// kinds of processors as loops.
+// Compiled for AVX-512 regardless of the target of other files, as gemm_bf16_kernel.cpp is; for
+// other kinds of processors as plain loops.
 #include <algorithm>
 #include <bit>
 

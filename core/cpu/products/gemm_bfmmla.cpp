@@ -1,8 +1,8 @@
-// Products of bfloat16 by BFMMLA and BFDOT of 64-bit ARM, whatever the rest is compiled for: what
-// has them says so, and is called only where the processor does. [note: the bits of a product on
-// ARM] is what they do: Arm, "Architecture Reference Manual for A-profile architecture", DDI 0487,
-// BFMMLA, BFDOT, and their functions BFDotAdd and BFRound. BFMMLA adds two pairs, one after the
-// other, as two BFDOT would.
+// Products of bfloat16 by BFMMLA and BFDOT of 64-bit ARM, regardless of the target of other files:
+// functions with these instructions name their target, and are called only if the processor has it.
+// [note: the bits of a product on ARM] describes the instructions: Arm, "Architecture Reference
+// Manual for A-profile architecture", DDI 0487, BFMMLA, BFDOT, and their functions BFDotAdd and
+// BFRound. BFMMLA adds two pairs, one after the other, as two BFDOT would.
 #if defined(__aarch64__)
 #include <algorithm>
 #include <cstring>

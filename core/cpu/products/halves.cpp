@@ -1,5 +1,5 @@
-// Products of bfloat16 by the machine's instruction, with what follows them: bias, activation and
-// rounding are done on a tile of float32 sums before it leaves the first-level cache.
+// Products of bfloat16 by the machine's instruction; bias, activation and rounding are applied to a
+// tile of float32 sums before it leaves the first-level cache.
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/halves.h>

@@ -1,5 +1,5 @@
 // Least squares by Householder's QR decomposition with exchanges of columns (Golub and Van Loan,
-// "Matrix Computations", 5.4), whose pivots tell the rank.
+// "Matrix Computations", 5.4), whose pivots reveal the rank.
 #include <algorithm>
 #include <cmath>
 #include <limits>

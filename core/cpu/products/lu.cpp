@@ -1,5 +1,5 @@
-// LU factors by halves of the columns (Toledo, "Locality of reference in LU decomposition with
-// partial pivoting", 1997).
+// LU factors by recursive halving of the columns (Toledo, "Locality of reference in LU
+// decomposition with partial pivoting", 1997).
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,6 @@
-// Products with matrices in blocks. A few rows are multiplied with what the blocks say as it comes
-// out of them, in registers; for more rows, some rows of the matrix at a time become float32 in a
-// buffer first. Both add up in the same order.
+// Products with matrices in blocks. A few rows are multiplied with numbers that are decoded in
+// registers; for more rows, some rows of the matrix at a time are first decoded to float32 in a
+// buffer. Both add up in the same order.
 #include <algorithm>
 #include <array>
 #include <utility>

@@ -1,5 +1,6 @@
-// Triangular systems by halves: the first half of the unknowns, their share of the other equations
-// by a product, the second half. See Golub and Van Loan, "Matrix Computations", 3.1.
+// Triangular systems by recursive halving: solve the first half of the unknowns, subtract their
+// share from the other equations by a product, solve the second half. See Golub and Van Loan,
+// "Matrix Computations", 3.1.
 #include <algorithm>
 
 #include <hero/core/cpu/products/factors.h>

@@ -1,8 +1,8 @@
 // Singular values in three steps: reflections from both sides make the matrix bidiagonal, the
 // products of the reflections are formed, and rotations make it diagonal (bidiagonal.h). See Golub
 // and Van Loan, "Matrix Computations", 5.4 and 8.6.
-// Rows are what is contiguous here, so all of this is said of the transposed matrix, whose columns
-// they are: its left vectors have `columns` elements, its right ones `rows`.
+// Rows are contiguous here, so the code works on the transposed matrix, whose columns they are: its
+// left vectors have `columns` elements, its right ones `rows`.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,7 +1,7 @@
 // Sorting by keys: every element becomes an unsigned number of the same order, NaN above all, and
 // its position breaks ties, so that any sort is a stable one. Long rows are sorted by the digits of
 // keys, see Knuth, "The art of computer programming" 3 (1973), 5.2.5. Results that are shorter than
-// x along the dimension get the first elements of the order alone.
+// x along the dimension get only the first elements of the order.
 #include <algorithm>
 #include <array>
 #include <bit>
