@@ -1,4 +1,4 @@
-// The devices of this machine, as core/accelerator.h asks for them.
+// The GPUs of this machine as the Accelerator of core/accelerator.h.
 #include <cstdlib>
 #include <cstring>
 #include <deque>

@@ -1,4 +1,4 @@
-// The CUDA backend of a build that has none: no devices, and a line that says what to do.
+// The functions of cuda/ in a build without CUDA: no devices, and errors that say what to do.
 #include <utility>
 
 #include <hero/core/accelerator.h>

@@ -1,4 +1,4 @@
-// Elementwise operations: which kernel runs, and what it is told.
+// Elementwise operations: the choice of the kernel and its parameters.
 #include <hero/core/kernels/elementwise.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/elements.cuh>

@@ -1,4 +1,4 @@
-// Checking indices where they are, without waiting for the answer.
+// Checking indices on the device, without making the host wait for the result.
 #include <atomic>
 #include <memory>
 #include <mutex>

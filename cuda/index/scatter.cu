@@ -1,7 +1,7 @@
 // Writing through indices, in index order and without atomics. Lines with few indices are walked by
-// one thread each. Others are sorted by where they go, stably, so that what meets in one place
-// stands in a run, in index order; runs are summed in chunks of fixed length whose sums are then
-// added up in order.
+// one thread each. In other lines, elements are sorted stably by their destination, so that those
+// of one destination form a run in index order; runs are summed in chunks of fixed length, whose
+// sums are then added up in order.
 #include <bit>
 
 #include <hero/core/kernels/scattered.h>

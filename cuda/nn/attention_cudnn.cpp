@@ -1,5 +1,5 @@
-// Attention as cuDNN's graphs: the operations that its engines for attention are known by, forward
-// and backward, in the order in which NVIDIA's own interface describes them.
+// Attention as graphs of cuDNN: the operations that its attention engines recognise, forward and
+// backward, in the order in which NVIDIA's own interface describes them.
 #include <atomic>
 
 #include <hero/cuda/cuda.h>

@@ -1,7 +1,7 @@
-// Attention of halves with tensor cores, by the structure of FlashAttention-2 (Dao 2023): four
-// warps hold 128 queries, 32 each, and walk over the keys 64 at a time; probabilities go from one
-// product to the next in registers. While a tile's scores are made its values arrive, and while
-// those are added up the next tile's keys.
+// Attention of half precision with tensor cores, by the structure of FlashAttention-2 (Dao 2023):
+// four warps hold 128 queries, 32 each, and walk over the keys 64 at a time; probabilities go from
+// one product to the next in registers. While a tile's scores are computed, its values are loaded,
+// and while the values are added up, the next tile's keys.
 #include <hero/cuda/nn/attention_mma.cuh>
 
 namespace hero::cuda {

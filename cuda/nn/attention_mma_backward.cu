@@ -1,8 +1,8 @@
-// Gradients of attention of halves with tensor cores (Dao 2023), without atomics: one kernel walks
-// over queries for the gradients of a tile of keys and values, another over keys for those of a
-// tile of queries; both make the probabilities again from log_sum. In each, the rows of products
-// are the resident tile's and the columns those of the tiles that pass by, two of which are in
-// shared memory, one used and one arriving.
+// Gradients of attention of half precision with tensor cores (Dao 2023), without atomics: one
+// kernel walks over queries for the gradients of a tile of keys and values, another over keys for
+// those of a tile of queries; both compute the probabilities again from log_sum. In each, the rows
+// of products are the resident tile's and the columns those of the tiles that pass by, two of which
+// are in shared memory, one used and one arriving.
 #include <hero/cuda/nn/attention_mma.cuh>
 
 namespace hero::cuda {

@@ -1,11 +1,10 @@
 // Attention of any type, head size and layout. A block holds a tile of 64 rows and walks over the
 // other side's tiles of 64 with an online softmax (Milakov and Gimelshein 2018), so that no array
-// of T * S elements exists; backward makes the probabilities again from log_sum (Dao et al. 2022).
-// Products are made by 16 x 16 threads of 4 x 4 sums each, in this order always: depth, then tiles,
-// then the heads that share one of k and v. There are no atomics.
-//
-// Results are made in chunks of columns, a block for each; chunks repeat the scores, and head sizes
-// have no limit.
+// of T * S elements exists; backward computes the probabilities again from log_sum (Dao et al.
+// 2022). Products are computed by 16 x 16 threads of 4 x 4 sums each, always in this order: depth,
+// then tiles, then the heads that share one head of k and v. There are no atomics.
+// Results are computed in chunks of columns, one block for each chunk; each chunk computes the
+// scores again, and head sizes have no limit.
 #include <hero/cuda/nn/attention.cuh>
 
 namespace hero::cuda {

@@ -1,6 +1,6 @@
-// Normalisation of channels [N, C, L]. Sums over a channel are made by a block for each strip of
-// samples, of short planes column by column; the strips' are joined in order by a kernel of their
-// own. How many strips there are depends on the shape alone.
+// Normalisation of channels [N, C, L]. Sums over a channel are computed by one block for each strip
+// of samples, for short planes column by column; another kernel adds the sums of strips in order.
+// The number of strips depends on the shape alone.
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/elements.cuh>
 #include <hero/cuda/reduce/lines.cuh>

@@ -1,4 +1,4 @@
-// What follows a product in its memory: bias and activation in one pass.
+// Bias and activation in a product's memory, in one pass.
 #include <hero/core/kernels/elementwise.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/elements.cuh>

@@ -1,5 +1,4 @@
-// Columns of windows and the reverse: what makes a convolution of a matrix
-// product.
+// im2col and col2im, by which a convolution is a matrix product.
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/elements.cuh>
 #include <hero/cuda/nn/window.cuh>

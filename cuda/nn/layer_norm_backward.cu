@@ -1,6 +1,6 @@
 // Normalisation of rows, backward: one read of g and x gives the gradient of x and, in each team's
-// registers, its share of those of weight and bias. Shares are joined by block through memory, then
-// over all blocks by a reduction; how many blocks there are depends on the shape alone.
+// registers, its share of those of weight and bias. The shares are added up in each block through
+// memory, then over all blocks by a reduction; the number of blocks depends on the shape alone.
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/nn/layer_norm.cuh>
 #include <hero/cuda/reduce/reduce.cuh>

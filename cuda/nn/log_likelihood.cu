@@ -1,6 +1,6 @@
-// The logarithm of one class's probability from each row of scores, and its derivative: one read of
-// the scores each, and in backward one write, which may be over the scores. Where a row fits the
-// memory of a multiprocessor, both together read it once.
+// The log-probability of one class for each row of logits, and its derivative: each reads the
+// logits once, and backward writes once, possibly over the logits. If a row fits the memory of a
+// multiprocessor, both together read it once.
 #include <bit>
 
 #include <hero/cuda/cuda_backend.cuh>

@@ -1,6 +1,6 @@
-// Pooling: a thread for every element of the result, which visits what it is
-// made of in row-major order, so that bits are those of the CPU; backward
-// gathers and never adds to one place from two threads.
+// Pooling: one thread for every element of the result, which reads its inputs in row-major order,
+// so that the bits are those of the CPU; backward gathers, so that no two threads add to one
+// element.
 #include <limits>
 
 #include <hero/cuda/cuda_backend.cuh>

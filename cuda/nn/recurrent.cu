@@ -1,5 +1,4 @@
-// What comes after the products in a step of a recurrent cell: a thread for
-// every element of h.
+// One step of recurrent cells, after the products: one thread for every element of h.
 #include <hero/core/kernels/recurrent_cells.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/elements.cuh>

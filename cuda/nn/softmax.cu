@@ -1,6 +1,6 @@
 // Softmax and its logarithm along one dimension. Rows that fit the registers of a team are read
-// once; longer ones twice, the second time mostly from the cache; lines side by side by a thread
-// each and slice.
+// once; longer ones twice, the second time mostly from the cache; lines that are side by side are
+// read by one thread for each line and slice.
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/reduce/lines.cuh>
 

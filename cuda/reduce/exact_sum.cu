@@ -1,6 +1,7 @@
-// Exact sums on the device: the words of core/functions/exact_sum.h, added up by integers alone, so
-// that no order of threads shows. A warp takes 512 elements at a time and cuts their terms on two
-// fixed grids, on a third where something is left, and what is left then is added one by one.
+// Exact sums on the device: the words of core/functions/exact_sum.h, added up in integers, so that
+// the order of threads has no effect. A warp takes 512 elements at a time and splits their terms on
+// two fixed grids, and on a third if a remainder is left; remainders after that are added one by
+// one.
 #include <bit>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Positions of what is not zero: every block counts its chunk, the counts become places, and every
-// block writes its positions down in order.
+// Positions of non-zero elements: every block counts those of its chunk, a scan turns the counts
+// into offsets, and every block writes its positions in order.
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/layout.cuh>
 #include <hero/cuda/runtime/launch.cuh>

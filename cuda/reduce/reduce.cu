@@ -1,4 +1,4 @@
-// Reductions: which elements a result has, and in which type they are joined.
+// Reductions: chooses the elements of each result, and the type in which they are combined.
 #include <hero/cuda/reduce/reduce.cuh>
 
 namespace hero::cuda {

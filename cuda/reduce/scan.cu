@@ -1,6 +1,6 @@
-// Running sums and products. A block goes along its line tile by tile and carries what it has so
-// far; where few lines would leave the GPU idle each is cut into chunks, whose totals are scanned
-// first. Floats are joined in double, as on the CPU.
+// Running sums and products. A block walks along its line tile by tile and carries the total so
+// far; if there are too few lines to keep the GPU busy, each is cut into chunks, whose totals are
+// scanned first. Floats are accumulated in double, as on the CPU.
 #include <hero/core/kernels/wrapping.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/reduce/lines.cuh>

@@ -1,4 +1,4 @@
-// What ranks that share a device ask of it: points of streams, copies, sums in rank order.
+// The exchange of ranks that share a device: points in streams, copies, sums in the order of ranks.
 #include <algorithm>
 #include <deque>
 #include <mutex>

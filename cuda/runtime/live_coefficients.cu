@@ -1,4 +1,4 @@
-// Coefficients of updates that a replayed graph takes anew.
+// Coefficients of optimizer updates that each replay of a graph takes anew.
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
-// Page-locked host memory: a caching allocator like the devices', since the driver is slow to lock
-// pages, whose blocks wait for the copies that use them.
+// Page-locked host memory, by a caching allocator as for devices, since locking pages is slow. A
+// freed block is reused only after the copies that use it.
 #include <atomic>
 
 #include <hero/core/accelerator.h>

@@ -1,5 +1,5 @@
-// Streams and events as values. Streams of the driver are never destroyed: they go back to a stock
-// of their device, so that memory that belongs to one finds its next user.
+// Streams and events as values. Streams of the driver are never destroyed: they return to a pool of
+// their device, so that cached memory that belongs to a stream is used again.
 #include <mutex>
 #include <unordered_map>
 #include <vector>
