@@ -160,9 +160,9 @@ class Checkpointer {
   std::shared_ptr<nn::FolderLock> lock_ = nullptr;
   nn::CheckpointerOptions options_;
   std::vector<std::shared_ptr<Tracked>> tracked_;
-  /// a save whose outcome no call has reported yet
+  /// A save whose outcome no call has reported yet.
   std::shared_ptr<BackgroundSave> background_ = nullptr;
-  /// steps of damaged checkpoints, which the next save renames
+  /// Steps of damaged checkpoints, which the next save renames.
   std::vector<int64_t> passed_over_ = {};
   bool may_save_ = false;  ///< true: the checkpoints in the folder belong to this run
 };

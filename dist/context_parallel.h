@@ -33,7 +33,7 @@ struct ContextParallelOptions {
 /// whole sequence; c: ranks.
 class ContextParallel {
  public:
-  // no move: a handle that was moved from still refers to the same object
+  // No move: a handle that was moved from still refers to the same object.
   ContextParallel(const ContextParallel&) = default;
   ContextParallel& operator=(const ContextParallel&) = default;
 

@@ -12,8 +12,8 @@ struct DDPOptions {
   /// True: rank 0 sends its buffers when a pass in training ends, so that evaluation is the same on
   /// all ranks. The buffers of ignored_modules are not sent.
   bool broadcast_buffers = true;
-  /// true: trainable parameters may get no gradient; gradients are then averaged after backward,
-  /// not during it
+  /// True: trainable parameters may get no gradient; gradients are then averaged after backward,
+  /// not during it.
   bool find_unused_parameters = false;
   bool broadcast_parameters = true;  ///< rank 0 sends its initial parameters
   Order order = Order::tree;         ///< order in which the ranks' gradients are added up

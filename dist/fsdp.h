@@ -28,7 +28,7 @@ struct FSDPOptions {
   MixedPrecision mixed_precision = {};  ///< dtypes of a step
   /// Names of parameters that stay whole and are not averaged.
   std::vector<std::string> ignored_parameters = {};
-  /// paths of modules all of whose parameters stay whole
+  /// Paths of modules all of whose parameters stay whole.
   std::vector<std::string> ignored_modules = {};
   bool sync_module_states = false;  ///< true: rank 0 first sends its parameters and buffers
   bool broadcast_buffers = true;    ///< as in DDPOptions

@@ -13,11 +13,11 @@ namespace hero::dist {
 
 /// The statements of several ranks, combined.
 struct StatementSummary {
-  /// smallest and largest of the statements' digests; equal if all statements are
+  /// Smallest and largest of the statements' digests; equal if all statements are.
   Digest least, greatest;
-  /// the sum of the ranks' balances, which must be zero over all ranks; see balance_of()
+  /// The sum of the ranks' balances, which must be zero over all ranks; see balance_of().
   Digest balance;
-  /// bytes that the ranks exchange beside their statements, equally many from each
+  /// Bytes that the ranks exchange beside their statements, equally many from each.
   std::string carried;
 };
 

@@ -75,16 +75,16 @@ struct Call {
   ChunkCounts recv_counts;  ///< all_to_all only: elements from each rank
   std::string unit;         ///< the caller's name for the data, such as that of an FSDP unit
   std::string declared;  ///< text that must be the same on all ranks; see Communicator::declare()
-  /// dtype of a reduction's output: `dtype`, or also kFloat32 if that is half precision
+  /// Dtype of a reduction's output: `dtype`, or also kFloat32 if that is half precision.
   DType result = kFloat32;
   Device device = kCpu;                 ///< device of both arrays
   Phase phase = PhaseScope::current();  ///< selects the time-out, see Timeouts
   bool awaited = false;                 ///< true: its rank waits for it at once
-  /// false: the ranks only compare their statements; another backend moves the data
+  /// False: the ranks only compare their statements; another backend moves the data.
   bool moves = true;
-  /// the arrays may be used when that call is complete; null: at once
+  /// The arrays may be used when that call is complete; null: at once.
   std::shared_ptr<Pending> after;
-  /// on a device: the point of the stream after which the arrays may be used
+  /// On a device: the point of the stream after which the arrays may be used.
   std::shared_ptr<core::Point> ready;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;

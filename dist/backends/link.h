@@ -28,7 +28,7 @@ class Link {
  private:
   const double rate_;
   std::mutex mutex_;
-  // the time at which each rank's outgoing link is free again
+  // The time at which each rank's outgoing link is free again.
   std::vector<Clock::time_point> free_;
 };
 

@@ -10,7 +10,7 @@ namespace hero::dist {
 struct Restarts {
   std::optional<int> count = {};  ///< restarts without progress, at most; absent: not given
   bool elastic = false;
-  /// the numbers of ranks of --elastic; empty: --ranks, its half, ..
+  /// The numbers of ranks of --elastic; empty: --ranks, its half, ..
   std::vector<int> numbers = {};
   std::string hosts = {};   ///< a command of the shell that prints hosts and slots
   std::string mpirun = {};  ///< the words of the mpirun command; "": ranks are threads

@@ -18,13 +18,13 @@ class DiskShard;
 /// steps them.
 struct DiskOrder {
   std::vector<DiskShard*> shards = {};
-  /// the shard that is being written to the file during an optimizer's step
+  /// The shard that is being written to the file during an optimizer's step.
   DiskShard* leaving = nullptr;
 };
 
 struct DiskShardOptions {
   std::string unit;  ///< name of the unit, for errors
-  /// true: once fetched, it stays in memory until the end of the step (the root's unit)
+  /// True: once fetched, it stays in memory until the end of the step (the root's unit).
   bool stays = false;
   std::function<bool()> is_stepped = {};  ///< whether the next optimizer step updates it
 };

@@ -17,11 +17,11 @@ struct GradientReduction {
   AllReduce when = AllReduce::now;
   std::string name;  ///< name of the unit, with the names of parameters without a gradient
   std::vector<size_t> parameters;  ///< the parameters that have one
-  /// true: the bucket is laid out like the flat parameter, with zeros for missing gradients
+  /// True: the bucket is laid out like the flat parameter, with zeros for missing gradients.
   bool is_flat = false;
-  /// true: sums of earlier passes are still to be added up over the replicas
+  /// True: sums of earlier passes are still to be added up over the replicas.
   bool has_unreduced = false;
-  /// true: `own` is the sum of a shard group, without those earlier sums
+  /// True: `own` is the sum of a shard group, without those earlier sums.
   bool is_of_group = false;
   DType dtype = kFloat32;  ///< dtype of the bucket and of the mean
   Array bucket;            ///< all gradients, concatenated; undefined: no longer needed

@@ -29,15 +29,15 @@ struct ShardedModuleOptions {
   Unused unused = Unused::same;
   bool reshard_after_forward = true;
   int prefetch = 1;  ///< units that are gathered ahead
-  /// true: rank 0 sends its buffers if a forward in training changed them
+  /// True: rank 0 sends its buffers if a forward in training changed them.
   bool broadcast_buffers = false;
   /// DDP: size of the buckets that are rebuilt in the order in which gradients get ready
   int64_t rebuild_bytes = 0;
   int64_t rebuild_first_bytes = 0;  ///< the first bucket's size
   std::optional<DType> output_dtype = {};
-  /// names of parameters that are neither sharded nor averaged
+  /// Names of parameters that are neither sharded nor averaged.
   std::vector<std::string> alone = {};
-  /// paths of modules whose buffers stay each rank's own
+  /// Paths of modules whose buffers stay each rank's own.
   std::vector<std::string> alone_modules = {};
 };
 
@@ -266,18 +266,18 @@ class ShardedModule : public ParameterOwner,
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<ModuleState>> module_states_;  // the first is the root module's
   std::vector<ParameterEntry> parameters_;  // of every parameter, by UnitParameter::id
-  // the id of each parameter, by its leaf
+  // The id of each parameter, by its leaf.
   std::unordered_map<const detail::TensorImpl*, size_t> known_;
   std::vector<Frozen> frozen_;
   std::string frozen_writes_;                        // not yet declared to the other ranks
   std::unordered_set<const nn::Slot*> known_slots_;  // the module's slots of these parameters
   std::shared_ptr<UnitSchedule> schedule_;
-  // ids in the order of the first backward, for rebuild_buckets()
+  // Ids in the order of the first backward, for rebuild_buckets().
   std::vector<size_t> ready_order_;
   std::shared_ptr<const CommHook> hook_;
   std::function<void(const Event&)> events_;
   std::vector<Nested> nested_;
-  // gather freed units again when autograd needs them
+  // Gather freed units again when autograd needs them.
   std::vector<std::unique_ptr<Refill>> refills_;
   size_t next_bucket_ = 0;
   bool sync_ = true;

@@ -46,7 +46,7 @@ struct UnitParameter {
   bool ready = false;    ///< its gradient is complete in the current backward
   bool trains = false;   ///< whether `full` required a gradient when the module began to show it
   Tensor previous_grad = {};  ///< Stage::none: the mean that leaf.grad() was before this pass
-  /// this rank's part of the shard group's sums, not yet summed over the replicas
+  /// This rank's part of the shard group's sums, not yet summed over the replicas.
   Array unreduced = {};
   Tensor shown = {};  ///< the view in the module while parameters are summoned
   uint32_t seen = 0;  ///< the version of the storage of `full` when a forward began

@@ -48,7 +48,7 @@ struct UnitOptions {
   Offload offload = {};                ///< where shards lie while they are not needed
   Quantize quantize = {};              ///< Stage::parameters: which messages are encoded
   QuantizedRoute route = {};           ///< groups over which quantised gradients are reduced
-  /// order of the module's units if `offload` is a file
+  /// Order of the module's units if `offload` is a file.
   std::shared_ptr<DiskOrder> disk_order = {};
 };
 

@@ -124,7 +124,7 @@ class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
 
   std::vector<ShardedModule*> modules_;
   std::shared_ptr<DiskOrder> disk_order_ = std::make_shared<DiskOrder>();
-  // modules in the order of forward, in this pass and the last
+  // Modules in the order of forward, in this pass and the last.
   std::vector<ModuleState*> order_, former_order_;
   std::vector<Reduction> reducing_;
   std::vector<Reduction>

@@ -18,7 +18,7 @@ struct Rendezvous {
   size_t expected = 0;  ///< number of recorded ranks that take part
   std::vector<std::pair<size_t, const TimelineEvent*>> arrived;  ///< index of the rank, its event
   std::vector<std::pair<size_t, double>> waiting;  ///< index of the rank, the time since it waits
-  /// calls that begin when this one is complete
+  /// Calls that begin when this one is complete.
   std::vector<std::pair<size_t, const TimelineEvent*>> held;
   bool known = false;     ///< all ranks have arrived
   double complete = 0.0;  ///< if known: seconds since the step began

@@ -29,7 +29,7 @@ struct ReplayRank {
   int rank = 0;
   double compute = 0.0;
   double collectives = 0.0;  ///< waiting for collectives: communication that is not overlapped
-  /// waiting for messages: in a pipeline, bubble and transfers between stages
+  /// Waiting for messages: in a pipeline, bubble and transfers between stages.
   double messages = 0.0;
   double transfers = 0.0;       ///< waiting for transfers of offload
   double after_end = 0.0;       ///< from this rank's end to that of the last rank
@@ -78,11 +78,11 @@ struct Simulation {
   /// Hardware flops utilisation: the same including recomputation by checkpoint(); equal to `mfu`
   /// if nothing is recomputed.
   double hfu = 0.0;
-  /// of all ranks of the world, assuming the others are like the recorded ones
+  /// Of all ranks of the world, assuming the others are like the recorded ones.
   double flops = 0.0;
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
   int peak_rank = 0;       ///< that rank
-  /// bytes sent along each axis by the rank that sends most
+  /// Bytes sent along each axis by the rank that sends most.
   std::map<std::string, int64_t> bytes_by_axis;
   std::vector<ReplayCall> waits;  ///< the longest first
   std::vector<ReplayRank> ranks;
