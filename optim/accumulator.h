@@ -1,5 +1,5 @@
 #pragma once
-// Adding up the gradients of micro-batches as ranks would.
+// Accumulator: adds up the gradients of micro-batches in the order in which ranks add up theirs.
 #include <vector>
 
 #include <hero/autograd/tensor.h>
@@ -23,7 +23,7 @@ namespace hero::optim {
 /// dist::target_weights() does the same where other ranks have further parts.
 std::vector<double> target_weights(const std::vector<double>& targets);
 
-/// The same of some of `parts` parts of a batch, whose targets are `sum` together: factor i is
+/// The factors for some of the `parts` parts of a batch that has `sum` targets in all: factor i is
 /// parts targets[i] / sum, or 0 if the sum is 0. Nothing is checked.
 std::vector<double> target_weights(const std::vector<double>& targets, double parts, double sum);
 

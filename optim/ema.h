@@ -55,7 +55,8 @@ class EMA : public OptimizerOf<EMAOptions> {
   /// is an Error to step or load the parameters, which the second call would undo, and to save a
   /// checkpoint, which would have averages in place of what was trained.
   void swap();
-  /// Returns averages and options; within a checkpoint's save an Error while they are exchanged.
+  /// Returns averages and options. Throws an Error if a checkpoint is saved while averages and
+  /// parameters are exchanged.
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& dict) override;
   /// Calls swap() when it is made, and again when it goes out of scope.
@@ -85,7 +86,8 @@ class EMA : public OptimizerOf<EMAOptions> {
  private:
   bool swapped() const { return averages_.has_value(); }
 
-  std::optional<ReplacedValuesScope> averages_;  // in the parameters; scratch is what each was
+  // Averages in the parameters; scratch has their own values.
+  std::optional<ReplacedValuesScope> averages_;
 };
 
 }  // namespace hero::optim

@@ -1,17 +1,18 @@
 #pragma once
-// Whole parameters for optimizers whose step looks at all elements at once, from shards and back.
+// Gathering whole parameters from shards, for optimizers whose step needs all elements of a
+// parameter at once.
 #include <hero/autograd/tensor.h>
 
 namespace hero::optim {
 
-/// The whole parameter, contiguous, of what each owner has for a leaf's elements: `part` has the
-/// leaf's shape and may be its values, its gradient or a state. For a whole leaf it is
-/// `part`. A collective of the leaf's owners, and no bit changes on the way: each gives the bits of
-/// its elements and zeros elsewhere, and the words are added up. `optimizer` names the Error where
-/// a shard has no owners.
+/// Gathers a whole, contiguous array of the parameter's shape from the `part` of each owner of its
+/// shards, which has the shape of that owner's leaf and may be its values, its gradient or a state.
+/// If `leaf` is whole, it returns `part`. A collective of the leaf's owners. It is exact: each
+/// owner contributes the bits of its elements and zeros elsewhere, and these are added up as
+/// integers. Throws an Error that begins with `optimizer` if a shard has no owners.
 Array gathered(const char* optimizer, const Tensor& leaf, const Array& part);
 
-/// This leaf's elements of the whole, in the leaf's shape; `whole` itself for a leaf that is whole.
+/// The leaf's elements of `whole`, in the leaf's shape; `whole` itself if the leaf is whole.
 Array own_part(const Tensor& leaf, const Array& whole);
 
 }  // namespace hero::optim

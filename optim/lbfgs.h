@@ -70,12 +70,12 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
   }
 
  private:
-  // A step and the change of the gradient over it: what curvature is known from.
+  // A step and the change of the gradient over it, from which the curvature is estimated.
   struct Pair {
     Array step, change;
     double inverse = 0.0;  // 1 / (step . change)
   };
-  // All vectors hold every parameter's elements behind one another.
+  // All vectors contain the elements of all parameters, concatenated.
   struct Memory {
     double iterations = 0.0;
     double t = 0.0;         // last step length
@@ -92,7 +92,7 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
   Array flat_params() const;
   DType flat_dtype() const;
 
-  mutable Memory memory_;  // which follows the parameters when it is asked for
+  mutable Memory memory_;  // follows the parameters when it is read, see follow()
 };
 
 }  // namespace hero::optim

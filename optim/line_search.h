@@ -15,9 +15,9 @@ struct LinePoint {
 
 /// Options of strong_wolfe().
 struct StrongWolfeOptions {
-  /// Share of the decrease which the first slope promises that a step must achieve.
+  /// A step must achieve at least this share of the decrease that the initial slope predicts.
   double decrease = 1e-4;
-  double curvature = 0.9;    ///< share of the first slope that may remain at the end of a step
+  double curvature = 0.9;    ///< largest slope at the end of a step, as a share of the initial one
   double least_width = 0.0;  ///< stop when the bracket is narrower than this
   int max_eval = 25;         ///< largest number of evaluations
 };

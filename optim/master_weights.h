@@ -1,12 +1,12 @@
 #pragma once
-// An optimizer of parameters of 16 bits that computes in 32, as one type.
+// MasterWeights: an optimizer with float32 master weights for 16-bit parameters, as one type.
 #include <vector>
 
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {
 
-/// The optimizer O, of which use_master_weights() is called at once. O is any optimizer that the
+/// The optimizer O; the constructor calls its use_master_weights(). O is any optimizer that this
 /// function accepts. It adds constructors, and nothing else.
 ///
 ///   optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 3e-4});

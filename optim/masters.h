@@ -1,5 +1,6 @@
 #pragma once
-// Float32 copies of parameters of 16 bits, and how a step goes through them; for optim's own files.
+// Masters: float32 copies of 16-bit parameters, which an optimizer steps in their place; internal
+// to optim.
 #include <vector>
 
 #include <hero/optim/optimizer.h>
@@ -7,11 +8,11 @@
 namespace hero::optim {
 
 /// The masters of an optimizer's parameters. The master of parameter i is `param` of its State,
-/// which steps it; here are the parameters of the model. A parameter of another dtype than float16
-/// and bfloat16 is its own master.
+/// which the optimizer steps; this class has the parameters of the model. A parameter of another
+/// dtype than float16 and bfloat16 is its own master.
 class Optimizer::Masters {
  public:
-  /// Of these parameters of the model.
+  /// For these parameters of the model.
   explicit Masters(std::vector<Tensor> params) : params_(std::move(params)) {}
 
   /// Float32 leaves with the values of float16 and bfloat16 parameters, charged to
@@ -28,7 +29,7 @@ class Optimizer::Masters {
   bool is_behind(const std::vector<State>& states) const;
   /// Makes masters fit their parameters. Throws an Error, and changes nothing, if one cannot.
   void follow(const char* optimizer, std::vector<State>& states) const;
-  /// From now on masters that must follow take over their parameters' values.
+  /// From now on a master that follow() adapts takes over its parameter's values.
   void forget() { begun_ = false; }
 
   /// What a step gives to update(): the gradient in float32, or that of 16 bits if low_of() is
@@ -49,7 +50,8 @@ class Optimizer::Masters {
   /// Adds the entries "master.<parameter>" to a state dict.
   void add_to(StateDict& dict, const std::vector<State>& states) const;
   /// Takes these entries out of a dict, which has them for parameters of half precision and may
-  /// have them for others, and returns the rest. Undefined arrays are of parameters without one.
+  /// have them for others, and returns the rest. `masters` gets an undefined array for each
+  /// parameter without an entry.
   StateDict take_from(const char* optimizer, const StateDict& dict,
                       std::vector<Array>& masters) const;
   /// Called before states are loaded: makes masters fit that are to get other values.
@@ -57,7 +59,7 @@ class Optimizer::Masters {
   /// Sets masters, and rounds them into their parameters.
   void load(std::vector<State>& states, const std::vector<Array>& masters);
 
-  /// Within its scope, gradients count times a factor.
+  /// While it lives, gradients are multiplied by a factor.
   class Scaled {
    public:
     /// Begins the scope.
@@ -77,7 +79,7 @@ class Optimizer::Masters {
 
   std::vector<Tensor> params_;
   double factor_ = 1.0;  // of the step now running
-  bool begun_ = false;   // the masters have what the parameters have not
+  bool begun_ = false;   // the masters have digits that the parameters lack
 };
 
 }  // namespace hero::optim

@@ -29,7 +29,7 @@ class Newton {
   /// Makes an optimizer for these parameters: leaves that require gradients, all of the same
   /// floating dtype.
   explicit Newton(const std::vector<Tensor>& params, const NewtonOptions& options = {});
-  Newton(const Newton&) = default;  // what is moved from stays whole
+  Newton(const Newton&) = default;  // no move: an object that was moved from stays usable
   Newton& operator=(const Newton&) = default;
 
   /// Computes the loss, of one element, and moves the parameters; their grad() stays as it is.

@@ -1,7 +1,7 @@
 #pragma once
-// Optimizer: what all optimizers share. Parameters in groups, states, saving and resuming, and what
-// any of them can be combined with: float32 masters of parameters of half precision, and states in
-// a file.
+// Optimizer: the base class of all optimizers, with groups of parameters, states, saving and
+// resuming, and two features that it can combine with any of them: float32 masters of parameters of
+// half precision, and states in a file.
 #include <array>
 #include <cmath>
 #include <functional>
@@ -29,15 +29,15 @@ using StateDict = std::vector<core::NamedArray>;
 class StateLookup;
 
 namespace detail {
-/// Throws an Error, with the optimizer's name and the parameter's number, unless a tensor can be
-/// optimised beside those before it.
+/// Throws an Error, with the optimizer's name and the parameter's number, unless `param` can be
+/// optimised together with the parameters `before` it.
 void check_parameter(const char* optimizer, size_t at, const Tensor& param,
                      const std::vector<Tensor>& before);
-/// Throws an Error if several elements of a parameter lie in one place.
+/// Throws an Error if several elements of a parameter share one place in memory.
 void check_places(const char* optimizer, size_t at, const Array& values);
 
-/// The value as a flag or as a whole number; throws an Error, with the optimizer's and the option's
-/// names, for what is none, or is not from `least` to below `end`.
+/// The value as a flag (0 or 1), or as a whole number in [least, end). Throws an Error, with the
+/// names of optimizer and option, for any other value.
 bool flag_of(const char* optimizer, const char* option, double value);
 double whole_number_of(const char* optimizer, const char* option, double value, double least,
                        double end);
@@ -62,7 +62,7 @@ void add_option(OptionFields& fields, const char* name, T& field) {
     if constexpr (std::is_same_v<T, bool>) {
       to = flag_of(optimizer, option, value);
     } else if constexpr (std::is_integral_v<T>) {
-      // A cast of what T does not hold would be undefined.
+      // A cast of a value outside of T's range would be undefined.
       constexpr auto kLeast = static_cast<double>(std::numeric_limits<T>::min());
       constexpr auto kEnd = static_cast<double>(std::numeric_limits<T>::max()) + 1.0;
       to = static_cast<T>(whole_number_of(optimizer, option, value, kLeast, kEnd));
@@ -93,27 +93,27 @@ struct ParamGroup {
 ///
 /// A shard is a parameter like any other: a leaf over a slice of an array, which may be empty, with
 /// a slice of the gradient. Steps are elementwise, so shards that are stepped one by one get the
-/// bits of the whole; LAMB asks the owners of the other slices for norms,
-/// and Muon and Adafactor ask for the slices themselves (<hero/autograd/sharding/partition.h>).
+/// bits of the whole; LAMB needs norms over all slices, and Muon and Adafactor gather the slices,
+/// in collectives of their owners (<hero/autograd/sharding/partition.h>).
 ///
 /// States follow their parameter: if it has been converted to another dtype, moved to another
 /// device or cut into shards since its last step, so are they at the next step() or state_dict(),
 /// and training goes on with the bits of an optimizer that always had such states. A shard's states
-/// are those of its elements; what every rank has as a whole stays whole. An Error says what to do
-/// if states cannot follow, and changes none of them: if the parameter has got elements that it did
-/// not hold before, or is moved from meta, where states have no values.
+/// are those of its elements; states that every rank has as a whole (is_number()) stay whole. An
+/// Error says what to do if states cannot follow, and changes none of them: if the parameter has
+/// got elements that it did not hold before, or is moved from meta, where states have no values.
 ///
 /// step() gives many parameters to their device at a time, so that a GPU steps a whole model in a
 /// few launches. Parameters must not overlap in memory.
 ///
-/// A derived class says what a step does to one parameter. What is stepped, and where states lie,
-/// is chosen for each object, in any combination and whatever its class:
+/// A derived class defines the step of one parameter. Whether masters are stepped, and where states
+/// lie, is chosen for each object, in any combination and for any class:
 ///
 ///   std::unique_ptr<optim::Optimizer> adamw = ...;
 ///   adamw->use_master_weights();  // float32 copies of parameters of half precision are stepped
 ///   adamw->page_states(disk);     // states lie in a file, and in memory during their step alone
 ///
-/// Averages (EMA) are an object beside an optimizer, of parameters that any other one steps.
+/// Averages (EMA) are an object of their own, for parameters that any optimizer steps.
 class Optimizer {
  public:
   virtual ~Optimizer();
@@ -142,8 +142,8 @@ class Optimizer {
   /// one pass if the optimizer is elementwise, as all of optim's are but LAMB, Adafactor and Muon;
   /// otherwise it converts no more gradients at a time than the largest parameter has. Parameters
   /// of other dtypes are their own masters. Does nothing if it was called before. Throws an Error
-  /// for optimizers that write parameters beside their step: LBFGS, NesterovLookahead, EMA,
-  /// OneBitAdam and its kin.
+  /// for optimizers that also write parameters other than by update(): LBFGS, NesterovLookahead,
+  /// EMA and the 1-bit optimizers.
   ///
   /// Masters follow their parameters as states do: if the model is converted, moved or cut between
   /// two steps, the masters keep their precision. A model that is converted to bfloat16 gets
@@ -156,8 +156,8 @@ class Optimizer {
   bool has_master_weights() const { return masters_ != nullptr; }
   /// Copies the parameters' values into the masters. Call it after something else has written to
   /// the parameters, such as a loaded checkpoint, or a DDP that sent rank 0's first values. Before
-  /// the first step the masters of parameters that were converted or cut take their values from
-  /// there by themselves. Does nothing without masters.
+  /// the first step it is not needed for parameters that were converted or sharded: their masters
+  /// take over the new values anyway. Does nothing without masters.
   void refresh();
   /// Moves the gradients, converted to float32, to the masters, so that
   /// clip_grad_norm(parameters()) sees them; GradScaler::unscale_() does so too. It takes 4 bytes
@@ -237,12 +237,12 @@ class Optimizer {
     double steps = 0.0;  ///< steps taken; a double, as it enters formulas
     std::vector<NamedState> arrays;
     std::vector<double> numbers;
-    /// A class's own between two calls; not saved. If it has the shape of the parameter it is moved
-    /// and cut with it, and keeps its dtype.
+    /// Free for use by the derived class; not saved. If it has the shape of the parameter, it is
+    /// moved and sharded with it, and keeps its dtype.
     Array scratch;
     bool just_made = false;  ///< arrays were made in this step
     Array low;               ///< the 16-bit copy that this step sets; see low_of()
-    ShardLayout layout;      ///< the elements of the parameter that arrays are for
+    ShardLayout layout;      ///< the elements of the parameter to which the arrays belong
   };
 
   /// For derived classes; `name` names the optimizer in errors.
@@ -250,13 +250,13 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Adds a group after checking its parameters; adds nothing if it throws. Where states lie in a
-  /// file, params_added() follows when the group has its options, too.
+  /// Adds a group after checking its parameters; adds nothing if it throws. If states lie in a
+  /// file, params_added() must be called when the group has its options, too.
   void add_params(const std::vector<Tensor>& params);
   /// Makes room in the file for the states of parameters that were added.
   void params_added();
-  /// Throws an Error if the optimizer takes no group of these parameters now. Constructors call
-  /// only the one of this class.
+  /// Throws an Error if a group of these parameters cannot be added now. Constructors call only the
+  /// version of this class.
   virtual void check_group(const std::vector<Tensor>& /*params*/) const {}
   /// Throws an Error unless a state has as many groups as the optimizer.
   void check_groups(const StateDict& dict) const;
@@ -264,14 +264,14 @@ class Optimizer {
   void check_any() const;
 
   virtual std::vector<Option> list_options(int group) const = 0;
-  /// The same options with their defaults, which they take where a loaded state lacks them. A class
-  /// that does not know any keeps the present values.
+  /// The same options with their default values, which are used for options that a loaded state
+  /// lacks. This version returns the present values.
   virtual std::vector<Option> default_options(int group) const { return list_options(group); }
-  /// Calls `change` with the options of a group, which become what it makes of them unless it or
-  /// the check of their values throws.
+  /// Calls `change` with the options of a group, to modify them. If it or the check of the new
+  /// values throws, the options stay as they were.
   virtual void change_options(int group,
                               const std::function<void(const detail::OptionFields&)>& change) = 0;
-  /// The numbers of such fields.
+  /// The names and values of these fields.
   static std::vector<Option> values_of(const detail::OptionFields& fields);
   /// The names of the arrays in the state of a parameter, given its group's options.
   virtual std::vector<const char*> array_names(int group) const = 0;
@@ -370,7 +370,7 @@ class Optimizer {
   std::vector<double> all_options() const;
 
   const char* name_;
-  mutable std::vector<State> states_;  // that follow their parameters when they are asked for
+  mutable std::vector<State> states_;  // follow their parameters when they are read, see follow()
   std::vector<int> group_ends_;
   std::unique_ptr<Masters> masters_;  // null: parameters are stepped themselves
   std::unique_ptr<Pages> pages_;      // null: states are in memory
@@ -396,11 +396,12 @@ class OptimizerOf : public Optimizer {
   /// The options of a group, to read.
   const Options& options(int group = 0) const { return options_[group_at(group)]; }
 
-  /// Adds a group of parameters, with options of its own, to those that the optimizer has: what is
-  /// trained from now on, such as a layer that was frozen. States of other groups stay as they are.
-  /// Throws an Error, and then adds nothing, for options out of range, for parameters that a
-  /// constructor refuses or that the optimizer has already, and by optimizers whose parameters form
-  /// one vector (LBFGS, OneBitAdam and its kin). A state of fewer groups is loaded before.
+  /// Adds a group of parameters, with options of its own, to those that the optimizer has:
+  /// parameters that are trained from now on, such as those of a layer that was frozen. States of
+  /// other groups stay as they are. Throws an Error, and adds nothing, if options are out of range,
+  /// if a constructor would refuse the parameters, if the optimizer already has one of them, or if
+  /// it treats its parameters as one vector (LBFGS and the 1-bit optimizers). Load a state that was
+  /// saved with fewer groups before you add the group.
   /// \snippet test_examples_optim.cpp add_param_group
   virtual void add_param_group(const Group& group) {
     group.options.check_values();

@@ -1,5 +1,5 @@
 #pragma once
-// What optimizers ask about parameters that are shards.
+// The owners of parameters that are shards, for optimizers.
 #include <algorithm>
 #include <vector>
 
@@ -24,7 +24,7 @@ inline std::vector<Owners*> all_owners(const std::vector<Tensor>& params) {
   return all;
 }
 
-/// The owners of other parameters of the same models, each once.
+/// The owners of the models' other parameters (Owners::elsewhere()), each once.
 inline std::vector<Owners*> all_elsewhere(const std::vector<Tensor>& params) {
   std::vector<Owners*> all;
   for (Owners* owners : all_owners(params)) {

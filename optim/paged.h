@@ -1,5 +1,6 @@
 #pragma once
-// An optimizer whose states are in a file, and in memory only during their step, as one type.
+// Paged: an optimizer whose states lie in a file, and in memory only during their step, as one
+// type.
 #include <concepts>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace hero::optim {
 
-/// The optimizer O, of which page_states() is called at once. O is any optimizer that the function
+/// The optimizer O; the constructor calls its page_states(). O is any optimizer that this function
 /// accepts, or MasterWeights of one; the masters are states too, and all of them are in memory
 /// until the constructor returns. It adds constructors, and nothing else.
 ///

@@ -1,5 +1,5 @@
 #pragma once
-// Optimizer states in a file, which are in memory only during their step; for optim's own files.
+// Pages: optimizer states in a file, which are in memory only during their step; internal to optim.
 #include <memory>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace hero::optim {
 /// The states of a parameter are the arrays of its State and, if it has one, its master.
 class Optimizer::Pages {
  public:
-  /// With states in `file`; divide() comes before all else.
+  /// Pages states in `file`; divide() must be called first.
   Pages(core::SwapFile& file, const PagedOptions& options);
 
   /// Divides parameters into windows and writes all states, which must be in memory. A window has

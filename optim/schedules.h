@@ -162,7 +162,7 @@ struct MultiplicativeLR {
     double base, value;  ///< the base, and the rate after t steps
     int64_t t;           ///< the number of steps
   };
-  mutable std::vector<Reached> reached = {};  ///< of each base of late
+  mutable std::vector<Reached> reached = {};  ///< one for each recent base
 };
 
 /// One curve after another: curves[i + 1] begins with its own step 0 at step milestones[i].
@@ -192,8 +192,8 @@ class Schedule {
   /// option.
   Schedule(Optimizer& optimizer, Curve curve, std::string option = "lr");
 
-  /// Sets the next value of every group; one that add_param_group() added since begins with the
-  /// value that it has. Call it after the optimizer's step().
+  /// Sets the next value of every group; a group that add_param_group() has added meanwhile begins
+  /// with the value that it has. Call it after the optimizer's step().
   void step();
   /// The number of steps taken.
   int64_t steps() const { return steps_; }

@@ -100,7 +100,8 @@ class NesterovLookahead : public OptimizerOf<NesterovLookaheadOptions> {
   void update(int group, State& state, const Array& grad) override;
 
  private:
-  // Between lookahead() and step() there are values ahead; scratch is where each came from.
+  // Whether lookahead() was called without step(): parameters are at the points ahead, and scratch
+  // has their values from before.
   bool looking() const { return ahead_.has_value(); }
 
   std::optional<ReplacedValuesScope> ahead_;

@@ -1,5 +1,5 @@
 #pragma once
-// Reading state dicts; for the optimizers' own files.
+// StateLookup: reads state dicts; internal to optim.
 #include <cmath>
 #include <limits>
 #include <map>
