@@ -1,5 +1,6 @@
 #pragma once
-// A softmax over many classes whose cost is that of a few for most rows.
+// AdaptiveLogSoftmaxWithLoss: a softmax over many classes that computes the logits of only a few of
+// them for most rows.
 #include <vector>
 
 #include <hero/nn/container.h>
@@ -19,12 +20,12 @@ struct AdaptiveLogSoftmaxOutput {
   Tensor loss;    ///< []: the mean of -output
 };
 
-/// The log-probabilities of n_classes classes, sorted from frequent to rare: the head has logits of
-/// the first cutoffs[0] classes and of each cluster of others, which begin at the cutoffs. A
-/// cluster's logits are computed for rows whose target it contains, and pass through an inner layer
-/// of in_features / div_value^i elements. Parameters: head.weight [cutoffs[0] + clusters,
-/// in_features], tail.I.0.weight [inner, in_features], tail.I.1.weight [classes of the cluster,
-/// inner]. Grave et al., arXiv 1609.04309.
+/// The log-probabilities of n_classes classes, sorted from frequent to rare: the head has a logit
+/// for each of the first cutoffs[0] classes and one for each cluster of further classes; cluster i
+/// begins at class cutoffs[i]. A cluster's logits are computed for rows whose target it contains,
+/// and pass through an inner layer of in_features / div_value^i elements. Parameters: head.weight
+/// [cutoffs[0] + clusters, in_features], tail.I.0.weight [inner, in_features], tail.I.1.weight
+/// [classes of the cluster, inner]. Grave et al., arXiv 1609.04309.
 class AdaptiveLogSoftmaxWithLoss : public Module {
  public:
   using Options = AdaptiveLogSoftmaxOptions;

@@ -105,11 +105,12 @@ class MultiheadAttention : public Module, public Parallelizable {
   Projected project_slices(const Tensor& query, const Tensor& key, const Tensor& value) const;
   void check_shared(const Tensor& query, const Tensor& key,
                     const MultiheadAttentionInputs& inputs) const;
-  /// Keys and values with those behind all others.
+  /// Appends the keys and values of add_bias_kv and add_zero_attn.
   void add_further(Projected& all) const;
-  /// Rows of queries that are here: those of all heads, or of a part of them.
+  /// Rows of the query projection on this rank: those of all heads, or of some of them.
   int64_t query_rows() const;
-  /// Heads of keys and values, with their copies where a slice of the weights is here.
+  /// Heads of keys and values on this rank, with their copies if it has only a slice of the
+  /// weights.
   int64_t kv_heads() const;
 
   MultiheadAttention(const Sizes& sizes, const MultiheadAttentionOptions& options);

@@ -71,7 +71,8 @@ struct CausalLMConfig {
   double dropout = 0.0;        ///< rate of dropout, in training
   bool tie_weights = true;     ///< true: lm_head's weight is that of the embedding of tokens
   double init_std = 0.02;      ///< standard deviation of matrices at first
-  /// That of the last matrix of attention and of feed-forward layers; init_std when absent.
+  /// Standard deviation of the last matrix of attention and of feed-forward layers; init_std when
+  /// absent.
   std::optional<double> residual_init_std = {};
   bool checkpoint = false;  ///< true: blocks save only their input for backward, and run again then
   /// Where the tensors that blocks save for backward are kept until then, see offload(); when
@@ -80,7 +81,8 @@ struct CausalLMConfig {
   CausalLMNames names = {};  ///< what modules are called
 };
 
-/// The common base of a CausalLM's modules, which print as the classes that its names say.
+/// The common base of a CausalLM's modules, which print as classes with the names from
+/// CausalLMNames.
 class CausalLMPart : public Module {
  public:
   std::string type_name() const override { return type_; }
@@ -88,7 +90,7 @@ class CausalLMPart : public Module {
  protected:
   /// Makes a module that prints as a class of this name.
   explicit CausalLMPart(std::string type) : type_(std::move(type)) {}
-  /// Adds a norm of the kind that the configuration says.
+  /// Adds the norm that the configuration selects.
   ResidualNorm& add_norm(const std::string& name, const CausalLMConfig& config);
 
  private:
@@ -204,8 +206,8 @@ class Block : public CausalLMPart, public Parallelizable {
 class CausalLM : public Module, public DecoderChain, public Parallelizable {
  public:
   using Options = CausalLMConfig;
-  /// Makes a model. Throws an Error unless the sizes are positive and the numbers of heads divide
-  /// what they have to.
+  /// Makes a model. Throws an Error unless the sizes are positive and kv_heads divides heads and,
+  /// without head_dim, heads divides width.
   explicit CausalLM(const CausalLMConfig& config);
 
   /// Maps tokens [B, T] or [T], int64, with T at most context_length(), to the logits of the next
@@ -252,7 +254,7 @@ class CausalLM : public Module, public DecoderChain, public Parallelizable {
     Embedding& tokens;            ///< the embedding of tokens, [V, C]
     Embedding* const positions;   ///< the embedding of positions; null with rotary positions
     ModuleListOf<Block>& blocks;  ///< the blocks
-    ResidualNorm& norm;           ///< what follows the last block
+    ResidualNorm& norm;           ///< the norm after the last block
   };
   Body& body;
   Linear& lm_head;  ///< the projection to logits, [V, C]

@@ -1,6 +1,6 @@
 #pragma once
 // Chain: a network as a sequence of layers, which pipelines cut between two layers. Stack: a model
-// that is one by what it says of its parts.
+// that becomes a chain by describing its parts in its ParallelForm.
 #include <functional>
 #include <utility>
 #include <vector>
@@ -32,9 +32,10 @@ class Chain {
   virtual Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) = 0;
   /// The modules whose parameters and buffers a layer uses.
   virtual std::vector<Module*> modules_of(size_t layer) = 0;
-  /// The number of terms of which loss_from() takes the mean for this target: of GPT and Llama the
-  /// targets other than -100, and unless overridden the rows. dist::Pipeline and dist::Trainer
-  /// weigh the losses of micro-batches by it. Throws an Error if the target is undefined.
+  /// The number of terms of which loss_from() takes the mean for this target: for GPT and Llama the
+  /// number of targets other than -100; unless overridden, the number of rows. dist::Pipeline and
+  /// dist::Trainer weigh the losses of micro-batches by it. Throws an Error if the target is
+  /// undefined.
   virtual double target_count(const Tensor& target) const;
 };
 
@@ -64,7 +65,7 @@ class SequentialChain : public Chain {
 
 /// A model that is a chain by its parallel form: the modules of StackForm::embedding, called one
 /// after the other, are the first layer, each block is one, and norm and head are the last. A model
-/// derives from it beside Module and says its form and its loss; its forward may be
+/// derives from Module and from it, and defines parallel_form() and loss_of(); its forward may be
 /// run_layers(0, layers(), x). The blocks take and return one tensor.
 class Stack : public Chain, public Parallelizable {
  public:
@@ -78,13 +79,14 @@ class Stack : public Chain, public Parallelizable {
   Tensor run_layers(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
   std::vector<Module*> modules_of(size_t layer) override;
-  /// Of an int64 target the elements other than -100, which cross_entropy() leaves out of its mean;
-  /// of others the rows. Override it where loss_of() is the mean of something else.
+  /// For an int64 target the number of elements other than -100, which cross_entropy() leaves out
+  /// of its mean; for others the number of rows. Override it if loss_of() is a mean over other
+  /// terms.
   double target_count(const Tensor& target) const override;
   /// \}
 
  protected:
-  /// The first layer. Override it where the modules before the blocks are not called one after the
+  /// The first layer. Override it if the modules before the blocks are not called one after the
   /// other, such as embeddings of tokens and of positions, which are added.
   virtual Tensor embed(const Tensor& x);
 

@@ -33,8 +33,8 @@ class Padding {
 
   /// True for "same".
   bool is_same() const { return word_ == "same"; }
-  /// As many numbers as there are dimensions, 0 for a word. Throws an Error that names `layer` if
-  /// another number of them was given.
+  /// One size for each dimension; zeros for a word. Throws an Error that names `layer` if sizes for
+  /// another number of dimensions were given.
   Dims sizes(const char* layer, int dimensions) const;
   /// "same" or "valid"; "" for numbers.
   const std::string& word() const { return word_; }
@@ -121,7 +121,7 @@ class Convolution : public Module {
   Tensor& bias;  ///< [O]; undefined without bias
 
  protected:
-  /// Sizes in as many numbers as there are spatial dimensions.
+  /// Sizes, with one number for each spatial dimension.
   struct Spec {
     const char* layer;
     Dims kernel, stride, dilation, output_padding;

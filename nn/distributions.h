@@ -1,6 +1,5 @@
 #pragma once
-// Probability distributions as PyTorch has them: draws, and the log probabilities of what was
-// drawn, with gradients.
+// Probability distributions as PyTorch has them: draws and log probabilities, with gradients.
 //
 //   const distributions::Categorical policy({.logits = model(state)});
 //   const Tensor action = policy.sample();                      // no gradient
@@ -24,8 +23,8 @@ struct DrawWithLogProb {
 };
 
 /// The common base of the distributions. Batch and event shapes are PyTorch's: a value has the
-/// shape [.., batch .., event ..], and log_prob() is a number for each event. What a distribution
-/// does not have in closed form is an Error.
+/// shape [.., batch .., event ..], and log_prob() is a number for each event. A member that has no
+/// closed form for a distribution throws an Error.
 class Distribution {
  public:
   virtual ~Distribution() = default;
@@ -40,7 +39,7 @@ class Distribution {
   virtual Tensor mean() const;
   /// The variance, of the batch and the event shape.
   virtual Tensor variance() const;
-  /// The square root of the variance, also where this does not fit the dtype.
+  /// The square root of the variance, even if the variance overflows the dtype.
   virtual Tensor stddev() const;
   /// The likeliest value, of the batch and the event shape; NaN where there is none, or no single
   /// one. int64 of a Categorical. Throws an Error for a kind that has no formula.
@@ -66,7 +65,7 @@ class Distribution {
   /// For derived classes, which know the shape that their parameters have together.
   explicit Distribution(const Shape& batch_shape, const Shape& event_shape = {})
       : batch_shape_(batch_shape), event_shape_(event_shape) {}
-  /// Draws for sample(), of which nothing is recorded; rsample() unless a class says otherwise.
+  /// Draws for sample(), without recording; rsample() unless a class overrides it.
   virtual Tensor draw(const Shape& shape) const { return rsample(shape); }
   /// [shape .., batch .., event ..].
   Shape extended(const Shape& shape) const;
@@ -76,7 +75,7 @@ class Distribution {
   Shape batch_shape_, event_shape_;
 };
 
-/// What distributions of a location and a positive scale have in common.
+/// The common base of distributions with a location and a positive scale.
 class LocationScale : public Distribution {
  public:
   const Tensor loc, scale;  ///< of the batch shape
@@ -148,7 +147,7 @@ class Bernoulli : public Distribution {
   Tensor mean() const override { return probs; }
   Tensor variance() const override;
 
-  const Tensor probs, logits;  ///< each made of the other
+  const Tensor probs, logits;  ///< each computed from the other
 
  private:
   Bernoulli(const Odds& both, bool complete);
@@ -179,11 +178,11 @@ class Categorical : public Distribution {
 };
 
 /// KL(p || q), the mean under p of log p - log q, of the batch shape; infinite if p has probability
-/// where q has none. There is one for two distributions of the same kind, but for StudentT,
-/// Multinomial and mixtures; of two Independent and two TransformedDistribution if they agree in
-/// their dimensions or transforms. Further pairs are Beta, Exponential, Gamma, Gumbel, Laplace or
-/// Uniform with Normal, Beta, Gamma or Uniform with Exponential, and Exponential with Gamma. Throws
-/// an Error for others.
+/// where q has none. It is defined for two distributions of the same kind, except StudentT,
+/// Multinomial and mixtures; for two Independent or two TransformedDistribution only if they agree
+/// in their dimensions or transforms. Further pairs are Beta, Exponential, Gamma, Gumbel, Laplace
+/// or Uniform with Normal, Beta, Gamma or Uniform with Exponential, and Exponential with Gamma.
+/// Throws an Error for others.
 Tensor kl_divergence(const Distribution& p, const Distribution& q);
 
 }  // namespace hero::distributions

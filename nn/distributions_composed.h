@@ -180,9 +180,9 @@ class ReshapeTransform : public Transform {
   const Shape in_shape, out_shape;
 };
 
-/// The distribution of transforms, one after the other, of what another distribution draws. Where a
-/// transform takes more dimensions together than the base's events have, the last of the batch are
-/// of an event, too.
+/// The distribution of another distribution's draws after transforms, which are applied one after
+/// the other. If a transform acts on more dimensions together than the base's events have, the last
+/// batch dimensions become dimensions of the event.
 class TransformedDistribution : public Distribution {
  public:
   using Transforms = std::vector<std::shared_ptr<const Transform>>;
@@ -218,10 +218,10 @@ class TransformedDistribution : public Distribution {
   int first_dims_;
 };
 
-/// The distribution over vectors of K positive numbers of sum 1, an event, that K - 1 normal
-/// numbers give which break a stick one after the other: the first part is the sigmoid of the first
-/// number less log(K - 1), the second that of the second less log(K - 2) of what is left, and so
-/// on.
+/// A distribution over vectors of K positive numbers of sum 1 (an event), made from K - 1 normal
+/// numbers by breaking a stick: the first part is the sigmoid of (the first number less log(K -
+/// 1)), the second is the sigmoid of (the second number less log(K - 2)) times the rest of the
+/// stick, and so on.
 class LogisticNormal : public Distribution {
  public:
   /// loc and scale, those of the normal numbers, broadcast to [.., K - 1]. Throws an Error unless

@@ -364,7 +364,8 @@ class Dirichlet : public Distribution {
   const Tensor concentration;
 };
 
-/// What a MultivariateNormal's numbers vary by; give one of the three, [.., K, K], as in PyTorch.
+/// The covariance of a MultivariateNormal; give one of the three matrices, [.., K, K], as in
+/// PyTorch.
 struct Spread {
   Tensor covariance_matrix = {};  ///< symmetric and positive definite
   Tensor precision_matrix = {};   ///< the inverse of the covariance

@@ -19,7 +19,7 @@ class Geometric : public Distribution {
   Tensor mean() const override;
   Tensor variance() const override;
 
-  const Tensor probs, logits;  ///< each made of the other
+  const Tensor probs, logits;  ///< each computed from the other
 
  private:
   Geometric(const Odds& both, bool complete);
@@ -103,7 +103,7 @@ class Multinomial : public Distribution {
   Tensor variance() const override;
 
   const int64_t total_count;
-  const Categorical categories;  ///< of one draw
+  const Categorical categories;  ///< the distribution of one draw
 
  private:
   Multinomial(int64_t total_count, const Categorical& of_one);
@@ -122,7 +122,7 @@ class OneHotCategorical : public Distribution {
   Tensor mean() const override { return categories.probs; }
   Tensor variance() const override;
 
-  const Categorical categories;  ///< of the places
+  const Categorical categories;  ///< the distribution of the place that is 1
 
  private:
   explicit OneHotCategorical(const Categorical& places);
@@ -155,7 +155,7 @@ class ContinuousBernoulli : public Distribution {
   /// The logarithm of the integral of exp(logits x) over [0, 1].
   Tensor log_normalizer() const;
 
-  const Tensor probs, logits;  ///< each made of the other
+  const Tensor probs, logits;  ///< each computed from the other
 
  private:
   ContinuousBernoulli(const Odds& both, bool complete);
@@ -196,7 +196,7 @@ class ExpRelaxedCategorical : public Distribution {
   Tensor rsample(const Shape& shape = {}) const override;
 
   const Tensor temperature;
-  const Categorical categories;  ///< of the places
+  const Categorical categories;  ///< the distribution of the place that is 1
 
  private:
   ExpRelaxedCategorical(const Tensor& temperature, const Categorical& places);

@@ -32,12 +32,12 @@ struct GenerateOptions {
   /// the row does.
   std::optional<int64_t> pad_token = {};
   std::optional<uint64_t> seed = {};  ///< seed of the draws; absent: the thread's generator draws
-  /// For models that are sharded over ranks with prompts of their own, which end at different steps
-  /// and yet have to compute each step together, as dist::any_unfinished() makes it. It is called
-  /// before each step and told whether a row of this rank goes on; it returns whether one of any
-  /// rank does. As long as that is so, a rank whose rows have all ended, or that has no prompts,
-  /// computes logits of a single token, which go nowhere: its text and the state of its generator
-  /// are those that it has without this option. Absent: a rank ends with its own rows.
+  /// For a model that is sharded over ranks, each with prompts of its own: their rows end at
+  /// different steps, but all ranks have to compute each step together. The function, which
+  /// dist::any_unfinished() makes, is called before each step with whether a row of this rank is
+  /// unfinished, and returns whether a row of any rank is. While it returns true, a rank without
+  /// unfinished rows computes logits of a single token and drops them: its text and the state of
+  /// its generator are the same as without this option. Absent: a rank ends with its own rows.
   std::function<bool(bool unfinished)> any_unfinished = {};
 };
 
@@ -70,8 +70,8 @@ class KeyValueCache {
   /// The positions of the new tokens, int64: [T], or [B, T] if rows differ.
   Tensor positions(Device device) const;
   /// Appends the new keys and values, k and v [B, G, T, D], to those of `layer`, and returns the
-  /// attention of the new queries q [B, H, T, D] to all positions up to their own, with the bits
-  /// that each row has by itself. Of the options it takes scale and enable_gqa. Nothing is recorded
+  /// attention of the new queries q [B, H, T, D] to all positions up to their own, bitwise equal to
+  /// that of each row by itself. Of the options it takes scale and enable_gqa. Nothing is recorded
   /// for backward.
   Tensor attend(size_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
                 const AttentionOptions& options = {});
@@ -82,11 +82,11 @@ class KeyValueCache {
   struct Layer {
     Tensor k, v;  // [B, G, capacity, D]
   };
-  // An Error before the first begin(), and where the cache was moved from.
+  // Throws an Error before the first begin(), or if the cache was moved from.
   void check_begun() const;
   int64_t capacity_;
   int64_t T_ = 0;
-  std::vector<int64_t> read_;    // of each row; of one where all are alike
+  std::vector<int64_t> read_;    // positions read in each row; one number if all rows are equal
   std::vector<int64_t> counts_;  // of each row
   std::vector<Layer> layers_;
 };
@@ -99,8 +99,8 @@ class Decoder {
   virtual ~Decoder() = default;
   /// The length of the longest sequence that the model can read.
   virtual int64_t context_length() const = 0;
-  /// The logits [B, V] of the token that follows the new tokens [B, T] in each row. The cache knows
-  /// of the new tokens by begin().
+  /// The logits [B, V] of the token that follows the new tokens [B, T] in each row.
+  /// KeyValueCache::begin() has announced the new tokens.
   virtual Tensor next_logits(const Tensor& tokens, KeyValueCache& cache) = 0;
 
   /// Returns tokens [B, T] or [T], T >= 1, with up to max_new_tokens more at the end, each drawn

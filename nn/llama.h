@@ -60,8 +60,8 @@ struct LlamaConfig {
 class Llama : public CausalLM {
  public:
   using Options = LlamaConfig;
-  /// Makes a model. Throws an Error unless the sizes are positive and the numbers of heads divide
-  /// what they have to.
+  /// Makes a model. Throws an Error unless the sizes are positive and num_key_value_heads divides
+  /// num_attention_heads and, without head_dim, this divides hidden_size.
   explicit Llama(const LlamaConfig& config);
 
   /// Reads a model of type llama, qwen2 or mistral from a folder of Hugging Face's transformers:

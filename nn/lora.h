@@ -44,11 +44,11 @@ void load_lora(Module& model, const std::string& path);
 
 /// Adds alpha / rank lora_B lora_A to the weight of each layer that has an adapter, after which
 /// forward() leaves the adapters out; layers that are merged already stay as they are. `model` is
-/// the whole model, or one Linear that shares its weight with nothing. While adapters are merged
-/// the model has no state that tells so: what saves or loads one (state_dict(), save(), a
-/// Checkpointer, dist::save_full(), ...) throws an Error. Throws an Error, and then changes
-/// nothing, if the model has no adapters, or if a weight is a shard or tied to another parameter,
-/// which would change with it.
+/// the whole model, or one Linear that shares its weight with nothing. A saved state cannot tell
+/// that adapters are merged, so while they are, everything that saves or loads the model's state
+/// (state_dict(), save(), a Checkpointer, dist::save_full(), ...) throws an Error. Throws an Error,
+/// and then changes nothing, if the model has no adapters, or if a weight is a shard or tied to
+/// another parameter, which would change with it.
 void merge_lora(Module& model);
 /// Subtracts from the weights what merge_lora() added, which rounds once more. Throws an Error, and
 /// then changes nothing, as merge_lora() does.

@@ -89,7 +89,7 @@ concept TakesOptions = requires {
 
 /// The base class of all networks and layers. Names, order and behaviour are those of
 /// torch.nn.Module. A module cannot be copied; it can be moved as long as nothing refers to it.
-/// What is done to a module that was moved from is an Error until another one is moved into it.
+/// Using a module that was moved from throws an Error until another one is moved into it.
 /// \snippet test_examples_networks.cpp Module
 class Module {
  public:
@@ -152,8 +152,9 @@ class Module {
   /// True in training mode; false in evaluation mode, or while an EvalScope lives on this thread.
   bool training() const;
   /// Converts floating parameters and buffers, and gradients, to a dtype. The tensors stay the same
-  /// objects, so an existing optimizer keeps working. Shards, too: call it on every rank, between
-  /// steps. Throws an Error if only some of the parameters gathered together would be converted.
+  /// objects, so an existing optimizer keeps working. It also converts shards: call it on every
+  /// rank, between steps. Throws an Error if only some of the parameters gathered together would be
+  /// converted.
   void to(DType dtype);
   /// Moves parameters, buffers and gradients to a device.
   void to(Device device);
@@ -175,7 +176,7 @@ class Module {
   /// \name State
   /// \{
   /// Parameters and persistent buffers by full name. The arrays are the module's own, not copies.
-  /// Of shards these four functions throw an Error: use dist::save_full() and load_full().
+  /// For shards these four functions throw an Error: use dist::save_full() and load_full().
   StateDict state_dict() const;
   /// Copies values into the module, converting dtypes; tensors on meta are allocated on the cpu.
   /// Throws one Error that lists all missing, unexpected and mis-shaped names, and then has changed
@@ -221,8 +222,8 @@ class Module {
   /// \{
   /// True if there are hooks, of either kind.
   bool has_hooks() const;
-  /// True if the module has to be called: it has hooks for values or gradients, it was replaced, or
-  /// it does more than its class.
+  /// True if a parent has to call the module instead of computing its work: it has hooks for values
+  /// or gradients, it was replaced, or it computes more than its class, see set_called_alone().
   bool has_hooks_for_values() const;
   /// Runs body(x), which computes with this module's parameters, in place of a call, with the hooks
   /// for parameters around it. Throws an Error if there are hooks for values.
@@ -275,8 +276,8 @@ class Module {
   }
   /// Registers a child made elsewhere.
   Module& adopt(const std::string& name, std::unique_ptr<Module> child);
-  /// Lets slots() and named_modules() see a module that belongs to another one and must live as
-  /// long as this one is used; a second call with the name puts another in its place.
+  /// Makes slots() and named_modules() include a module that belongs to another one and must live
+  /// as long as this one is used; a second call with the same name replaces it.
   void refer_to(const std::string& name, Module& module);
   /// Registers a parameter, which `init` initialises. The reference remains valid; assigning
   /// another module's parameter to it ties the two.
@@ -310,7 +311,7 @@ class Module {
 
  private:
   struct Hooks;
-  // Tells the module made next on this thread where it stands; see module/module.cpp.
+  // Tells the module that is made next on this thread its path and origin; see module/module.cpp.
   class Building {
    public:
     Building(Module& parent, const std::string& name);
@@ -348,11 +349,11 @@ class Module {
   HookHandle add_backward_pre(BackwardPreHook hook, const HookOptions& options);
   HookHandle add_backward(BackwardHook hook, const HookOptions& options);
   Hooks& hooks();
-  // What stands in this module's place: its replacement, or itself.
+  // The module that is called in this one's place: its replacement, or itself.
   Module& current() { return replacement_ ? replacement_->current() : *this; }
   const Module& current() const { return replacement_ ? replacement_->current() : *this; }
-  // An Error where a parameter of its own is a shard, with which nothing can be computed, and where
-  // the module was moved from.
+  // Throws an Error if a parameter of its own is a shard, with which it cannot compute, or if the
+  // module was moved from.
   void check_whole() const;
   [[noreturn]] void fail_moved() const;
   Tensors run_around(const Tensors& inputs, const Forward& body, bool fused);
@@ -365,13 +366,13 @@ class Module {
   Slot* find_slot(const std::string& path, bool parameter);
 
   std::string name_;
-  std::string path_;                          // from the outermost module known; for messages
-  Origin origin_;                             // what first values hang on; see [note: first values]
+  std::string path_;  // from the outermost module known; for messages
+  Origin origin_;     // what initial values depend on; see [note: first values]
   std::vector<std::unique_ptr<Slot>> slots_;  // pointers: references to the tensors stay good
   std::vector<std::unique_ptr<Module>> children_;
   std::vector<std::pair<std::string, Module*>> referred_;  // see refer_to()
   std::unique_ptr<Module> replacement_;                    // see replace()
-  std::shared_ptr<Hooks> hooks_;  // shared only as that needs no complete type
+  std::shared_ptr<Hooks> hooks_;  // a shared_ptr only because it needs no complete type
   bool called_alone_ = false;
   bool moved_from_ = false;
   mutable bool training_ = true;  // read and written as an atomic: see training()

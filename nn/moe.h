@@ -173,7 +173,7 @@ class MoE : public Module {
   int64_t width_, experts_;
   MoEOptions options_;
   std::shared_ptr<TokenDispatcher> dispatcher_;
-  std::shared_ptr<Last> last_;  // shared only as that needs no complete type
+  std::shared_ptr<Last> last_;  // a shared_ptr only because it needs no complete type
 };
 
 /// The sum of aux_loss() over all MoE layers of a model, in the order of modules(). Throws an Error

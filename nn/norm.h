@@ -298,7 +298,7 @@ struct LocalResponseNormOptions {
 class LocalResponseNorm : public Module {
  public:
   using Options = LocalResponseNormOptions;
-  /// Makes the layer for so many neighbouring channels.
+  /// Makes the layer for this number of neighbouring channels.
   explicit LocalResponseNorm(int64_t size, const LocalResponseNormOptions& options = {})
       : size_(size), options_(options) {}
   Tensor forward(const Tensor& x) override;

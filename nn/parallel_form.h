@@ -1,6 +1,6 @@
 #pragma once
-// The parallel form of a module: what it says of itself to those that divide models among ranks.
-// Tensor, sequence and context parallelism, pipelines and the trainer read it and know no model.
+// ParallelForm: a module's description of how it can be divided among ranks. Tensor, sequence and
+// context parallelism, pipelines and the trainer read it, and so work with any model.
 //
 //   struct Layer : nn::Module, nn::Parallelizable {
 //     nn::RMSNorm& norm = add<nn::RMSNorm>("norm", Shape{C});
@@ -48,12 +48,12 @@ enum class Cut : uint8_t {
 struct ModuleCut {
   std::string path;     ///< the path; in a plan for dist::tensor_parallel, * is any characters
   Cut cut = Cut::rows;  ///< how it is cut
-  /// With Cut::rows: so many equal parts of the outputs are each cut by themselves, such as the
-  /// gates and the values that one weight packs.
+  /// With Cut::rows: the number of equal parts of the outputs, each of which is cut by itself, such
+  /// as the gates and the values that one weight packs.
   int parts = 1;
 };
 
-/// What rows of a weight of attention belong to.
+/// The kind of heads to which rows of an attention weight belong.
 enum class Heads : uint8_t { queries, keys, values };
 
 /// A weight of an attention layer that is cut by heads.
@@ -62,13 +62,13 @@ struct HeadWeight {
   /// "in_proj_weight": then the layer's whole forward is computed for each slice of its parameters,
   /// and its output is the sum over slices.
   std::string path;
-  /// What its rows are, one behind the other: {Heads::queries}, or all three of a packed weight.
-  /// Empty: its columns are those of the heads of queries, as in the last projection.
+  /// The kinds of its rows, in order: {Heads::queries}, or all three of a packed weight. Empty: its
+  /// columns are those of the heads of queries, as in the last projection.
   std::vector<Heads> rows = {};
 };
 
-/// The heads of an attention layer. The layer computes with as many as the outputs of its
-/// projections have, which may be only some of them.
+/// The heads of an attention layer. The layer must compute with as many heads as the outputs of its
+/// projections have, which may be only some of all heads.
 struct AttentionForm {
   int64_t heads = 1;     ///< heads of queries of the whole layer
   int64_t kv_heads = 1;  ///< heads of keys and values of the whole layer; they divide `heads`
@@ -87,10 +87,10 @@ struct StackForm {
   std::string head = "";                    ///< what follows the norm; "" if nothing does
 };
 
-/// What a module says of how it may be divided. All paths are below the module itself.
+/// A module's description of how it may be divided. All paths are below the module itself.
 struct ParallelForm {
-  /// How modules below it are cut by dist::tensor_parallel; those that have a form of their own say
-  /// so themselves.
+  /// How modules below it are cut by dist::tensor_parallel; modules that have a form of their own
+  /// describe their cuts themselves.
   std::vector<ModuleCut> cuts = {};
   /// For a layer of attention: its heads, by which dist::tensor_parallel cuts it.
   std::optional<AttentionForm> attention = {};
@@ -106,8 +106,9 @@ struct ParallelForm {
   /// its own (an embedding of positions), or because the module itself computes with
   /// SequencePart::copies() of them.
   std::vector<std::string> position_parameters = {};
-  /// True if the module computes with the positions of this rank where ranks share each sequence,
-  /// as Parallelizable::sequence() says: an attention layer that calls shared_attention() is one.
+  /// True if the module can compute with the positions of this rank alone when ranks share each
+  /// sequence (Parallelizable::sequence()), such as an attention layer that calls
+  /// shared_attention().
   bool shares_sequence = false;
   int positions = 1;  ///< the dimension of its inputs along which the positions lie
 };
@@ -118,15 +119,15 @@ class Parallelizable {
  public:
   virtual ~Parallelizable() = default;
 
-  /// What the module says of itself. It must not depend on how the module is divided already.
+  /// The module's form. It must not depend on how the module is divided already.
   virtual ParallelForm parallel_form() const = 0;
 
-  /// From now on the rows of each head of keys and values in packed weights are there `copies`
-  /// times, one behind the other, so that as many slices of the layer each have one of their own.
-  /// dist::tensor_parallel() calls it, where slices are more than such heads.
+  /// From now on packed weights contain the rows of each head of keys and values `copies` times in
+  /// a row, so that as many slices of the layer have a copy each. dist::tensor_parallel() calls it
+  /// if there are more slices than such heads.
   void set_kv_copies(int64_t copies) { kv_copies_ = copies; }
-  /// How often each head of keys and values is in the output of a packed projection; 1 while
-  /// WithoutHooks lives, where who asks for shapes plans whole projections.
+  /// How often each head of keys and values is in the output of a packed projection; 1 while a
+  /// WithoutHooks lives, since a caller that asks only for shapes plans whole projections.
   int64_t kv_copies() const;
 
   /// From now on, ranks share each sequence, and inputs have this rank's positions; null makes them
@@ -147,9 +148,9 @@ class Parallelizable {
   virtual bool set_checkpoint(bool on);
 
  protected:
-  /// scaled_dot_product_attention(), which is to the positions of all ranks where ranks share each
-  /// sequence: q [B, H, T, D], k and v [B, G, T, D] have the positions of this rank. There, masks
-  /// and biases of the options are an Error.
+  /// scaled_dot_product_attention() of q [B, H, T, D], k and v [B, G, T, D]. When ranks share each
+  /// sequence, these have the positions of this rank, queries attend to the positions of all ranks,
+  /// and masks and biases in the options throw an Error.
   Tensor shared_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionOptions& options = {}) const;
 

@@ -34,8 +34,9 @@ struct WeightNormOptions {
   std::optional<int64_t> dim = 0;
 };
 
-/// How orthogonal() makes an orthogonal matrix of any: of the skew-symmetric A = X - X^T of a lower
-/// triangle X, exp(A) or (I + A / 2) (I - A / 2)^-1; or a product of Householder's reflections.
+/// How orthogonal() maps any matrix to an orthogonal one: exp(A) or (I + A / 2) (I - A / 2)^-1,
+/// with the skew-symmetric A = X - X^T of a lower triangular X; or a product of Householder
+/// reflections.
 enum class OrthogonalMap { matrix_exp, cayley, householder };
 /// Options of orthogonal().
 struct OrthogonalOptions {
@@ -104,20 +105,20 @@ requires(std::derived_from<F, Module>) void register_parametrization(Module& mod
   static_assert(!std::is_lvalue_reference_v<F>, "a module can be moved, not copied");
   detail::add_parametrization(module, name, std::make_unique<F>(std::forward<F>(function)));
 }
-/// Makes what is computed so a parameter again, with the values that it
-/// has now; PyTorch's remove_weight_norm, and remove_parametrizations with leave_parametrized. Make
-/// the optimizer afterwards: the parameter is a new one. Throws an Error if there is nothing to
-/// remove.
+/// Makes a weight that is computed by these functions a parameter again, with its present values;
+/// PyTorch's remove_weight_norm, and remove_parametrizations with leave_parametrized. Make the
+/// optimizer afterwards: the parameter is a new one. Throws an Error if there is nothing to remove.
 void remove_parametrizations(Module& module, const std::string& name = "weight");
-/// True if the parameter, or without a name any of the module's own, is computed so.
+/// True if the parameter of this name (without a name: any of the module's own) is computed by a
+/// parametrization.
 bool is_parametrized(Module& module, const std::string& name = "");
 
 /// Pruning: a parameter is multiplied by a mask of zeros and ones before each call. The layer's
 /// parameter is from now on `weight_orig`, beside the buffer `weight_mask`; its own `weight` is
 /// that of the last call. A float `amount` is a share of the elements, or slices, and an integer
-/// their number. What is pruned already stays so, and `amount` is then of the rest. Call these
-/// functions before an optimizer is made, and before fully_shard() or ZeRO. Throws an Error if
-/// there is no such parameter, or the amount is out of range.
+/// their number. Elements that are pruned already stay pruned, and `amount` then refers to the
+/// rest. Call these functions before an optimizer is made, and before fully_shard() or ZeRO. Throws
+/// an Error if there is no such parameter, or the amount is out of range.
 namespace prune {
 /// Prunes nothing: a mask of ones.
 void identity(Module& module, const std::string& name);

@@ -26,8 +26,8 @@ struct PretrainedOptions {
 };
 
 /// The tokens that a tokenizer puts around a text: bos_token_id, eos_token_id and pad_token_id of
-/// config.json, or what a GGUF file's metadata call so. Models compute nothing with them; they are
-/// written as they were read, and eos can be given as GenerateOptions::stop_tokens.
+/// config.json, or the corresponding entries of a GGUF file's metadata. Models compute nothing with
+/// them; they are written as they were read, and eos can be given as GenerateOptions::stop_tokens.
 struct TokenIds {
   std::optional<int64_t> bos = {};  ///< begins a text
   std::vector<int64_t> eos = {};    ///< each of these ends a text

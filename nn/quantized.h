@@ -51,7 +51,7 @@ class QuantizedEmbedding : public Module {
  private:
   std::string type_;
   Tensor& blocks_;
-  Tensor& like_;  // without elements, of the output's dtype, which to(dtype) so changes
+  Tensor& like_;  // no elements; its dtype, which to(dtype) changes, is that of the output
 };
 
 /// Replaces every Linear below the model by a QuantizedLinear with its bias and its weight

@@ -62,7 +62,7 @@ struct PackedLSTMResult {
 /// Pointers to a cell's parameters in their module; biases may be undefined.
 struct CellParameters {
   Tensor *w_ih, *w_hh, *b_ih, *b_hh;
-  Tensor* w_hr = nullptr;  ///< of an LSTM with proj_size alone
+  Tensor* w_hr = nullptr;  ///< only for an LSTM with proj_size
   CellWeights weights() const { return {*w_ih, *w_hh, *b_ih, *b_hh}; }
 };
 

@@ -83,7 +83,7 @@ class RotaryEmbedding : public Module {
   int64_t dim_;
   RotaryOptions options_;
   struct Table;
-  std::shared_ptr<Table> table_;  // shared only as that needs no complete type
+  std::shared_ptr<Table> table_;  // a shared_ptr only because it needs no complete type
 };
 
 }  // namespace hero::nn

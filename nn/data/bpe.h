@@ -41,7 +41,7 @@ enum class SpecialTokens {
 /// decode() gives the text that this made.
 class BPETokenizer : public Tokenizer {
  public:
-  BPETokenizer(const BPETokenizer&) = default;  // what is moved from stays whole
+  BPETokenizer(const BPETokenizer&) = default;  // no move: a moved-from object stays valid
   BPETokenizer& operator=(const BPETokenizer&) = default;
   /// Learns merges from a text. Each merges the pair that then occurs most often; of equally
   /// frequent pairs, the one with the smaller left token, then the smaller right token. The result
@@ -53,8 +53,9 @@ class BPETokenizer : public Tokenizer {
   /// of encoder.json and vocab.bpe, in which an entry that no merge makes is a special token. Known
   /// are the normalizer NFC; the patterns of GPT-2, Llama 3 and Qwen2 and digits as pre-tokenizers;
   /// every option of added tokens; unk_token, fuse_unk and ignore_merges of the model; tokens that
-  /// a post-processor puts around a text. An Error names the file and what is wrong in it, also any
-  /// field that is not known or asks for something else (truncation, padding, dropout).
+  /// a post-processor puts around a text. Throws an Error that names the file and what is wrong in
+  /// it, also for a field that is unknown or asks for something that is not supported (truncation,
+  /// padding, dropout).
   /// \{
   void save(const std::string& path) const;
   static BPETokenizer load(const std::string& path);
@@ -74,7 +75,7 @@ class BPETokenizer : public Tokenizer {
 
   /// The largest number of a token and 1; some numbers below may have no token, as in the file.
   int64_t vocab_size() const override;
-  /// The same with special tokens refused.
+  /// The tokens of a text. Throws an Error if it contains the text of a special token.
   std::vector<int64_t> encode(std::string_view text) const override {
     return encode(text, SpecialTokens::refuse);
   }

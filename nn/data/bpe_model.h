@@ -60,12 +60,12 @@ struct BPEAddedToken {
   int32_t token = -1;
   std::string text = {};       ///< as the file writes it
   std::string found = {};      ///< what is looked for: `text`, normalized if `normalized`
-  bool single_word = false;    ///< not where a character of a word is before or behind it
+  bool single_word = false;    ///< not found if a word character is next to it
   bool lstrip = false;         ///< it takes the white space before it
   bool rstrip = false;         ///< and behind it
   bool normalized = false;     ///< it is looked for in the normalized text, after all others
   bool special = true;         ///< SpecialTokens decides about it; others are always encoded
-  bool in_vocabulary = false;  ///< of the model, which may make it from pieces, too
+  bool in_vocabulary = false;  ///< it is in the model's vocabulary; merges may make it, too
 };
 
 /// A part of a text: an added token, or what is between those.
@@ -103,14 +103,14 @@ struct BPEModel {
   static constexpr const char* kByteLevel =
       R"({"add_prefix_space":false,"trim_offsets":true,"type":"ByteLevel","use_regex":true})";
 
-  std::vector<std::string> tokens;   ///< bytes by number, the added tokens' texts too
+  std::vector<std::string> tokens;   ///< bytes of each token, by number; of added tokens the text
   std::vector<bool> missing;         ///< numbers that no token has; empty: none
   std::vector<BPEMerge> merges;      ///< in order of rank
   std::vector<BPEAddedToken> added;  ///< in the order of their numbers
   int32_t unknown = -1;              ///< the token for bytes that have none; -1: an Error
   bool fuse_unknown = false;         ///< neighbouring unknown bytes are one token
   bool ignore_merges = false;        ///< a piece that is a token needs no merges
-  bool nfc = false;                  ///< the text is normalized
+  bool nfc = false;                  ///< true: texts are normalized (NFC)
   std::vector<BPEStep> steps = {{}};
   std::vector<int64_t> before, after;  ///< what the file's post-processor puts around a text
   /// \name Sections of tokenizer.json, as they are saved

@@ -30,8 +30,8 @@ struct ChatTokens {
   std::vector<bool> answers;
 };
 
-/// The text that a chat becomes, with the marks that a model knows for who says what. Models come
-/// with a template for it, a program in the language Jinja, which is not run here: those of ChatML
+/// Makes a text of a chat, with the marks by which a model knows who says what. Models come with a
+/// template for it, a program in the language Jinja, which is not run here: those of ChatML
 /// (Qwen2.5, SmolLM2 and others), Llama 3, Llama 3.1 and Mistral are recognised, and a program can
 /// give a function for others. It is a value; several threads may use one at once.
 /// \snippet test_examples_models.cpp ChatTemplate
@@ -53,8 +53,8 @@ class ChatTemplate {
   /// - llama3.1: the same with a system message that begins with two lines of dates.
   /// - mistral: `<s>[INST] hello [/INST] answer</s>`, without a system message.
   static ChatTemplate named(std::string_view name);
-  /// The template that a text in Jinja is. Throws an Error that begins with `label` and shows the
-  /// start of the text, unless its expressions are those of one that is known.
+  /// The template that a text in Jinja defines. Throws an Error that begins with `label` and shows
+  /// the start of the text, unless its expressions are those of a known template.
   static ChatTemplate recognised(std::string_view jinja, const std::string& label);
   /// The template of a model as Llama::from_pretrained() takes it: tokenizer.chat_template of a
   /// GGUF file; chat_template.jinja of a folder, or chat_template of its tokenizer_config.json.
@@ -66,8 +66,8 @@ class ChatTemplate {
   /// Error for roles, or an order of them, that the template does not have.
   std::string text(std::span<const ChatMessage> messages, bool prompt = true) const;
   /// The tokens of that text. Throws an Error that names the message if it contains the text of a
-  /// special token, with which a message could end itself and begin another, and one if the
-  /// tokenizer lacks one of the template's marks.
+  /// special token, by which a message could end itself and begin another one. Throws an Error if
+  /// the tokenizer lacks one of the template's marks.
   std::vector<int64_t> encode(const BPETokenizer& tokenizer, std::span<const ChatMessage> messages,
                               bool prompt = true) const;
   /// The same for training. Each answer begins a piece that is encoded by itself, as it is when the

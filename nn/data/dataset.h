@@ -71,7 +71,7 @@ class Subset : public Dataset {
  public:
   /// Makes a subset. Throws an Error for an index outside of the dataset.
   Subset(const AnyDataset& dataset, std::vector<int64_t> indices);
-  Subset(const Subset&) = default;  // what is moved from stays whole
+  Subset(const Subset&) = default;  // no move: a moved-from object stays valid
   Subset& operator=(const Subset&) = default;
   int64_t size() const override { return static_cast<int64_t>(indices_->size()); }
   Example get(int64_t index) const override;

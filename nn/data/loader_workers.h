@@ -16,10 +16,11 @@
 
 namespace hero::nn::data {
 
-/// While it lives, this thread's generator draws the numbers of one batch; then it is as it was.
+/// While it lives, this thread's generator draws the random numbers of one batch; afterwards it has
+/// its former state.
 class BatchNumbers {
  public:
-  /// Numbers that depend on these three alone.
+  /// Begins random numbers that depend only on seed, epoch and batch.
   BatchNumbers(uint64_t seed, int64_t epoch, int64_t batch);
   ~BatchNumbers() { default_generator().set_state(former_); }
   BatchNumbers(const BatchNumbers&) = delete;
@@ -34,19 +35,20 @@ class BatchNumbers {
 /// So the numbers are the same in whatever batch of whatever rank an example is.
 class ExampleNumbers {
  public:
-  /// Where the `repeats` are empty, each index is drawn for the first time. Both lists must outlive
-  /// it.
+  /// If `repeats` is empty, each index is drawn for the first time. Both lists must outlive it.
   ExampleNumbers(uint64_t seed, int64_t epoch, std::span<const int64_t> indices,
                  std::span<const int64_t> repeats);
   ~ExampleNumbers() { current_ = former_; }
   ExampleNumbers(const ExampleNumbers&) = delete;
   ExampleNumbers& operator=(const ExampleNumbers&) = delete;
-  /// That of the batch which this thread is making; null where there is none, where it has not
-  /// `count` examples, and within an example, whose numbers all come one behind the other.
+  /// The ExampleNumbers of the batch that this thread is making; null if there is none, if the
+  /// batch does not have `count` examples, and within an example, all of whose random numbers are
+  /// one sequence.
   static ExampleNumbers* of_batch(size_t count);
 
-  /// While it lives, this thread's generator draws the numbers of example i, behind those that the
-  /// example has drawn before; then it is as it was. Does nothing where `of` is null.
+  /// While it lives, this thread's generator draws the random numbers of example i, after those
+  /// that the example has drawn before; afterwards it has its former state. Does nothing if `of` is
+  /// null.
   class Scope {
    public:
     /// Begins, for example i of the batch.
@@ -72,8 +74,8 @@ class ExampleNumbers {
   ExampleNumbers* former_;
 };
 
-/// How often each index of a rank's order comes before in it, or in the whole order where ranks
-/// share one; empty where none comes twice.
+/// For each position of a rank's order: how often its index occurs at earlier positions of that
+/// order, or of the whole order if ranks share one. Empty if no index occurs twice.
 std::vector<int64_t> repeats_of(const std::vector<int64_t>& order, const Share& share);
 
 /// Everything that the batches of a pass depend on.

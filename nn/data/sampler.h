@@ -9,10 +9,10 @@
 
 namespace hero::nn::data {
 
-/// How a sampler's indices are part of an order that ranks share: of the runs of `turn` indices
-/// each, rank r of N takes run r, run N + r, and so on. turn is 0 if the order is not shared. By it
-/// a loader knows what an example is to all ranks together, so that its random numbers are the same
-/// on any number of them.
+/// How a sampler's indices are taken from an order that ranks share: the order is divided into runs
+/// of `turn` indices, and rank r of N takes runs r, N + r, and so on. turn is 0 if the order is not
+/// shared. With it a loader knows the position of an example in the shared order, so that the
+/// example's random numbers are the same on any number of ranks.
 struct Share {
   int64_t ranks = 1;   ///< how many ranks share the order, N
   int64_t rank = 0;    ///< the rank of this sampler, r
@@ -85,7 +85,8 @@ class SubsetRandomSampler : public Sampler {
   /// Makes a sampler of these indices.
   explicit SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed = 0)
       : subset_(std::move(indices)), seed_(seed) {}
-  SubsetRandomSampler(const SubsetRandomSampler&) = default;  // what is moved from stays whole
+  SubsetRandomSampler(const SubsetRandomSampler&) =
+      default;  // no move: a moved-from one stays valid
   SubsetRandomSampler& operator=(const SubsetRandomSampler&) = default;
   int64_t size() const override { return static_cast<int64_t>(subset_.size()); }
   std::vector<int64_t> indices() const override;
@@ -108,7 +109,8 @@ class WeightedRandomSampler : public Sampler {
   /// Makes a sampler. Throws an Error unless weights are finite, not negative and not all 0.
   WeightedRandomSampler(std::vector<double> weights, int64_t num_samples,
                         const WeightedRandomSamplerOptions& options = {});
-  WeightedRandomSampler(const WeightedRandomSampler&) = default;  // what is moved from stays whole
+  WeightedRandomSampler(const WeightedRandomSampler&) =
+      default;  // no move: a moved-from one stays valid
   WeightedRandomSampler& operator=(const WeightedRandomSampler&) = default;
   int64_t size() const override { return num_samples_; }
   std::vector<int64_t> indices() const override;

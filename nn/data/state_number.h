@@ -7,7 +7,7 @@
 
 namespace hero::nn::data {
 
-/// The int64 number of this name. An Error of `op` where the state has none.
+/// The int64 number of this name. Throws an Error that begins with `op` if the state has none.
 int64_t state_number(const char* op, const std::vector<core::NamedArray>& state,
                      const std::string& name);
 

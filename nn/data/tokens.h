@@ -22,7 +22,7 @@ class Tokens {
  public:
   /// Copies the tokens into memory, with 2 bytes each if all are below 2^16.
   explicit Tokens(std::span<const int64_t> tokens);
-  Tokens(const Tokens&) = default;  // what is moved from stays whole
+  Tokens(const Tokens&) = default;  // no move: a moved-from object stays valid
   Tokens& operator=(const Tokens&) = default;
   /// Opens a file of little-endian tokens: plain as nanoGPT writes them, or with llm.c's header of
   /// 1024 bytes (magic 20240520, 2 bytes a token, or 20240801, 4 bytes), which is checked against

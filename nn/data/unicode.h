@@ -1,5 +1,5 @@
 #pragma once
-// What Unicode says about characters, as tokenizers ask it; the tables are of Unicode 14.
+// Properties and normalization of Unicode characters, for tokenizers; the tables are of Unicode 14.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ enum class CharacterClass : uint8_t {
 /// The class of a code point; `other` for kInvalidCodePoint.
 CharacterClass character_class(uint32_t code_point);
 
-/// Whether words are made of this code point, as in regular expressions.
+/// Whether the code point is a word character in the sense of regular expressions.
 bool is_word_character(uint32_t code_point);
 
 /// The code point that ends before byte `at` > 0 of a text.

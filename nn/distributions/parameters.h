@@ -1,5 +1,5 @@
 #pragma once
-// What distributions do with their parameters.
+// Checks and conversions of the parameters of distributions.
 #include <limits>
 
 #include <hero/autograd/ops/creation/creation.h>
@@ -23,7 +23,7 @@ const Tensor& check_positive(const char* name, const char* parameter, const Tens
 /// The parameters in their common shape. Throws an Error unless they are floating.
 std::vector<Tensor> broadcast(const char* name, const std::vector<Tensor>& parameters);
 
-/// The parameter of the two that is given.
+/// The one of probs and logits that is given.
 const Tensor& given(const char* name, const Odds& odds);
 
 /// Probabilities as Bernoulli has them, in [0, 1], and their log odds.
@@ -43,7 +43,7 @@ Tensor log_parts_left(const Tensor& like);
 /// Numbers of [0, 1] that are moved inside by the rounding error of 1.
 Tensor within_unit(const Tensor& x);
 
-/// Where x is below 0 or above `most`; NaN is neither.
+/// The mask of elements of x that are below 0 or above `most`; NaN is neither.
 template <class T>
 Tensor beyond(const Tensor& x, const T& most) {
   const Tensor above = x > most;
@@ -70,7 +70,7 @@ Tensor at_least_normal(const Tensor& x, DType dtype, double most = kInfinity);
 /// Exponential draws of rate 1, above 0.
 Tensor unit_exponential(const Shape& shape, const Tensor& like);
 
-/// Options for a tensor beside another.
+/// Options for a tensor with x's dtype and device.
 inline TensorOptions beside(const Tensor& x) { return {.dtype = x.dtype(), .device = x.device()}; }
 
 /// The sum over the last n dimensions.

@@ -1,5 +1,5 @@
 #pragma once
-// What the layers of a Transformer's encoder and decoder have in common.
+// Common parts of the layers of a Transformer's encoder and decoder.
 #include <hero/nn/transformer.h>
 
 namespace hero::nn {

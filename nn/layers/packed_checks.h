@@ -4,9 +4,9 @@
 
 namespace hero::nn {
 
-/// Throws an Error of `what` unless the fields of `packed` fit together as pack_padded_sequence()
-/// makes them, with `data` in the place of packed.data. What reads packed sequences calls it once,
-/// before it reads any of them.
+/// Throws an Error that begins with `what` unless the fields of `packed` fit together as
+/// pack_padded_sequence() makes them, with `data` in the place of packed.data. Functions that take
+/// a packed sequence call it first.
 void check_packed(const char* what, const PackedSequence& packed, const Tensor& data);
 
 }  // namespace hero::nn

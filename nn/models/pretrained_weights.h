@@ -25,9 +25,10 @@ class PretrainedWeights {
   virtual std::vector<std::string> names() const = 0;
   /// The dtypes that cannot be read, by the names of their tensors.
   virtual const std::map<std::string, std::string>& unreadable() const = 0;
-  /// Null where there is none of that name that can be read.
+  /// The tensor of this name; null if there is none that can be read.
   virtual const Entry* find(const std::string& name) const = 0;
-  /// Into cpu memory; in this dtype where the tensor is stored in a form that no array has.
+  /// Reads a tensor into cpu memory; in this dtype if it is stored in a format that arrays do not
+  /// have.
   virtual Array load(const std::string& name, DType dtype) const = 0;
 };
 
@@ -62,14 +63,14 @@ struct PretrainedName {
 };
 using PretrainedNames = std::function<PretrainedName(const std::string& parameter)>;
 
-/// Gives every parameter of a module on meta its values. One Error, before anything is read, lists
-/// all that is missing, superfluous (but for what `spare` says yes to) and mis-shaped.
+/// Gives every parameter of a module on meta its values. Throws one Error, before anything is read,
+/// that lists all tensors that are missing, superfluous (unless spare(name) is true) or mis-shaped.
 void load_pretrained(Module& module, const PretrainedWeights& weights, const PretrainedNames& names,
                      const std::function<bool(const std::string& name)>& spare,
                      const PretrainedOptions& options);
 
 /// Writes config.json and the module's parameters, each tied one under its first name alone.
-/// config.json comes last. An Error where the folder holds another set of files.
+/// config.json comes last. Throws an Error if the folder has another set of files.
 void save_pretrained_folder(const Module& module, const std::string& folder,
                             const std::string& config, const PretrainedNames& names,
                             const SavePretrainedOptions& options);

@@ -1,5 +1,5 @@
 #pragma once
-// What loading a state into a module, whole or in shards, does with names.
+// Checks of names and shapes when a state is loaded into a module, whole or in shards.
 #include <string>
 #include <vector>
 

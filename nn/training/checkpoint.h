@@ -51,8 +51,8 @@ enum class Resume {
 ///                                 trainer_state.json     step, numbers, random state, checksums
 ///                                 COMPLETE               checksum of trainer_state.json
 ///
-/// A checkpoint is written into another folder, flushed and renamed: if a run is killed at any
-/// moment, it finds either the old checkpoint or the whole new one. Python can open the
+/// A checkpoint is written into a temporary folder, flushed and renamed: so after a run was killed,
+/// at any moment, it finds either the old checkpoint or the whole new one. Python can open the
 /// .safetensors files as they are.
 ///
 /// With save(step, {.async = true}), training continues while the files are written. The checkpoint
@@ -100,8 +100,8 @@ class Checkpointer {
   void track(const std::string& name, double& number);
   /// Tracks a generator beside the default one.
   void track(const std::string& name, Generator& generator);
-  /// Keeps arrays of a tracked object in bytes of a codec: files are smaller, and a run that
-  /// resumes from them gets what the bytes say. The running program's own values stay exact.
+  /// Saves arrays of a tracked object encoded by a codec: files are smaller, and a run that resumes
+  /// from them gets the decoded values. The running program's own values stay exact.
   void encode(const std::string& name, const core::Encoding& encoding);
   /// \}
 
@@ -162,7 +162,7 @@ class Checkpointer {
   std::shared_ptr<FolderLock> lock_;
   std::shared_ptr<Writing> writing_;  ///< the save that is under way, or was not waited for
   std::vector<int64_t> passed_over_;  ///< steps that resume() could not read
-  bool may_save_ = false;             ///< the checkpoints that are there are this run's
+  bool may_save_ = false;             ///< true: the checkpoints in the folder belong to this run
 };
 
 }  // namespace hero::nn

@@ -32,7 +32,7 @@ std::string begin(const std::string& root, int64_t step);
 /// older checkpoint of that step is replaced. All of it is on the disk when this returns.
 void rename_into_place(const std::string& root, int64_t step, const std::string& state);
 
-/// Removes one checkpoint, which from the first moment on is not complete.
+/// Removes one checkpoint; it counts as incomplete as soon as the removal begins.
 void remove(const std::string& root, int64_t step);
 /// Renames the checkpoint of a step, if there is one, to "step-00000500.<why>", or to
 /// "step-00000500.<why>-2" and so on if that name is taken, and says so on stderr. Nothing removes
@@ -52,10 +52,10 @@ void check_name(const std::string& name);
 std::string state_damage(const std::string& folder);
 /// Says the same of a file, given the digest that the state file has for it.
 std::string file_damage(const std::string& path, const FileDigest& expected);
-/// What resume() begins with.
+/// The checkpoint that resume() loads.
 struct Newest {
   std::optional<int64_t> step = {};       ///< nothing where there is no checkpoint
-  std::vector<int64_t> passed_over = {};  ///< damaged ones, newer than it
+  std::vector<int64_t> passed_over = {};  ///< steps of damaged checkpoints that are newer
 };
 /// Chooses among the steps `found` of complete checkpoints, ascending, as `which` says; `damage`
 /// says what is wrong with one, "" if nothing is. Passing one over is said on stderr, if `tells`.

@@ -8,10 +8,11 @@ namespace hero::nn {
 /// lease of NFSv4 is 90 s.
 inline constexpr double kLostHostSeconds = 120;
 
-/// From now on FolderLock::take() waits for at least so many seconds where the process that has the
-/// lock is on another host. Before the first call it waits no longer for it than for any other.
+/// From now on FolderLock::take() waits for at least this many seconds if the process that has the
+/// lock is on another host. Before the first call it waits no longer for such a process than for
+/// any other.
 void wait_for_other_hosts(double seconds);
-/// What was set; 0 before the first call.
+/// The seconds that were set; 0 before the first call.
 double patience_for_other_hosts();
 
 }  // namespace hero::nn

@@ -9,7 +9,7 @@ namespace hero::nn {
 
 struct KeptLines {
   std::string text;
-  size_t torn_bytes = 0;  ///< of a last line that was not written whole
+  size_t torn_bytes = 0;  ///< bytes of a last line that is incomplete
 };
 
 /// The lines that a run keeps when it resumes from step `last`. The last line may be torn, because

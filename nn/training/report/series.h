@@ -6,7 +6,7 @@
 
 namespace hero::nn {
 
-/// Points of a curve. When there are kMost of them two neighbours become one.
+/// Points of a curve. When there are kMost of them, every two neighbours are merged into one.
 class ReportSeries {
  public:
   static constexpr size_t kMost = 1024;
@@ -37,7 +37,7 @@ struct ReportLine {
   const ReportSeries* series;
 };
 
-/// `text` with what HTML would read as its own written out.
+/// `text` with the special characters of HTML escaped.
 std::string html_text(const std::string& text);
 /// "0.00125", "1.2e+09": four digits.
 std::string short_number(double value);
