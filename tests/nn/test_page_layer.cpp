@@ -84,7 +84,6 @@ TEST_CASE("the layer of the page computes its formula, with names, options and m
 }
 
 TEST_CASE("the layer of the page is differentiated, saved, and planned on meta") {
-  // [snippet: test]
   manual_seed(3);
   SwiGLU layer(4, 6);
   layer.to(kFloat64);
@@ -107,7 +106,6 @@ TEST_CASE("the layer of the page is differentiated, saved, and planned on meta")
   manual_seed(4);
   const SwiGLU built(4, 6);
   CHECK(equal(planned->gate.weight, built.gate.weight));
-  // [end]
   const hero_test::TempDir dir;
   built.save(dir / "swiglu.safetensors");
   SwiGLU other(4, 6);

@@ -68,7 +68,6 @@ nn::StateDict fine_tune(dist::Communicator& world, const std::string& folder, co
   return nn::lora_state_dict(sharded.full_state_dict());
 }
 
-// [snippet: merge]
 // The adapters become part of the weights, in a folder that transformers reads, too.
 void merge_and_sample(const nn::StateDict& adapters, const std::string& folder,
                       const std::string& out, const Tensor& prompt) {
@@ -80,7 +79,6 @@ void merge_and_sample(const nn::StateDict& adapters, const std::string& folder,
   llama.save_pretrained(out);
   const Tensor drawn = nn::Llama::from_pretrained(out).generate(
       prompt, {.max_new_tokens = 16, .temperature = 0.7, .top_p = 0.9, .seed = 1});
-  // [end]
   std::string line;
   for (const int64_t id : drawn.to_vector<int64_t>()) line += " " + std::to_string(id);
   std::printf("tokens:%s\n", line.c_str());

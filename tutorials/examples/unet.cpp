@@ -31,7 +31,6 @@ struct Stage : nn::Module {
   nn::BatchNorm2d& second_norm;
 };
 
-// [snippet: unet]
 // x [N, 1, H, W] to a score for each pixel, [N, 1, H, W]; 4 divides H and W.
 struct UNet : nn::Module {
   Stage& down_1 = add<Stage>("down_1", 1, 8);
@@ -52,7 +51,6 @@ struct UNet : nn::Module {
     return interpolate(x, {.scale_factor = {2.0}, .mode = Interpolation::bilinear});
   }
 };
-// [end]
 
 struct Batch {
   Tensor images, masks;  // [N, 1, S, S]

@@ -100,7 +100,6 @@ std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
   return result;
 }
 
-// [snippet: backend]
 struct Complete : dist::Pending {
   bool test() override { return true; }
   void wait() override {}
@@ -188,7 +187,6 @@ class MeetingBackend : public dist::Backend {
   int me_;
   uint64_t made_ = 0;
 };
-// [end]
 
 /// Runs the program on ranks of this backend; throws again what the first to fail threw.
 void run_ranks_of_page(int size, const dist::RankProgram& program) {

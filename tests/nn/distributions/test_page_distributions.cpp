@@ -32,7 +32,6 @@ struct Actor : nn::Module {
 
 TEST_CASE("the squashed policy of the page of distributions learns") {
   using pages::Actor;
-  // [snippet: actor step]
   manual_seed(1);
   Actor actor;
   optim::Adam adam(actor.parameters(), {.lr = 3e-3});
@@ -44,7 +43,6 @@ TEST_CASE("the squashed policy of the page of distributions learns") {
     adam.step();
     adam.zero_grad();
   }
-  // [end]
   // The best policy has the density exp(value / 0.1): about a normal one of this deviation.
   const NoGrad no_grad;
   const Tensor state = tensor({{-0.8}, {-0.3}, {0.1}, {0.6}});
