@@ -31,8 +31,8 @@ s/\[([^]]*)\]\(#[^)]*\)/\1/g
 s/\[([^]]*)\]\(((docs|\.\.)\/)*README\.md\)/\1/g
 # The interactive page is no part of the reference.
 s/\[([^]]*)\]\(((docs|\.\.)\/)?site\/index\.html(#[a-z]+)?\)/\1/g
-# Notes of measurements are no pages.
-s/\[([^]]*)\]\((\.\.\/)*tests\/[A-Za-z0-9_.\/]*\.md\)/\1/g
+# Results and lists of the tests are no pages.
+s/\[([^]]*)\]\((\.\.\/)*tests\/[A-Za-z0-9_.\/]*\.(md|tsv)\)/\1/g
 # The licence is no page.
 s/\[([^]]*)\]\(LICENSE\)/\1/g
 # It finds figures by their folder's name, and has no page for a program.
