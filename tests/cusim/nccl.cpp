@@ -1,7 +1,8 @@
 // NCCL over host memory. A call is a piece of work of its stream. It has what it needs when the
 // streams of the others have come to their parts of it; the first stream to come there brings the
 // others so far and moves the bytes. A host that waits for a call whose partners have not asked for
-// theirs would hang: here it ends the program. Between processes: nccl_files.h.
+// theirs would hang: here it ends the program, unless a test has it wait (cusim::wait_patiently).
+// Between processes: nccl_files.h.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -71,21 +72,29 @@ ItemPtr other_end(const ItemPtr& mine) {
   return static_cast<size_t>(place) < other.size() ? other[static_cast<size_t>(place)] : nullptr;
 }
 
+// Whether the stream of another rank has come to its part. Who waits patiently is told nothing by
+// the end of another's communicator, as it would be by nothing else.
+bool has_come(const ItemPtr& item) {
+  if (item->done) return true;
+  if (over(*item)) return !cusim::nccl::is_patient();
+  return !cusim::nccl::is_held(item) && cusim::go_on(item->before->stream, item->before->at);
+}
+
 // Whether all ranks have asked for a collective, and their streams have come to it.
 bool all_have_come(const ItemPtr& mine) {
   const auto& all = mine->comm->party->collectives;
   const auto& own = all[static_cast<size_t>(mine->rank)];
   const auto place = static_cast<size_t>(std::find(own.begin(), own.end(), mine) - own.begin());
   return std::all_of(all.begin(), all.end(), [&](const auto& items) {
-    if (place >= items.size()) return false;
-    const cusim_event& before = *items[place]->before;
-    return items[place]->done || over(*items[place]) || cusim::go_on(before.stream, before.at);
+    return place < items.size() && has_come(items[place]);
   });
 }
 
 bool can_begin(const ItemPtr& mine) {
   if (mine->done || over(*mine)) return true;
-  return mine->is_message() ? other_end(mine) != nullptr : all_have_come(mine);
+  if (!mine->is_message()) return all_have_come(mine);
+  const ItemPtr other = other_end(mine);
+  return other != nullptr && has_come(other);
 }
 
 // Adds up from the last rank to the first: neither Order::tree nor Order::ranks.

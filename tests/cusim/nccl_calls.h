@@ -58,6 +58,8 @@ void reach(const ItemPtr& mine);
 
 /// Under the lock of the world: whether a test holds this call back (cusim::hold_nccl).
 bool is_held(const ItemPtr& item);
+/// Whether a test has the host wait (cusim::wait_patiently).
+bool is_patient();
 /// A line for cusim::take_nccl_log().
 void note(const std::string& line);
 /// The result that a test wants of this function's call by that rank. `comm` may be null.
@@ -70,7 +72,7 @@ bool connect(ncclComm_t comm);
 struct ncclComm {
   std::shared_ptr<cusim::nccl::Party> party;
   std::shared_ptr<cusim::nccl::Files> files;  // between processes; else null
-  int rank = 0, size = 0, splits = 0;
+  int rank = 0, size = 0, splits = 0, device = 0;
   bool aborted = false, finalized = false, connected = false;
   std::string last;
   ncclResult_t failed = ncclSuccess;

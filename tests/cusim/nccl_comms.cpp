@@ -27,10 +27,10 @@ using cusim::nccl::Party;
 // Under the lock of the world. Never destroyed: ranks that come late live longer than the tests.
 auto& parties = *new std::map<std::string, std::shared_ptr<Party>>;
 auto& breaks = *new std::map<std::pair<std::string, int>, ncclResult_t>;
-auto& held = *new std::set<std::string>;
+auto& held = *new std::set<std::pair<std::string, int>>;  // kind, and rank or -1 for all
 auto& lines = *new std::vector<std::string>;
 int open_count = 0, aborted_count = 0, next_id = 0;
-bool connecting = false;
+bool connecting = false, patient = false;
 
 // Waits, as the host does in a call that blocks; false when `comm` was aborted. Null: it never is.
 template <class Ready>
@@ -46,8 +46,10 @@ bool block(ncclComm_t comm, const Ready& ready) {
 }
 
 // Of threads, where nothing goes on by itself.
-[[noreturn]] void wait_in_vain(std::chrono::steady_clock::time_point) {
-  fail("a call would wait for ever, for its other ranks or a test that holds it back");
+void wait_for_others(std::chrono::steady_clock::time_point) {
+  if (!patient)
+    fail("a call would wait for ever, for its other ranks or a test that holds it back");
+  cusim::world().pause(std::chrono::microseconds(50));
 }
 
 // A rank's end of the communicator of this name, which is there when all ranks have theirs.
@@ -56,11 +58,12 @@ ncclResult_t join(const std::string& name, int rank, int size, ncclComm_t parent
   auto made = std::make_unique<ncclComm>();
   made->rank = rank;
   made->size = size;
+  cudaGetDevice(&made->device);
   if (Files::folder()) {
     made->files = std::make_shared<Files>(name, rank, size);
   } else {
     const std::lock_guard lock(cusim::world());
-    cusim::set_idle(&wait_in_vain);
+    cusim::set_idle(&wait_for_others);
     auto& party = parties[name];
     if (!party) party = std::make_shared<Party>();
     made->party = party;
@@ -87,8 +90,11 @@ void check_config(const ncclConfig_t* config) {
 }  // namespace
 
 bool cusim::nccl::is_held(const ItemPtr& item) {
-  return held.count(kKinds[static_cast<int>(item->kind)]) > 0;
+  const std::string kind = kKinds[static_cast<int>(item->kind)];
+  return !item->comm->aborted && (held.count({kind, -1}) > 0 || held.count({kind, item->rank}) > 0);
 }
+
+bool cusim::nccl::is_patient() { return patient; }
 
 void cusim::nccl::note(const std::string& line) {
   const std::lock_guard lock(world());
@@ -123,10 +129,14 @@ void cusim::break_nccl(const char* function, int rank, ncclResult_t result) {
   const std::lock_guard lock(world());
   breaks[{function, rank}] = result;
 }
-void cusim::hold_nccl(const std::string& kind, bool hold) {
+void cusim::hold_nccl(const std::string& kind, bool hold, int rank) {
   const std::lock_guard lock(world());
-  if (hold) held.insert(kind);
-  if (!hold) held.erase(kind);
+  if (hold) held.insert({kind, rank});
+  if (!hold) held.erase({kind, rank});
+}
+void cusim::wait_patiently(bool wait) {
+  const std::lock_guard lock(world());
+  patient = wait;
 }
 void cusim::connect_nccl_late(bool late) {
   const std::lock_guard lock(world());
@@ -174,7 +184,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   if (!Files::folder() && name.rfind("cusim-" + std::to_string(::getpid()) + "-", 0) != 0) {
     fail("ranks that are processes need a folder for their messages, in HERO_CUSIM_NCCL");
   }
-  block(nullptr, [] { return held.count("CommInitRankConfig") == 0; });
+  block(nullptr, [] { return held.count({"CommInitRankConfig", -1}) == 0; });
   note("CommInitRankConfig: rank " + std::to_string(rank) + " of " + std::to_string(size));
   return join(name, rank, size, nullptr, comm);
 }
@@ -264,5 +274,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (comm->files) comm->files->abort();
   --open_count;
   ++aborted_count;
+  if (patient) cusim::drain_device(comm->device);  // gives memory back
   return ncclSuccess;
 }

@@ -80,12 +80,12 @@ double patience() {
 
 void idle(Clock::time_point since) {
   for (Files* each : open()) each->move_on();
-  if (std::chrono::duration<double>(Clock::now() - since).count() > patience()) {
+  if (!is_patient() && std::chrono::duration<double>(Clock::now() - since).count() > patience()) {
     std::string what = "the host waits in vain:";
     for (const Files* each : open()) what += each->missing();
     fail(what);
   }
-  std::this_thread::sleep_for(std::chrono::microseconds(20));
+  world().pause(std::chrono::microseconds(20));
 }
 
 // The thread of the process that moves its calls on.
@@ -197,9 +197,12 @@ void Files::ask(const std::vector<ItemPtr>& items) {
     item->number = next_[ends]++;
   }
   const auto self = shared_from_this();
-  enqueue_when("nccl", stream, nullptr, [self, items] {
-    for (const ItemPtr& item : items) self->send(item);
-  });
+  const auto held = [items] { return std::any_of(items.begin(), items.end(), is_held); };
+  enqueue_when(
+      "nccl", stream, [held] { return !held(); },
+      [self, items] {
+        for (const ItemPtr& item : items) self->send(item);
+      });
   enqueue_when(
       "nccl", stream,
       [self, items] {

@@ -28,7 +28,7 @@ class Files : public std::enable_shared_from_this<Files> {
   bool told(size_t number, std::vector<std::pair<int, int>>& all);
   /// Puts a group of calls into their stream. They go on by a thread of the process, whatever the
   /// host does meanwhile. A host that waits for one for longer than HERO_TIMEOUT, or 600 seconds,
-  /// ends the program.
+  /// ends the program, unless it waits patiently (cusim::wait_patiently).
   void ask(const std::vector<ItemPtr>& items);
   /// Ends it when what was asked for is done.
   void finish();

@@ -2,8 +2,10 @@
 #include "streams.h"
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace cusim {
@@ -38,20 +40,50 @@ cudaStream_t real(cudaStream_t stream) {
 }
 
 void (*idle)(std::chrono::steady_clock::time_point) = nullptr;
+std::atomic<double> clock_ms = 0.0;
+thread_local cudaStream_t performing = nullptr;  // whose work this thread does
+thread_local bool has_asked = false;             // this thread, for any work
 
 void run_until(cudaStream_t stream, uint64_t position) {
   const auto since = std::chrono::steady_clock::now();
-  while (!go_on(stream, position)) idle(since);
+  while (!go_on(stream, position)) {
+    if (performing != nullptr) {  // other threads must not see the half of it
+      std::fprintf(stderr, "cusim: %s waits within the work of a stream\n",
+                   stream->queue.front().op);
+      std::abort();
+    }
+    idle(since);
+  }
 }
 
-std::atomic<double> clock_ms = 0.0;
-thread_local cudaStream_t performing = nullptr;  // whose work this thread does
+// Streams may be made while one is waited for.
+std::vector<cudaStream_t> all_streams() { return {streams().begin(), streams().end()}; }
+
+// What asks again and again sees an end; a thread that has never asked for work only looks.
+void go_on_for_asker(cudaStream_t stream) {
+  if (has_asked) go_on(stream, stream->done + 1);
+}
 
 }  // namespace
 
-std::recursive_mutex& world() {
-  static auto* mutex = new std::recursive_mutex;
-  return *mutex;
+void WorldLock::lock() {
+  mutex_.lock();
+  ++taken_;
+}
+void WorldLock::unlock() {
+  --taken_;
+  mutex_.unlock();
+}
+void WorldLock::pause(std::chrono::microseconds time) {
+  const int taken = taken_;
+  for (int i = 0; i < taken; ++i) unlock();
+  std::this_thread::sleep_for(time);
+  for (int i = 0; i < taken; ++i) lock();
+}
+
+WorldLock& world() {
+  static auto* lock = new WorldLock;
+  return *lock;
 }
 
 void advance(double milliseconds) {
@@ -91,6 +123,7 @@ void perform(cudaStream_t stream, const Work& work) {
 
 void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
   cudaStream_t stream = nullptr;
+  has_asked = true;
   {
     const std::lock_guard lock(world());
     stream = real(handle);
@@ -112,6 +145,7 @@ void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
 
 void enqueue_when(const char* op, cudaStream_t stream, std::function<bool()> ready,
                   std::function<void()> run) {
+  has_asked = true;
   const std::lock_guard lock(world());
   ++stream->asked;
   stream->queue.push_back({op, std::move(run), std::move(ready)});
@@ -138,12 +172,12 @@ void drain(cudaStream_t stream) {
 
 void drain_all() {
   const std::lock_guard lock(world());
-  for (const cudaStream_t stream : streams()) run_until(stream, stream->asked);
+  for (const cudaStream_t stream : all_streams()) run_until(stream, stream->asked);
 }
 
 void drain_device(int device) {
   const std::lock_guard lock(world());
-  for (const cudaStream_t stream : streams()) {
+  for (const cudaStream_t stream : all_streams()) {
     const bool there = stream->device == device || stream->device == cusim_stream::kEvery;
     if (there) run_until(stream, stream->asked);
   }
@@ -196,7 +230,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     return said(cudaErrorStreamCaptureUnsupported);
   }
   if (stream->done == stream->asked) return said(broken());
-  go_on(stream, stream->done + 1);  // so that who asks again and again sees an end
+  go_on_for_asker(stream);
   return said(cudaErrorNotReady);
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
@@ -252,7 +286,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->capture) return said(cudaErrorCapturedEvent);
   if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
   if (!event->stream || event->stream->done >= event->at) return said(broken());
-  go_on(event->stream, event->stream->done + 1);
+  go_on_for_asker(event->stream);
   return said(cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

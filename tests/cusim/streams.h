@@ -19,8 +19,21 @@ struct Work {
   std::function<bool()> ready = nullptr;  // null: at once
 };
 
+/// A lock that a thread may take any number of times, and let go of while it waits.
+class WorldLock {
+ public:
+  void lock();
+  void unlock();
+  /// Lets other threads have it for so long, however often the calling thread has taken it.
+  void pause(std::chrono::microseconds time);
+
+ private:
+  std::recursive_mutex mutex_;
+  int taken_ = 0;  // by the thread that has it
+};
+
 /// Guards all streams, events, graphs and the books of memory.
-std::recursive_mutex& world();
+WorldLock& world();
 
 cudaError_t said(cudaError_t status);
 /// The error that a piece of work left behind, for good; cudaSuccess while there is none.
@@ -38,7 +51,8 @@ bool go_on(cudaStream_t stream, uint64_t position);
 /// Work that a stream of one's own begins when it is ready, later than it was asked for.
 void enqueue_when(const char* op, cudaStream_t stream, std::function<bool()> ready,
                   std::function<void()> run);
-/// What the host does again and again, with the lock, while it waits for work that is not ready.
+/// What the host does again and again, with the lock, while it waits for work that is not ready;
+/// it may let go of the lock.
 void set_idle(void (*idle)(std::chrono::steady_clock::time_point since));
 /// Null, or the graph that the stream's work goes into.
 cusim_graph* captured_by(cudaStream_t stream);

@@ -74,10 +74,16 @@ namespace cusim {
 /// rank's next group of calls, or its next end of a communicator, does not come back before that is
 /// aborted.
 void break_nccl(const char* function, int rank, ncclResult_t result);
-/// While true, calls of this kind ("reduce_scatter") do not begin, and the streams that have come
-/// to one stand still. A host that waits for one ends the program. "CommInitRankConfig" does not
-/// come back. Ranks are threads.
-void hold_nccl(const std::string& kind, bool hold);
+/// While true, calls of this kind ("reduce_scatter") do not begin, of all ranks or of one, and the
+/// streams that have come to one stand still, as do those of the other ranks. A host that waits for
+/// one ends the program, or waits (wait_patiently). Of threads "CommInitRankConfig" does not come
+/// back. Ranks that are processes each hold their own.
+void hold_nccl(const std::string& kind, bool hold, int rank = -1);
+/// While true, a host that waits for a call that does not begin waits, as over the real NCCL, until
+/// it begins or its communicator is aborted; and an abort waits for all that its device was asked
+/// for, as it gives memory back. Else the first such host ends the program. Ranks that are
+/// processes wait without it, too, for HERO_TIMEOUT.
+void wait_patiently(bool wait);
 /// While true, a rank's first group of calls of a communicator comes back when all its ranks have
 /// come to theirs, or when it is aborted: as where NCCL connects them only then. Ranks are threads.
 void connect_nccl_late(bool late);
