@@ -165,9 +165,10 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
                     .size = call.size,
                     .bytes = bytes,
                     .root = call.root};
-  const uint64_t flight_number = state_->flight->ask(std::move(flight));
+  call.flight = {state_->flight, state_->flight->ask(std::move(flight))};
+  const FlightEntry noted = call.flight;
   Work work(backend().post(std::move(call), input, output), observed);
-  work.record(state_->flight, flight_number);
+  work.record(noted);
   if (output.defined()) output.storage().bump_version();
   if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
   if (!async) {

@@ -15,8 +15,6 @@
 
 namespace hero::dist {
 
-class FlightRecorder;
-
 /// A call that may not be complete yet. Until it is, its arrays must not be written or freed, and
 /// its outputs must not be read. You may drop the handle: the call then continues during this
 /// rank's next calls and is complete before the rank ends.
@@ -31,9 +29,9 @@ class Work {
       : pending_(std::move(pending)), observed_(observed) {}
   /// The backend's record of the call; null if it is complete.
   const std::shared_ptr<Pending>& pending() const { return pending_; }
-  /// For communicators: tells `recorder` when the program waits for the call, and when it is
+  /// For communicators: tells the recorder when the program waits for the call, and when it is
   /// complete.
-  void record(std::shared_ptr<FlightRecorder> recorder, uint64_t number);
+  void record(FlightEntry entry);
   /// Waits until the call is complete; does nothing if it already is.
   void wait();
   /// Continues the call as far as possible without waiting. Returns true if it is complete.
@@ -41,9 +39,9 @@ class Work {
 
  private:
   std::shared_ptr<Pending> pending_;
+  void record_end();
   int64_t observed_ = 0;
-  std::shared_ptr<FlightRecorder> recorder_ = nullptr;
-  uint64_t number_ = 0;  // in the recorder
+  FlightEntry flight_ = {};
 };
 
 /// Options of a collective. For Order::tree and Order::ranks, the ranks exchange their

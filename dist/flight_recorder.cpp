@@ -166,6 +166,12 @@ void FlightRecorder::await(uint64_t number) {
   });
 }
 
+void FlightRecorder::begin(uint64_t number) {
+  change(number, [](FlightCall& call, double now) {
+    if (call.begun == 0.0) call.begun = now;
+  });
+}
+
 void FlightRecorder::complete(uint64_t number) {
   change(number, [](FlightCall& call, double now) {
     if (call.done == 0.0) call.done = now;
@@ -193,17 +199,19 @@ std::string FlightRecorder::table() const {
                                   std::to_string(all.back().number);
   text += "\nseconds count from then back; - : not yet\n";
   char line[256];
-  std::snprintf(line, sizeof line, "%9s  %-14s %-12s %-24s %5s %14s %9s %11s %11s %11s\n", "call",
-                "operation", "group", "unit", "root", "elements", "dtype", "asked", "waits",
-                "done");
+  std::snprintf(line, sizeof line, "%9s  %-14s %-12s %-24s %5s %14s %9s %11s %11s %11s %11s\n",
+                "call", "operation", "group", "unit", "root", "elements", "dtype", "asked", "waits",
+                "begun", "done");
   text += line;
   for (const FlightCall& call : all) {
     const std::string root = call.root < 0 ? "" : std::to_string(call.root);
-    std::snprintf(line, sizeof line, "%9llu  %-14s %-12.40s %-24.80s %5s %14lld %9s %11s %11s %11s",
+    std::snprintf(line, sizeof line,
+                  "%9llu  %-14s %-12.40s %-24.80s %5s %14lld %9s %11s %11s %11s %11s",
                   static_cast<unsigned long long>(call.number), name(call.op), call.axis.c_str(),
                   call.unit.c_str(), root.c_str(), static_cast<long long>(call.size),
                   to_string(call.dtype).c_str(), shown_time(call.asked, now).c_str(),
-                  shown_time(call.awaited, now).c_str(), shown_time(call.done, now).c_str());
+                  shown_time(call.awaited, now).c_str(), shown_time(call.begun, now).c_str(),
+                  shown_time(call.done, now).c_str());
     text += line;
     text += '\n';
   }

@@ -13,7 +13,8 @@
 namespace hero::dist {
 
 /// A call of a rank. Times are seconds since the epoch (1970) by the host's clock; 0: not yet. For
-/// a call whose handle the program has dropped, `awaited` and `done` stay 0.
+/// a call whose handle the program has dropped, `awaited` stays 0, and so does `done`, except over
+/// NCCL.
 struct FlightCall {
   uint64_t number = 0;  ///< number of the call among all calls of the rank, from 1
   Collective op = Collective::barrier;
@@ -25,7 +26,8 @@ struct FlightCall {
   int root = -1;           ///< the root of a call that has one; the other rank of a message
   double asked = 0.0;      ///< when the program called
   double awaited = 0.0;    ///< when it began to wait for the call
-  double done = 0.0;       ///< when it knew that the call is complete
+  double begun = 0.0;      ///< over NCCL: when the GPU came to it, as seen within about 20 ms
+  double done = 0.0;       ///< when the program knew that the call is complete; over NCCL, as begun
 };
 
 /// The last calls of one rank. Each communicator of the rank adds its own. Any thread may read it.
@@ -39,7 +41,9 @@ class FlightRecorder {
   uint64_t ask(FlightCall call);
   /// Records that the program begins to wait for the call of that number.
   void await(uint64_t number);
-  /// Records that the program knows that the call is complete.
+  /// Records that the GPU has come to the call of that number.
+  void begin(uint64_t number);
+  /// Records that the program knows that the call is complete, or that the GPU is done with it.
   void complete(uint64_t number);
 
   /// The rank's number in the world.

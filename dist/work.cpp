@@ -28,18 +28,19 @@ void tell_complete(int64_t call) {
 
 }  // namespace
 
-void Work::record(std::shared_ptr<FlightRecorder> recorder, uint64_t number) {
-  recorder_ = std::move(recorder);
-  number_ = number;
+void Work::record(FlightEntry entry) { flight_ = std::move(entry); }
+
+void Work::record_end() {
+  if (flight_.recorder && !pending_->records_end()) flight_.recorder->complete(flight_.number);
 }
 
 void Work::wait() {
   if (pending_) {
     const Waiting waiting(observed_);
-    if (recorder_) recorder_->await(number_);
+    if (flight_.recorder) flight_.recorder->await(flight_.number);
     pending_->wait();
     tell_complete(observed_);
-    if (recorder_) recorder_->complete(number_);
+    record_end();
   }
   pending_.reset();
 }
@@ -48,7 +49,7 @@ bool Work::test() {
   if (pending_ && !pending_->test()) return false;
   if (pending_) {
     tell_complete(observed_);
-    if (recorder_) recorder_->complete(number_);
+    record_end();
   }
   pending_.reset();
   return true;

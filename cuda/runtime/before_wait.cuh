@@ -1,5 +1,5 @@
 #pragma once
-// A function that is called before the host waits for a device.
+// Functions that are called before the host waits for a device, and after it has.
 
 namespace hero::cuda {
 
@@ -9,5 +9,12 @@ using BeforeWait = void (*)(int device);
 void set_before_wait(BeforeWait tell);
 /// Every function in which the host waits for a stream or an event calls this first.
 void before_wait(int device);
+
+/// Told that the wait is over; throws where the device was let go of its work without having done
+/// it, so that what it holds is no result.
+using AfterWait = void (*)(int device);
+void set_after_wait(AfterWait tell);
+/// Whoever has waited calls this, also where it has only seen that the work is done.
+void after_wait(int device);
 
 }  // namespace hero::cuda

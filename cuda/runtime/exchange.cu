@@ -275,6 +275,7 @@ class EventPoint final : public core::Point {
   void wait() override {
     before_wait(index_);
     check_cuda(cudaEventSynchronize(event_), "point");
+    after_wait(index_);
   }
 
  private:

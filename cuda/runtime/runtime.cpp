@@ -32,6 +32,7 @@ struct Launched {
 thread_local Launched launched;
 
 std::atomic<BeforeWait> told_before_wait = nullptr;
+std::atomic<AfterWait> told_after_wait = nullptr;
 
 // Errors of kernels: 700 to 799 (an illegal address, a failed assertion ...).
 bool left_by_a_kernel(cudaError_t status) { return static_cast<int>(status) / 100 == 7; }
@@ -100,10 +101,16 @@ void before_wait(int device) {
   if (const BeforeWait tell = told_before_wait) tell(device);
 }
 
+void set_after_wait(AfterWait tell) { told_after_wait = tell; }
+void after_wait(int device) {
+  if (const AfterWait tell = told_after_wait) tell(device);
+}
+
 void wait_for_stream(const char* op) {
   refuse_capture(op, "the host waits for values of the GPU here (item(), to(kCpu), printing)");
   before_wait(current_cuda(op).index);
   check_cuda(cudaStreamSynchronize(current_stream()), op);
+  after_wait(current_cuda(op).index);
   launched.count = 0;
   throw_reported_index(current_cuda(op).index);
 }

@@ -171,6 +171,7 @@ bool Stream::query() const {
     return false;
   }
   check_cuda(status, "query");
+  after_wait(state_->index);
   return true;
 }
 
@@ -199,6 +200,7 @@ bool Event::query() const {
     return false;
   }
   check_cuda(status, "query");
+  after_wait(state_->index);
   return true;
 }
 
@@ -206,6 +208,7 @@ void Event::synchronize() const {
   if (!state_->event) return;
   before_wait(state_->index);
   check_cuda(cudaEventSynchronize(state_->event), "synchronize");
+  after_wait(state_->index);
 }
 
 double Event::elapsed_ms(const Event& start) const {

@@ -38,6 +38,9 @@ class Pending {
   /// Whether the call is known to be complete; does not continue it. For a call without data
   /// (Call::moves is false), any thread may ask.
   virtual bool complete() const = 0;
+  /// Whether the flight recorder is told of the call's end by the thread that sees it on the
+  /// device, which may be after wait() has returned.
+  virtual bool records_end() const { return false; }
   /// Whether the call cannot become complete, because the ranks' statements differ, a rank has
   /// failed or ended without it, or the time-out has passed since its rank began to wait at
   /// `since`. If so, all ranks are told. Any thread may ask, for a call without data (Call::moves

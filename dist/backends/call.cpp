@@ -107,8 +107,8 @@ bool Call::reduces() const {
 }
 
 std::string describe(const Call& call, uint64_t sequence, const std::string& axis) {
-  std::string text =
-      std::string(name(call.op)) + " (call " + std::to_string(sequence) + " of '" + axis + "'";
+  std::string text = std::string(name(call.op)) + " (call " +
+                     std::to_string(call.number.value_or(sequence)) + " of '" + axis + "'";
   if (!call.unit.empty()) text += ", unit '" + call.unit + "'";
   return text + ")";
 }

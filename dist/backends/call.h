@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -60,6 +61,13 @@ const char* name(ReduceOp op);
 const char* name(Order order);
 
 class Pending;
+class FlightRecorder;
+
+/// Where a call is noted, if it is: see FlightRecorder.
+struct FlightEntry {
+  std::shared_ptr<FlightRecorder> recorder = {};
+  uint64_t number = 0;
+};
 
 /// One rank's statement. Pointers are null where the rank has no such buffer or it is empty.
 struct Call {
@@ -82,10 +90,13 @@ struct Call {
   bool awaited = false;                 ///< true: its rank waits for it at once
   /// False: the ranks only compare their statements; another backend moves the data.
   bool moves = true;
+  /// The number by which errors name the call; absent: its place in its group.
+  std::optional<uint64_t> number = {};
   /// The arrays may be used when that call is complete; null: at once.
   std::shared_ptr<Pending> after;
   /// On a device: the point of the stream after which the arrays may be used.
   std::shared_ptr<core::Point> ready;
+  FlightEntry flight = {};  ///< the entry of the call in its rank's flight recorder
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <string>
@@ -51,6 +52,7 @@ class NcclBackend : public Backend {
   std::span<const int> world_ranks() const override { return host().world_ranks(); }
 
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
+    rank_->terms.watch->check();
     uint64_t& next = next_[lane_of(call)];
     const std::shared_ptr<Pending> after = std::exchange(call.after, nullptr);
     if (call.device.type != DeviceType::cuda) {
@@ -109,6 +111,7 @@ class NcclBackend : public Backend {
       oldest->confirm(oldest->unconfirmed() ? NcclPending::Join::no : NcclPending::Join::yes);
       rank_->begun.erase(rank_->begun.begin());
     }
+    rank_->terms.watch->wait_until_done();
     host().drain();
   }
 
@@ -134,7 +137,9 @@ class NcclBackend : public Backend {
   void begin(const std::shared_ptr<NcclPending>& pending) {
     const Call& call = pending->call;
     if (call.op != Collective::send && call.op != Collective::recv) {
-      pending->ask(group_->comms.of(call), [&](const End& end, const std::string& where) {
+      Comm& comm = group_->comms.of(call);
+      if (!comm.connected() && size() > 1) pending->announce();
+      pending->ask(comm, [&](const End& end, const std::string& where) {
         ask_collective(end, call, where);
       });
       return pending->state(host());
@@ -173,8 +178,12 @@ class NcclBackend : public Backend {
 std::shared_ptr<Backend> make_backend(std::shared_ptr<Backend> host, int local_rank, int local_size,
                                       const Timeouts& timeouts) {
   std::shared_ptr<Backend> rendezvous = rendezvous_of(*host, "world");
-  auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*rendezvous, local_rank, local_size),
-                                              timeouts, [host] { return host->has_failed(); }});
+  const Device device = choose_gpu(*rendezvous, local_rank, local_size);
+  const std::function<bool()> failed = [host] { return host->has_failed(); };
+  auto rank = std::make_shared<GpuRank>(
+      Terms{device, timeouts, failed,
+            std::make_shared<RankWatch>(device, "rank " + std::to_string(host->rank()), timeouts,
+                                        failed)});
   Comms comms = make_communicators(*rendezvous, "world", rank->terms);
   std::shared_ptr<GpuGroup> world =
       add_group(rank, {std::move(host), std::move(rendezvous), std::move(comms), "world"});

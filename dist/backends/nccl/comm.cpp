@@ -7,6 +7,7 @@
 #include <hero/core/error.h>
 #include <hero/cuda/runtime/per_device.cuh>
 #include <hero/dist/backends/nccl/comm.h>
+#include <hero/dist/backends/nccl/rank_watch.h>
 #include <hero/dist/backends/nccl/watchdog.h>
 #include <hero/dist/backends/notices.h>
 
@@ -55,18 +56,31 @@ ncclConfig_t config() {
   return config;
 }
 
+Terms watched(Terms terms, const Name& name) {
+  if (!terms.watch) {
+    terms.watch =
+        std::make_shared<RankWatch>(terms.device, name.text(), terms.timeouts, terms.failed);
+  }
+  return terms;
+}
+
 }  // namespace
 
 std::string Name::text() const { return "rank " + std::to_string(rank) + " of '" + axis + "'"; }
 
+std::string nccl_error(const Library& library, ncclResult_t status, ncclComm_t comm) {
+  // what NCCL says of work that goes on is no error
+  if (status == ncclSuccess || status == ncclInProgress) return "";
+  const char* const last = library.GetLastError(comm);
+  std::string said = std::string("NCCL reports: ") + library.GetErrorString(status);
+  if (last != nullptr && *last != '\0') said += std::string(" (") + last + ")";
+  return said + "; NCCL_DEBUG=INFO prints more";
+}
+
 void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
                 const std::string& where) {
-  // what NCCL says of work that goes on is no error
-  if (status == ncclSuccess || status == ncclInProgress) return;
-  const char* const last = library.GetLastError(comm);
-  std::string said = library.GetErrorString(status);
-  if (last != nullptr && *last != '\0') said += std::string(" (") + last + ")";
-  fail(where, ": NCCL reports: ", said, "; NCCL_DEBUG=INFO prints more");
+  const std::string said = nccl_error(library, status, comm);
+  check(said.empty(), where, ": ", said);
 }
 
 struct Joining::State {
@@ -153,17 +167,21 @@ ncclComm_t connect(const Library& library, const Make& make, const std::string& 
 Comm::Comm(ncclComm_t handle, Name name, Terms terms)
     : library_(nccl::library()),
       name_(std::move(name)),
-      terms_(std::move(terms)),
+      terms_(watched(std::move(terms), name_)),
       stream_(terms_.device),
-      handle_(handle) {}
+      handle_(handle) {
+  terms_.watch->add(*this);
+}
 
 Comm::~Comm() {
+  terms_.watch->remove(*this);
   if (handle_ == nullptr) return;
   cuda::before_free(terms_.device.index, cuda::FreeWait::open);
   // What was asked for is done first, and a rank that is gone never does its part.
-  Watch watch(library_, handle_, terms_);
+  Watch watch(library_, handle_, terms_, Phase::step);
   const ncclResult_t status = library_.CommFinalize(handle_);
   if (watch.come_back()) return;
+  calls_.look();  // so that the flight recorder has their end
   if (status == ncclSuccess) {
     library_.CommDestroy(handle_);
   } else {
@@ -171,15 +189,16 @@ Comm::~Comm() {
   }
 }
 
-void Comm::group(const std::string& where, const std::function<void()>& calls) {
+void Comm::group(const std::string& where, Phase phase, const std::function<void()>& calls) {
   if (!awaited_) {
     awaited_ = std::make_unique<cuda::AwaitedWork>(
         terms_.device.index, [aborted = aborted_] { return aborted->load(); });
   }
   const std::lock_guard lock(mutex_);
+  terms_.watch->check();
   check(handle_ != nullptr, where, ": the communicator of ", name_.text(),
         " was given up after an error");
-  Watch watch(library_, handle_, terms_);
+  Watch watch(library_, handle_, terms_, phase);
   ncclResult_t status = library_.GroupStart();
   std::exception_ptr thrown;
   if (status == ncclSuccess) {
@@ -193,16 +212,19 @@ void Comm::group(const std::string& where, const std::function<void()>& calls) {
   if (watch.come_back()) {
     handle_ = nullptr;
     *aborted_ = true;
+    terms_.watch->check();
     check(!terms_.failed || !terms_.failed(), where, ": another rank has failed");
     tell_late();
-    fail(where, ": ", terms_.timeouts.text(Phase::step), ": NCCL still waits for other ranks",
-         timeout_advice(Phase::step));
+    fail(where, ": ", terms_.timeouts.text(phase), ": NCCL still waits for other ranks",
+         timeout_advice(phase));
   }
   if (thrown) std::rethrow_exception(thrown);
   check_nccl(library_, status, handle_, where);
+  connected_ = true;
 }
 
 void Comm::check_health(const std::string& where) {
+  terms_.watch->check();
   const std::lock_guard lock(mutex_);
   if (handle_ != nullptr) check_nccl(library_, state_of(library_, handle_), handle_, where);
 }
@@ -212,36 +234,17 @@ void Comm::finish(const Patience& patience) {
         [&] { return stream_.query(); });
 }
 
-void Comm::agreed(uint64_t number, std::shared_ptr<core::Point> done) {
-  if (agreed_ && number < agreed_number_) return;
-  agreed_number_ = number;
-  agreed_ = std::move(done);
+std::string Comm::async_error() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || handle_ == nullptr) return "";
+  return nccl_error(library_, state_of(library_, handle_), handle_);
 }
 
-void Comm::abort(Clock::time_point deadline) noexcept {
+void Comm::abort() noexcept {
   const std::lock_guard lock(mutex_);
   if (handle_ == nullptr) return;
-  try {
-    while (agreed_ && !agreed_->reached() && state_of(library_, handle_) == ncclSuccess &&
-           Clock::now() < deadline) {
-      std::this_thread::sleep_for(kPause);
-    }
-  } catch (const std::exception&) {
-    // the GPU itself has failed, which the rank has heard or will
-  }
-  abort_handle();
-}
-
-void Comm::abort_handle() noexcept {
   library_.CommAbort(std::exchange(handle_, nullptr));
   *aborted_ = true;
-}
-
-bool Comm::abort_if_free() noexcept {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
-  if (handle_ != nullptr) abort_handle();
-  return true;
 }
 
 }  // namespace hero::dist::nccl

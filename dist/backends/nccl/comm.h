@@ -12,6 +12,7 @@
 #include <hero/core/exchange.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/runtime/free_gate.h>
+#include <hero/dist/backends/nccl/device_calls.h>
 #include <hero/dist/backends/nccl/library.h>
 #include <hero/dist/backends/timeouts.h>
 
@@ -27,11 +28,14 @@ struct Name {
   std::string text() const;
 };
 
+class RankWatch;
+
 /// What all communicators of a rank have in common.
 struct Terms {
   Device device = {DeviceType::cuda, 0};
-  Timeouts timeouts = {};             ///< of waiting for NCCL
-  std::function<bool()> failed = {};  ///< whether a rank has failed; any thread may ask; or empty
+  Timeouts timeouts = {};                 ///< of waiting for NCCL
+  std::function<bool()> failed = {};      ///< whether a rank has failed; any thread may ask
+  std::shared_ptr<RankWatch> watch = {};  ///< null: each communicator has its own
 };
 
 /// Makes a communicator, and returns when all its ranks do so: NCCL's call of that kind. Leaves
@@ -69,8 +73,11 @@ class Joining {
 ncclComm_t connect(const Library& library, const Make& make, const std::string& where,
                    double timeout, const Patience& patience);
 
-/// An Error that begins with `where` unless `status` is ncclSuccess, with what NCCL says of it.
-/// `comm` may be null.
+/// "NCCL reports: ...", with what it says of `status`; "" where that is no error. `comm` may be
+/// null.
+std::string nccl_error(const Library& library, ncclResult_t status, ncclComm_t comm);
+
+/// An Error that begins with `where` where there is such a text.
 void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
                 const std::string& where);
 
@@ -97,26 +104,26 @@ class Comm {
   std::shared_ptr<const std::atomic<bool>> aborted() const { return aborted_; }
 
   /// Runs `calls`, which make any number of NCCL's calls, as one group, and returns when NCCL has
-  /// them all in the stream; when a rank has failed, or after the time-out, the communicator is
-  /// aborted. Throws as check_nccl().
-  void group(const std::string& where, const std::function<void()>& calls);
+  /// them all in the stream; when a rank has failed, or after the time-out of the phase, the
+  /// communicator is aborted. Throws as check_nccl().
+  void group(const std::string& where, Phase phase, const std::function<void()>& calls);
+  /// Whether the first group of calls, in which the ranks' hosts wait for each other, has been run.
+  bool connected() const { return connected_; }
   /// Throws when a call that is under way has failed.
   void check_health(const std::string& where);
   /// Returns when the GPU has done all that the stream was asked for; as connect() where it never
   /// will.
   void finish(const Patience& patience);
-  /// A number for what the stream is asked for next, in its order.
-  uint64_t next() { return next_++; }
-  /// All ranks have asked NCCL for the call of this number, behind which `done` lies.
-  void agreed(uint64_t number, std::shared_ptr<core::Point> done);
-  /// Ends all that is under way, with whatever values, once the calls that all have asked for are
-  /// done, or at the latest at `deadline`; the communicator is unusable then.
-  void abort(std::chrono::steady_clock::time_point deadline) noexcept;
-  /// Any thread: aborts it at once, where it is not yet; false while the rank's thread uses it.
-  bool abort_if_free() noexcept;
+  /// What the stream was asked for; [note: watched to the end] in rank_watch.h. Any thread.
+  DeviceCalls& calls() { return calls_; }
+  /// Any thread: what NCCL's own threads have met, as nccl_error(); "" also where it is aborted, or
+  /// the rank's thread is about to hear itself.
+  std::string async_error();
+  /// Any thread: ends all that is under way, at once and with whatever values; the communicator is
+  /// unusable then.
+  void abort() noexcept;
 
  private:
-  void abort_handle() noexcept;  // under the mutex
   const Library& library_;
   const Name name_;
   const Terms terms_;
@@ -125,8 +132,8 @@ class Comm {
   std::unique_ptr<cuda::AwaitedWork> awaited_;
   std::mutex mutex_;  // of the handle: held by whoever gives it to NCCL
   ncclComm_t handle_;
-  uint64_t next_ = 0, agreed_number_ = 0;
-  std::shared_ptr<core::Point> agreed_;
+  bool connected_ = false;
+  DeviceCalls calls_;
 };
 
 }  // namespace hero::dist::nccl

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <span>
 #include <thread>
 #include <utility>
@@ -81,10 +82,9 @@ Comm* Lane::ready() {
   return comm_.get();
 }
 
-void Lane::abort(std::chrono::steady_clock::time_point deadline) noexcept {
+void Lane::leave() noexcept {
   joining_.reset();
   connecting_.reset();
-  if (comm_) comm_->abort(deadline);
 }
 
 }  // namespace hero::dist::nccl

@@ -1,6 +1,5 @@
 #pragma once
 // Messages from one rank to another, on GPUs.
-#include <chrono>
 #include <memory>
 #include <string>
 
@@ -22,8 +21,8 @@ class Lane {
   Lane(Backend& rendezvous, int from, int to, const std::string& axis, Terms terms);
   /// The communicator, null until both have joined. Never blocks.
   Comm* ready();
-  /// As Comm::abort().
-  void abort(std::chrono::steady_clock::time_point deadline) noexcept;
+  /// Joins no more, where it has not.
+  void leave() noexcept;
 
  private:
   const Name name_;

@@ -77,7 +77,7 @@ class Asking {
   }
   template <class Calls>
   void group(const Calls& calls) {
-    end_.comm.group(where_, calls);
+    end_.comm.group(where_, call_.phase, calls);
   }
   template <class Each>
   void for_others(const Each& each) const {
@@ -280,7 +280,7 @@ void ask_message(const End& end, const Call& call, const std::string& where) {
   if (call.size == 0) return;
   const Library& nccl = end.comm.library();
   const size_t bytes = length(call.size * item_size(call.dtype));
-  end.comm.group(where, [&] {
+  end.comm.group(where, call.phase, [&] {
     const ncclResult_t status =
         call.op == Collective::send
             ? nccl.Send(call.input, bytes, ncclUint8, 1, end.comm.handle(), end.comm.queue())

@@ -71,6 +71,7 @@ void GpuRank::go_on_with_messages() {
 }
 
 void GpuRank::confirm_all_but(const GpuGroup* group) {
+  terms.watch->check();
   if (given_up) return;
   const auto open = [group](const auto& pending) {
     return pending && pending->unconfirmed() && pending->group() != group;
@@ -94,13 +95,13 @@ void GpuRank::give_up() noexcept {
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
     if (!group) continue;
-    group->comms.abort(deadline);
     for (auto& [ends, messages] : group->lanes) {
-      messages.lane->abort(deadline);
+      messages.lane->leave();
       messages.waiting.clear();
     }
     group->own.clear();
   }
+  terms.watch->abort_all(deadline);
 }
 
 }  // namespace hero::dist::nccl

@@ -19,6 +19,7 @@
 #include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/backends/nccl/lane.h>
 #include <hero/dist/backends/nccl/moves.h>
+#include <hero/dist/backends/nccl/rank_watch.h>
 #include <hero/dist/backends/nccl/rendezvous.h>
 #include <hero/dist/backends/nccl/thread_ranks.h>
 #include <hero/dist/backends/nccl/watchdog.h>
@@ -52,12 +53,12 @@ struct GpuRank : ThreadRank {
   // As ask_for_messages(), which throws again what this has thrown.
   void go_on_with_messages();
   // Between two looks at what others have begun; an Error when the time since `start` is over.
-  void pause(Clock::time_point start, const std::string& where) const {
+  void pause(Clock::time_point start, const std::string& where, Phase phase = Phase::step) const {
     const std::chrono::duration<double> waited = Clock::now() - start;
-    if (waited.count() >= terms.timeouts.step) {
+    if (waited.count() >= terms.timeouts.of(phase)) {
       tell_late();
-      fail(where, ": ", terms.timeouts.text(Phase::step),
-           "; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
+      fail(where, ": ", terms.timeouts.text(phase), ": NCCL still waits for other ranks",
+           timeout_advice(phase));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -67,6 +68,7 @@ struct GpuRank : ThreadRank {
   // them; those of one group may be left out.
   void confirm_all_but(const GpuGroup* group);
   void confirm() override { confirm_all_but(nullptr); }
+  void check_waited() override { terms.watch->check(); }
   bool wait_for_others(const std::function<bool()>& open) noexcept override;
   bool asking = false;         // a call is on its way to NCCL and the other ranks at this moment
   std::exception_ptr unheard;  // of asking for messages, where nobody could hear of it
@@ -111,6 +113,7 @@ class NcclPending : public Pending {
       : call(std::move(made)),
         rank_(std::move(rank)),
         group_(std::move(group)),
+        sequence_(sequence),
         where_(describe(call, sequence, group_->axis)),
         input_(std::move(input)),
         output_(std::move(output)) {}
@@ -121,7 +124,7 @@ class NcclPending : public Pending {
   void wait() override {
     if (complete_ || !runs_ahead()) return confirm(Join::yes);
     done_->join();
-    if (!watch_) watch_ = std::make_unique<CallWatch>(statement_, *comm_);
+    if (!watch_) watch_ = std::make_unique<CallWatch>(statement_, *comm_, number_);
     release();
   }
   // Returns when all ranks have asked for the call.
@@ -133,7 +136,7 @@ class NcclPending : public Pending {
             "both, async");
       if (done_ && !rank_->has_messages()) statement_->wait();
       const Clock::time_point start = Clock::now();
-      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_);
+      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_, call.phase);
       return true;
     };
     step(known, join);
@@ -143,6 +146,7 @@ class NcclPending : public Pending {
   const GpuGroup* group() const { return group_.get(); }
 
   bool complete() const override { return complete_; }
+  bool records_end() const override { return watched_; }
 
   // For calls whose handle was dropped: lets go of the arrays once the GPU is done with them.
   void release_if_done() {
@@ -151,6 +155,14 @@ class NcclPending : public Pending {
       return;
     }
     if (done_ && statement_->test() && done_->reached()) test();
+  }
+
+  // Tells the other ranks that this one has come, before a communicator's first group, in which the
+  // hosts of all wait for each other: who is missing is known then, whatever NCCL knows.
+  void announce() {
+    Call coming = statement();
+    coming.number = sequence_;
+    coming_ = group_->rendezvous->post(std::move(coming), {}, {});
   }
 
   // Asks NCCL, in the communicator's stream and behind all that the calling thread's stream was
@@ -163,6 +175,7 @@ class NcclPending : public Pending {
     ready->join();
     if (after_) after_->done_->join();
     const AskingScope asking(*rank_);
+    const Clock::time_point start = Clock::now();
     try {
       how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
           where_);
@@ -172,12 +185,17 @@ class NcclPending : public Pending {
         rank_->confirm();
         state(statement_ ? *group_->rendezvous : *group_->host);
       }
+      rank_->terms.watch->check();
+      if (*comm.aborted()) name_missing(start);
       throw;
     }
+    coming_ = nullptr;
     awaited_ = comm.take_awaited();
     done_ = rank_->exchange().point();
     comm_ = &comm;
-    number_ = comm.next();
+    number_ = rank_->terms.watch->next();
+    watched_ = !cuda::capturing();  // what is captured runs later, and its events say nothing
+    if (watched_) comm.calls().add({number_, where_, call.phase, ready, done_, call.flight});
   }
 
   bool asked() const { return done_ != nullptr; }
@@ -192,14 +210,10 @@ class NcclPending : public Pending {
   // that may not come.
   void state(Backend& host) {
     const AskingScope asking(*rank_);
-    Call statement = call;
-    if (after_) statement.after = after_->statement_;
+    Call said = statement();
+    if (after_) said.after = after_->statement_;
     after_ = nullptr;
-    statement.moves = false;
-    statement.device = {DeviceType::cuda, 0};  // each rank has another one
-    statement.input = nullptr;
-    statement.output = nullptr;
-    statement_ = host.post(std::move(statement), {}, {});
+    statement_ = host.post(std::move(said), {}, {});
     if (!awaited_) return;
     awaited_->opens_when(
         [said = statement_, aborted = comm_->aborted()] { return *aborted || said->complete(); });
@@ -215,13 +229,33 @@ class NcclPending : public Pending {
   bool note_agreed() noexcept {
     if (complete_ || !done_) return true;
     const bool all = statement_ && statement_->complete();
-    if (all) comm_->agreed(number_, done_);
+    if (all) comm_->calls().agree(number_);
     return all || is_message();
   }
 
   const Call call;
 
  private:
+  Call statement() const {
+    Call said = call;
+    said.moves = false;
+    said.device = {DeviceType::cuda, 0};  // each rank has another one
+    said.input = nullptr;
+    said.output = nullptr;
+    said.flight = {};
+    return said;
+  }
+
+  // Where NCCL has waited from `start` on until the time-out was over: throws what the host's
+  // backend says of the ranks that have not come to this call, if there are any.
+  void name_missing(Clock::time_point start) const {
+    const Clock::time_point deadline = Clock::now() + std::chrono::seconds(5);
+    while (coming_ && !coming_->complete() && Clock::now() < deadline) {
+      if (coming_->in_vain(start)) coming_->wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   bool agreed() const { return done_ && statement_ && statement_->test(); }
   bool is_message() const { return call.op == Collective::send || call.op == Collective::recv; }
 
@@ -248,7 +282,7 @@ class NcclPending : public Pending {
     }
     try {
       if (!is_agreed()) return false;
-      comm_->agreed(number_, done_);
+      comm_->calls().agree(number_);
       comm_->check_health(where_);
       if (join == Join::yes) done_->join();
     } catch (...) {
@@ -265,17 +299,18 @@ class NcclPending : public Pending {
 
   std::shared_ptr<GpuRank> rank_;
   std::shared_ptr<GpuGroup> group_;
+  uint64_t sequence_;
   std::string where_;
   core::Array input_, output_;
   std::shared_ptr<core::Point> done_;  // the communicator's stream is there when the call is made
-  std::shared_ptr<Pending> statement_;
+  std::shared_ptr<Pending> statement_, coming_;
   std::shared_ptr<NcclPending> after_;
   bool follows_ = false;  // another call
   std::unique_ptr<CallWatch> watch_;
   std::unique_ptr<cuda::AwaitedWork> awaited_;
   Comm* comm_ = nullptr;  // lives as long as the group
-  uint64_t number_ = 0;   // in its stream
-  bool complete_ = false;
+  uint64_t number_ = 0;   // of the rank's calls
+  bool watched_ = false, complete_ = false;
 };
 
 /// A call of the host's backend. Messages on the GPU go on meanwhile: others may wait for them.

@@ -92,7 +92,7 @@ std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& w
   try {
     rounds.joined();
   } catch (...) {
-    if (comm) comm->abort(std::chrono::steady_clock::now());
+    if (comm) comm->abort();
     throw;
   }
   return comm;
@@ -180,11 +180,6 @@ Device choose_gpu(Backend& rendezvous, int local_rank, int local_size) {
     }
   }
   return device;
-}
-
-void Comms::abort(std::chrono::steady_clock::time_point deadline) const noexcept {
-  if (gathers) gathers->abort(deadline);
-  if (reductions) reductions->abort(deadline);
 }
 
 Comms make_communicators(Backend& rendezvous, const std::string& axis, const Terms& terms) {

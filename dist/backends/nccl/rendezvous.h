@@ -1,6 +1,5 @@
 #pragma once
 // What ranks agree on over the host's backend before NCCL moves a byte.
-#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,8 +26,6 @@ struct Comms {
   std::unique_ptr<Comm> reductions;  ///< null where the group is one rank, which waits for nobody
 
   Comm& of(const Call& call) const { return call.reduces() && reductions ? *reductions : *gathers; }
-  /// As Comm::abort().
-  void abort(std::chrono::steady_clock::time_point deadline) const noexcept;
 };
 
 /// The communicators of all ranks of `rendezvous`, by an id, all of which call this: an Error on

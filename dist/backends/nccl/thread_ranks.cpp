@@ -40,6 +40,14 @@ void confirm_before_wait(int device) {
   for (ThreadRank* rank : mine) rank->confirm();
 }
 
+// A thread that is no rank's must not take what the GPU of a rank then holds for a result, either.
+void check_after_wait(int device) {
+  if (inside) return;
+  const std::vector<ThreadRank*> mine = ranks_of_thread(device);
+  if (mine.empty()) check_all_waited(device);
+  for (ThreadRank* rank : mine) rank->check_waited();
+}
+
 // For a thread that is no rank's, which hears of no failure, and whose end a rank may wait for.
 bool becomes(const std::function<bool()>& open) {
   const auto start = std::chrono::steady_clock::now();
@@ -68,6 +76,7 @@ bool wait_before_free(int device, cuda::FreeWait wait) noexcept {
 ThreadRank::ThreadRank(int device, double timeout) : device_(device), timeout_(timeout) {
   cuda::set_before_free(&wait_before_free);
   cuda::set_before_wait(&confirm_before_wait);
+  cuda::set_after_wait(&check_after_wait);
   const std::lock_guard lock(ranks().mutex);
   ranks().all.push_back(this);
 }
@@ -85,6 +94,13 @@ std::vector<ThreadRank*> ranks_of_thread(int device) {
     if (there && rank->thread_ == std::this_thread::get_id()) mine.push_back(rank);
   }
   return mine;
+}
+
+void check_all_waited(int device) {
+  const std::lock_guard lock(ranks().mutex);
+  for (ThreadRank* rank : ranks().all) {
+    if (device < 0 || rank->device_ == device) rank->check_waited();
+  }
 }
 
 double longest_timeout() {

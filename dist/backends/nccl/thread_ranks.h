@@ -20,10 +20,14 @@ class ThreadRank {
   virtual bool wait_for_others(const std::function<bool()>& open) noexcept = 0;
   /// Before the rank's thread waits for its GPU: as Backend::confirm().
   virtual void confirm() = 0;
+  /// Any thread, behind a wait of the host: an Error where what the GPU was asked for was given up
+  /// meanwhile.
+  virtual void check_waited() = 0;
 
  private:
   friend std::vector<ThreadRank*> ranks_of_thread(int device);
   friend double longest_timeout();
+  friend void check_all_waited(int device);
   const int device_;
   const double timeout_;
   const std::thread::id thread_ = std::this_thread::get_id();
@@ -31,6 +35,8 @@ class ThreadRank {
 
 /// The calling thread's, on that device or on any (-1).
 std::vector<ThreadRank*> ranks_of_thread(int device);
+/// ThreadRank::check_waited() of all ranks of the process on that device, or on any (-1).
+void check_all_waited(int device);
 /// Of all ranks of the process; 0 where there are none.
 double longest_timeout();
 

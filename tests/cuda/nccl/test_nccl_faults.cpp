@@ -86,17 +86,18 @@ TEST_CASE("nccl: a call that does not come back is aborted after the time-out") 
   const NcclDevices devices;
   int open = 0;
   std::string line, expected;
-  // one that is too short for the ranks to join on a busy machine is followed by a longer one
+  // one that is too short for the ranks to meet on a busy machine is followed by a longer one
   for (const std::string seconds : {"0.2", "5", "60"}) {
     open = cusim::open_communicators();
     cusim::break_nccl("Hang", 1, ncclInternalError);
     dist::RunOptions options = kNccl;
     options.timeout = std::stod(seconds);
-    expected = "broadcast (call 0 of 'world', unit 'fc1'): time-out after " + seconds + " s";
+    expected = "broadcast (call 1 of 'world', unit 'fc1'): time-out after " + seconds + " s";
     try {
       run_ranks(
           2,
           [](Communicator& world) {
+            world.barrier();  // which ends the time of joining
             const Array x = Array::zeros({4}, kFloat32, world.device());
             world.broadcast(x, 0, {.unit = "fc1"});
           },

@@ -63,6 +63,18 @@ void fail_after_sum(Communicator& world) {
   say_of_rank(world, "has " + std::to_string(sum_beside_failure(world)));
 }
 
+// All ranks ask for a sum, and the GPU of rank 1 never does its part.
+void stand_still(Communicator& world) {
+  const Array x = Array::full({10}, 1.0, kFloat32, world.device());
+  const CallOptions options = {.order = Order::native, .unit = "fc1"};
+  world.all_reduce(x, options);
+  x.to(kCpu);
+  cusim::wait_patiently(true);
+  if (world.rank() == 1) cusim::hold_nccl("all_reduce", true);
+  world.all_reduce(x, options);
+  x.to(kCpu);
+}
+
 // NCCL itself: rank 1 never asks for a sum, and the GPU of rank 0 waits for it.
 void wait_in_vain(Communicator& world) {
   const Device device{DeviceType::cuda, 0};
@@ -76,7 +88,7 @@ void wait_in_vain(Communicator& world) {
   cuda::synchronize(device);
   if (world.rank() == 0) {
     const cuda::StreamScope scope(comm.stream());
-    comm.group("vain", [&] {
+    comm.group("vain", Phase::step, [&] {
       (void)comm.library().AllReduce(x.bytes(), x.bytes(), 10, ncclFloat32, ncclSum, comm.handle(),
                                      comm.queue());
     });
@@ -113,6 +125,7 @@ int main(int argc, char** argv) {
   if (what == "print") return launch(argc, argv, print_devices);
   if (what == "groups") return launch(argc, argv, join_groups);
   if (what == "late") return launch(argc, argv, fail_after_sum);
+  if (what == "still") return launch(argc, argv, stand_still);
   if (what == "vain") return launch(argc, argv, wait_in_vain);
   for (const char* how : {"throw", "exit", "kill", "hang"}) {
     if (what == how) return launch(argc, argv, [&](Communicator& world) { go_wrong(world, what); });
