@@ -18,6 +18,7 @@ class PinnedUpstream final : public CudaUpstream {
   PinnedUpstream() : CudaUpstream(-1) {}
 
   void* allocate(int64_t bytes) override {
+    const DeviceGuard guard(device_in_use());
     const Uncaptured uncaptured;
     void* segment = nullptr;
     const cudaError_t status = cudaMallocHost(&segment, static_cast<size_t>(bytes));

@@ -5,6 +5,9 @@
 #include <map>
 #include <utility>
 
+#include <dlfcn.h>
+
+#include <hero/core/threads/thread_state.h>
 #include <hero/cuda/index/index_report.cuh>
 #include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/per_device.cuh>
@@ -31,6 +34,42 @@ struct Launched {
 };
 thread_local Launched launched;
 
+thread_local int own_device = -1;  // none
+[[maybe_unused]] const core::ThreadSlot<int> kOwnDeviceSlot([] { return own_device; },
+                                                            [](int index) {
+                                                              if (index == own_device) return;
+                                                              own_device = index;
+                                                              if (index >= 0) cudaSetDevice(index);
+                                                            });
+std::atomic<int> first_used = -1;  // the first device that was made current
+
+// Whether this process has a context on a device.
+bool has_context(int index) {
+#if defined(HERO_CUSIM)
+  return cusim::has_context(index);
+#else
+  // of the driver, since the runtime would make one to answer
+  using State = int (*)(int device, unsigned* flags, int* active);
+  static std::atomic<State> known = nullptr;
+  State state = known;
+  if (state == nullptr) {
+    void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (driver != nullptr) {
+      state = reinterpret_cast<State>(::dlsym(driver, "cuDevicePrimaryCtxGetState"));
+    }
+    known = state;
+  }
+  unsigned flags = 0;
+  int active = 0;
+  return state == nullptr || state(index, &flags, &active) != 0 || active != 0;
+#endif
+}
+
+void note_used(int index) {
+  int none = -1;
+  first_used.compare_exchange_strong(none, index);
+}
+
 std::atomic<BeforeWait> told_before_wait = nullptr;
 std::atomic<AfterWait> told_after_wait = nullptr;
 
@@ -56,10 +95,24 @@ void fail_cuda(cudaError_t status, const char* op) {
   fail(op, ": CUDA reports: ", cudaGetErrorString(status));
 }
 
+void use_device(int index) {
+  check_cuda(cudaSetDevice(index), "device");
+  own_device = index;
+  note_used(index);
+}
+
+int device_in_use() {
+  int current = 0;
+  check_cuda(cudaGetDevice(&current), "device");
+  const int first = first_used;
+  return first < 0 || has_context(current) ? current : first;
+}
+
 DeviceGuard::DeviceGuard(int index) {
   check_cuda(cudaGetDevice(&previous_), "device");
   if (previous_ == index) return;
   check_cuda(cudaSetDevice(index), "device");
+  note_used(index);
   changed_ = true;
 }
 
@@ -69,7 +122,7 @@ DeviceGuard::DeviceGuard(int index, std::nothrow_t) noexcept {
 }
 
 DeviceGuard::~DeviceGuard() {
-  if (changed_) cudaSetDevice(previous_);
+  if (changed_ && has_context(previous_)) cudaSetDevice(previous_);
 }
 
 bool synchronous() {

@@ -25,7 +25,17 @@ inline void check_cuda(cudaError_t status, const char* op) {
   fail_cuda(status, op);
 }
 
-/// While it lives, a device is the calling thread's current one.
+/// Makes the device the calling thread's own, which is current wherever no DeviceGuard says
+/// otherwise, and that of the threads that work for it.
+void use_device(int index);
+
+/// The device whose context a call takes that is of no device, as for memory of the host: the
+/// current one, or one that this process uses already where it does not use that.
+int device_in_use();
+
+/// Makes a device the calling thread's current one while it lives. Then it is the former one again,
+/// if this process uses that: to go back to a device makes a context there, half a gigabyte of a
+/// GPU that may be another process's. Else the device stays the current one.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int index);

@@ -21,6 +21,7 @@ const std::string visible = [] {
 int devices = visible.empty() ? 4 : static_cast<int>(visible.size() / 2 + 1);
 size_t memory = size_t{80} << 30;
 thread_local int current = 0;
+std::atomic<uint64_t> used = 0;  // a bit each device
 thread_local cudaError_t last = cudaSuccess;
 
 constexpr int kPageable = -2, kPinned = -1;  // else the device
@@ -51,6 +52,7 @@ Found find(const void* at, size_t bytes) {
 }
 
 cudaError_t make(void** result, size_t bytes, int place) {
+  cusim::use_current();
   const std::lock_guard lock(world());
   *result = nullptr;
   if (cusim::forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
@@ -66,6 +68,7 @@ cudaError_t make(void** result, size_t bytes, int place) {
 
 // All work of its device is done first, as the runtime has it; of pinned memory, that of all.
 cudaError_t unmake(void* at, bool on_device) {
+  cusim::use_current();
   const std::lock_guard lock(world());
   if (!at) return cudaSuccess;
   if (cusim::forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
@@ -83,6 +86,16 @@ cudaError_t unmake(void* at, bool on_device) {
 
 }  // namespace
 
+void cusim::use_current() { used |= uint64_t{1} << current; }
+bool cusim::has_context(int device) { return (used >> device & 1) != 0; }
+void cusim::forget_contexts() { used = 0; }
+std::vector<int> cusim::contexts() {
+  std::vector<int> all;
+  for (int device = 0; device < devices; ++device) {
+    if (has_context(device)) all.push_back(device);
+  }
+  return all;
+}
 void cusim::set_device_count(int count) { devices = count; }
 void cusim::set_memory(size_t bytes) { memory = bytes; }
 int64_t cusim::attributes_set() { return attributes; }
@@ -107,6 +120,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= devices) return said(cudaErrorInvalidDevice);
   current = device;
+  cusim::use_current();
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
@@ -162,6 +176,7 @@ cudaError_t cudaFree(void* block) { return unmake(block, true); }
 cudaError_t cudaMallocHost(void** block, size_t bytes) { return make(block, bytes, kPinned); }
 cudaError_t cudaFreeHost(void* block) { return unmake(block, false); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  cusim::use_current();
   const std::lock_guard lock(world());
   *total = memory;
   *free = memory - held[current];
@@ -170,6 +185,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  cusim::use_current();
   const Found source = find(from, bytes), target = find(to, bytes);
   if (!source.inside || !target.inside) return said(cudaErrorInvalidValue);
   const bool from_device = source.place >= 0, to_device = target.place >= 0;
@@ -203,6 +219,7 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  cusim::use_current();
   if (const Found target = find(to, bytes); target.place == kPageable || !target.inside) {
     return said(cudaErrorInvalidValue);
   }

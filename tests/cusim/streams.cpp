@@ -200,6 +200,7 @@ bool forbidden_by_capture() {
 using namespace cusim;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  use_current();
   const std::lock_guard lock(world());
   *stream = new cusim_stream;
   cudaGetDevice(&(*stream)->device);
@@ -214,6 +215,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  use_current();
   const std::lock_guard lock(world());
   if (cusim_graph* graph = captured_by(stream)) {
     graph->failed = true;
@@ -223,6 +225,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return said(broken());
 }
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  use_current();
   const std::lock_guard lock(world());
   const cudaStream_t stream = real(handle);
   if (stream->capture) {
@@ -238,6 +241,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
+  use_current();
   const std::lock_guard lock(world());
   const cudaStream_t stream = real(handle);
   if (!event->stream) return cudaSuccess;
@@ -260,15 +264,18 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  use_current();
   *event = new cusim_event;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  use_current();
   const std::lock_guard lock(world());
   delete event;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  use_current();
   const std::lock_guard lock(world());
   const cudaStream_t stream = real(handle);
   event->stream = stream;
@@ -282,6 +289,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  use_current();
   const std::lock_guard lock(world());
   if (event->capture) return said(cudaErrorCapturedEvent);
   if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
@@ -290,6 +298,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return said(cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  use_current();
   const std::lock_guard lock(world());
   if (event->capture) return said(cudaErrorCapturedEvent);
   if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
@@ -305,6 +314,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+  use_current();
   if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
   drain_all();
   return said(broken());

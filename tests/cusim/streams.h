@@ -36,6 +36,8 @@ class WorldLock {
 WorldLock& world();
 
 cudaError_t said(cudaError_t status);
+/// The calling thread's current device has a context from now on.
+void use_current();
 /// The error that a piece of work left behind, for good; cudaSuccess while there is none.
 cudaError_t broken();
 /// Runs a piece of work now, which is that stream's.

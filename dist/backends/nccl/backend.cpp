@@ -179,6 +179,7 @@ std::shared_ptr<Backend> make_backend(std::shared_ptr<Backend> host, int local_r
                                       const Timeouts& timeouts) {
   std::shared_ptr<Backend> rendezvous = rendezvous_of(*host, "world");
   const Device device = choose_gpu(*rendezvous, local_rank, local_size);
+  cuda::use_device(device.index);
   const std::function<bool()> failed = [host] { return host->has_failed(); };
   auto rank = std::make_shared<GpuRank>(
       Terms{device, timeouts, failed,

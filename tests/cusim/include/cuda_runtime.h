@@ -159,6 +159,11 @@ void set_device_count(int count);
 void advance(double milliseconds);
 /// Bytes of each device's memory from now on; 80 GiB at first.
 void set_memory(size_t bytes);
+/// The devices on which this process has a context: those that were current where the runtime was
+/// called for more than to ask which there are. None of them any more.
+std::vector<int> contexts();
+bool has_context(int device);
+void forget_contexts();
 /// Blocks of device and page-locked memory that are there now.
 size_t live_blocks();
 

@@ -120,6 +120,7 @@ int main(int argc, char** argv) {
       check_everything(world);
       world.traffic().reset();
       into_files(print_training)(world);
+      expect(cusim::contexts() == std::vector<int>{world.device().index}, "only its own GPU");
     });
   }
   if (what == "print") return launch(argc, argv, print_devices);
