@@ -103,8 +103,11 @@ class Event;
 /// stream is kept for reuse, and work that is queued in it still completes.
 class Stream {
  public:
+  /// Of streams that have work at the same time, those of high priority get what the GPU has free
+  /// first. What runs is not interrupted.
+  enum class Priority { normal, high };
   /// Makes a stream other than those in use.
-  explicit Stream(Device device = {DeviceType::cuda, 0});
+  explicit Stream(Device device = {DeviceType::cuda, 0}, Priority priority = Priority::normal);
   /// The calling thread's current stream: its own, unless a StreamScope is open.
   static Stream current(Device device = {DeviceType::cuda, 0});
 

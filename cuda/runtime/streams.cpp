@@ -18,7 +18,7 @@ constexpr int kMaxDevices = 64;
 
 struct FreeStreams {
   std::mutex mutex;
-  std::vector<cudaStream_t> free[kMaxDevices];
+  std::vector<cudaStream_t> free[2][kMaxDevices];  // [priority][device]
   std::unordered_map<cudaStream_t, int> devices;  // of all streams
 };
 FreeStreams& free_streams() {
@@ -26,11 +26,11 @@ FreeStreams& free_streams() {
   return *value;
 }
 
-cudaStream_t take_stream(int index) {
+cudaStream_t take_stream(int index, Stream::Priority priority) {
   {
     FreeStreams& s = free_streams();
     const std::lock_guard lock(s.mutex);
-    auto& free = s.free[index];
+    auto& free = s.free[static_cast<int>(priority)][index];
     if (!free.empty()) {
       const cudaStream_t stream = free.back();
       free.pop_back();
@@ -39,26 +39,31 @@ cudaStream_t take_stream(int index) {
   }
   const DeviceGuard guard(index);
   cudaStream_t stream = nullptr;
-  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  int least = 0, greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream");
+  check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                          priority == Stream::Priority::high ? greatest : least),
+             "stream");
   const std::lock_guard lock(free_streams().mutex);
   free_streams().devices[stream] = index;
   return stream;
 }
 
-void give_stream(int index, cudaStream_t stream) {
+void give_stream(int index, Stream::Priority priority, cudaStream_t stream) {
   FreeStreams& s = free_streams();
   const std::lock_guard lock(s.mutex);
-  s.free[index].push_back(stream);
+  s.free[static_cast<int>(priority)][index].push_back(stream);
 }
 
 }  // namespace
 
 struct Stream::State {
-  State(int device, cudaStream_t s) : index(device), stream(s) {}
-  ~State() { give_stream(index, stream); }
+  State(int device, Priority p) : index(device), priority(p), stream(take_stream(device, p)) {}
+  ~State() { give_stream(index, priority, stream); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   int index;
+  Priority priority;
   cudaStream_t stream;
 };
 
@@ -121,11 +126,11 @@ cudaStream_t current_stream() {
       Stream::current({DeviceType::cuda, static_cast<int8_t>(index)}).handle());
 }
 
-Stream::Stream(Device device) {
+Stream::Stream(Device device, Priority priority) {
   core::accelerator("stream", device);
   check(device.index < kMaxDevices, "stream: ", device, " is beyond the ", kMaxDevices,
         " devices that this library counts");
-  state_ = std::make_shared<State>(device.index, take_stream(device.index));
+  state_ = std::make_shared<State>(device.index, priority);
 }
 
 Stream Stream::current(Device device) {

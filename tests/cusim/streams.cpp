@@ -199,12 +199,26 @@ bool forbidden_by_capture() {
 
 using namespace cusim;
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  use_current();
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
   use_current();
   const std::lock_guard lock(world());
   *stream = new cusim_stream;
   cudaGetDevice(&(*stream)->device);
+  (*stream)->priority = priority;
   streams().insert(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  *priority = stream->priority;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

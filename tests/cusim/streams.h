@@ -75,7 +75,7 @@ struct cusim_graph {
 
 struct cusim_stream {
   static constexpr int kEvery = -1;  // a thread's own stream, on the device that is current
-  int device = 0;
+  int device = 0, priority = 0;
   std::deque<cusim::Work> queue;
   uint64_t asked = 0, done = 0;  // pieces of work, counted
   cusim_graph* capture = nullptr;

@@ -168,7 +168,7 @@ Comm::Comm(ncclComm_t handle, Name name, Terms terms)
     : library_(nccl::library()),
       name_(std::move(name)),
       terms_(watched(std::move(terms), name_)),
-      stream_(terms_.device),
+      stream_(terms_.device, cuda::Stream::Priority::high),
       handle_(handle) {
   terms_.watch->add(*this);
 }

@@ -81,7 +81,8 @@ std::string nccl_error(const Library& library, ncclResult_t status, ncclComm_t c
 void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
                 const std::string& where);
 
-/// A communicator and the stream on which its calls run, beside the rank's own.
+/// A communicator and the stream on which its calls run, beside the rank's own and before it where
+/// both could go on: what other ranks wait for does not queue behind large kernels.
 class Comm {
  public:
   Comm(ncclComm_t handle, Name name, Terms terms);

@@ -14,6 +14,7 @@
 #include "support/temp_dir.h"
 
 #include <hero/core/io/file.h>
+#include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/flight_recorder.h>
 
 using namespace hero;
@@ -246,6 +247,20 @@ TEST_CASE("nccl: the flight recorder has when the GPU came to a call, and when i
         expect(comes([&] { return ends(true, true); }), "it is done");
       },
       kNccl);
+}
+
+TEST_CASE("nccl: calls run on streams of high priority") {
+  const NcclDevices devices;
+  const dist::nccl::Library& library = dist::nccl::library();
+  ncclUniqueId id = {};
+  REQUIRE(library.GetUniqueId(&id) == ncclSuccess);
+  const dist::nccl::Comm comm(
+      dist::nccl::connect(library, dist::nccl::by_id(library, id, 1, 0), "joining", 60, [] {}),
+      {"alone", 0}, {kGpu});
+  int least = 0, greatest = 0, priority = 0;
+  cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  CHECK(cudaStreamGetPriority(comm.queue(), &priority) == cudaSuccess);
+  CHECK(priority == greatest);
 }
 
 #endif

@@ -191,4 +191,20 @@ TEST_CASE("a stream of the driver is used again, with the memory that belongs to
   CHECK(cuda::Stream().handle() == handle);
 }
 
+TEST_CASE("a stream of high priority is one, and none that was given back as another") {
+  const auto priority_of = [](const cuda::Stream& stream) {
+    int priority = 1;
+    CHECK(cudaStreamGetPriority(static_cast<cudaStream_t>(stream.handle()), &priority) ==
+          cudaSuccess);
+    return priority;
+  };
+  int least = 0, greatest = 0;
+  cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  REQUIRE(greatest < least);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(priority_of(cuda::Stream(kGpu, cuda::Stream::Priority::high)) == greatest);
+    CHECK(priority_of(cuda::Stream(kGpu)) == least);
+  }
+}
+
 #endif
