@@ -45,7 +45,8 @@ class Work {
 };
 
 /// Options of a collective. For Order::tree and Order::ranks, the ranks exchange their
-/// contributions and add them up themselves, so every backend gives the same bits.
+/// contributions and add them up themselves, so every backend gives the same bits. (Over NCCL
+/// integers and bools, which have the same result in any order, are left to it.)
 ///
 /// Order::native is the reduction of the library behind the backend. MPI's is faster only for the
 /// smallest arrays with Open MPI 4.1 (docs/performance.md). Its bits depend on the number of ranks,

@@ -41,6 +41,10 @@ ncclRedOp_t op_of(ReduceOp op, DType dtype) {
   return ops[static_cast<int>(op)];
 }
 
+// Whether every order of a reduction has the same bits: integers wrap, and bools are 0 and 1. Of
+// floating minima and maxima NCCL does not say what becomes of NaN and of the sign of zero.
+bool is_exact(const Call& call) { return !is_floating(call.dtype); }
+
 size_t length(int64_t count) { return static_cast<size_t>(count); }
 
 // A call on its way to NCCL.
@@ -50,7 +54,9 @@ class Asking {
       : end_(end), call_(call), where_(where), item_(item_size(call.dtype)) {}
 
   void run() {
-    if (call_.reduces()) return call_.order == Order::native ? native() : ordered();
+    if (call_.reduces()) {
+      return call_.order == Order::native || is_exact(call_) ? native() : ordered();
+    }
     switch (call_.op) {
       case Collective::all_gather:
         return all_gather(call_.input);

@@ -16,10 +16,11 @@ struct End {
   int rank = 0, size = 1;
 };
 
-/// Asks for a collective, in the communicator's stream, which is the current one. Reductions in
-/// Order::tree and Order::ranks are exchanged in segments and added up, with the bits of
-/// ordered_reduce(); what has come and is not added up lies in at most 64 MiB, or 16 bytes for each
-/// other rank. Order::native: NCCL's own.
+/// Asks for a collective, in the communicator's stream, which is the current one. Reductions of
+/// floating dtypes in Order::tree and Order::ranks are exchanged in segments and added up, with the
+/// bits of ordered_reduce(); what has come and is not added up lies in at most 64 MiB, or 16 bytes
+/// for each other rank. Order::native, and integers and bools, which have one result in any order:
+/// NCCL's own.
 void ask_collective(const End& end, const Call& call, const std::string& where);
 
 /// Asks for one end of a message to rank 1 of the communicator, or from rank 0.

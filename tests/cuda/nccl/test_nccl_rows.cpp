@@ -220,4 +220,24 @@ TEST_CASE("nccl: of two ranks its own sums and those of a tree are one", "[nccl_
   }
 }
 
+TEST_CASE("nccl: what has one result in any order is one call of NCCL's") {
+  const NcclDevices devices;
+  for (const DType dtype : {kBool, kUInt8, kInt32, kInt64, kFloat32}) {
+    CAPTURE(dtype);
+    cusim::take_nccl_log();
+    run_ranks(
+        3,
+        [&](Communicator& world) {
+          const Array x = Array::full({7}, 1.0, dtype, world.device());
+          world.all_reduce(x, {.op = ReduceOp::max});
+          world.all_reduce(x, {.order = dist::Order::ranks});
+          expect(same_values(x, Array::full({7}, dtype == kBool ? 1.0 : 3.0, dtype)), "the sum");
+        },
+        kNccl);
+    const NcclCalls calls = calls_in(cusim::take_nccl_log());
+    CHECK(calls.sums == (dtype == kFloat32 ? 0 : 2));
+    CHECK((calls.messages > 0) == (dtype == kFloat32));
+  }
+}
+
 #endif
