@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/lessons/overlap.h"
+#include "support/pictures/palette.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/profile/profiler.h>
@@ -168,8 +169,8 @@ void add_computing(const Profile& mine, double begin, double end, tutorial::Step
     const std::string block = block_of(row.module);
     const std::string what = is_step ? "AdamW" : block;
     const char* colour = is_step   ? "#c8c8c8"
-                         : forward ? tutorial::kForwardColour
-                                   : tutorial::kBackwardColour;
+                         : forward ? tutorial::kForwardColours[0]
+                                   : tutorial::kBackwardColours[0];
     const double from = event.begin - begin, to = from + event.seconds;
     tutorial::LaneSpan* last = lanes.computing.empty() ? nullptr : &lanes.computing.back();
     const bool follows = last != nullptr && last->colour == colour && from - last->end < pixel;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "support/options/device.h"
+#include "support/pictures/palette.h"
 #include "support/pictures/plot.h"
 
 #include <hero/optim/optim.h>
@@ -93,15 +94,18 @@ void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder
 void draw_step(const std::string& folder) {
   hero::Ledger ledger;
   const hero::LedgerScope scope(ledger);
-  Values moments, levels[5];  // level i: what the first i tags hold together, MiB
+  Values edges, levels[5];  // level i: what the first i tags hold together, MiB
   std::vector<Tick> ticks;
   const auto note = [&](const std::string& moment) {
-    moments.push_back(static_cast<double>(moments.size()));
-    ticks.push_back({moments.back(), moment});
-    levels[0].push_back(0.0);
-    for (size_t i = 0; i < 4; ++i) {
-      const auto bytes = static_cast<double>(ledger.live(kTags[i], device().type));
-      levels[i + 1].push_back(levels[i].back() + bytes / (1 << 20));
+    const auto begin = static_cast<double>(ticks.size());
+    ticks.push_back({begin + 0.5, moment});
+    for (const double edge : {begin, begin + 1.0}) {  // memory comes and goes at once
+      edges.push_back(edge);
+      levels[0].push_back(0.0);
+      for (size_t i = 0; i < 4; ++i) {
+        const auto bytes = static_cast<double>(ledger.live(kTags[i], device().type));
+        levels[i + 1].push_back(levels[i].back() + bytes / (1 << 20));
+      }
     }
   };
   Network net;
@@ -120,9 +124,11 @@ void draw_step(const std::string& folder) {
     adam.zero_grad();
   }
   Figure figure("Two steps of Adam: what lies in memory", "", "MiB");
-  figure.x_range(0, moments.back()).y_range(0, 18).x_ticks(ticks).legend("top left");
+  figure.x_range(0, edges.back()).y_range(0, 18).x_ticks(ticks).legend("top left");
   for (size_t i = 0; i < 4; ++i) {
-    figure.area(hero::name(kTags[i]), moments, levels[i], levels[i + 1]);
+    constexpr const char* kColours[] = {kParameterColour, kGradientColour, kStateColour,
+                                        kActivationColour};
+    figure.area(hero::name(kTags[i]), edges, levels[i], levels[i + 1], kColours[i]);
   }
   figure.save(folder, "09_memory_step");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "support/pictures/palette.h"
 #include "support/pictures/plot.h"
 
 namespace tutorial {
@@ -11,7 +12,7 @@ void StepModel::compute(const std::string& what, double operations) {
   const double begin = now_;
   now_ += operations / machine_.operations;
   computing_.push_back(
-      {what, begin, now_, what.rfind("∇", 0) == 0 ? kBackwardColour : kForwardColour});
+      {what, begin, now_, what.rfind("∇", 0) == 0 ? kBackwardColours[0] : kForwardColours[0]});
 }
 
 void StepModel::send(Message kind, const std::string& what, double bytes) {

@@ -30,12 +30,6 @@ struct StepLanes {
   double waited;  // seconds in which the processor waited for messages
 };
 
-/// Colours of lanes.
-inline constexpr const char* kForwardColour = "#7db7e0";
-inline constexpr const char* kBackwardColour = "#8fce9f";
-inline constexpr const char* kGatherColour = "#e3a6c8";
-inline constexpr const char* kReduceColour = "#f0a860";
-
 /// The time of one rank's step in a model in which nothing is measured: computing takes the time of
 /// its operations, a message that of its bytes, and messages leave one after the other. So the same
 /// step takes the same time wherever this is run. All other ranks do the same at the same time.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "support/pictures/palette.h"
 #include "support/pictures/plot.h"
 
 namespace tutorial {
@@ -32,19 +33,19 @@ std::vector<Part> parts_of(const dist::Simulation& step, const dist::ReplayRank&
 const char* colour_of(const std::string& name) {
   switch (name.front()) {
     case 'F':
-      return "#7db7e0";
+      return kForwardColours[0];
     case 'B':
-      return "#f0a860";
+      return kBackwardColours[0];
     case 'W':
-      return "#9fca8f";
+      return kWeightGradientColours[0];
     default:
-      return "#cccccc";
+      return kOtherColour;
   }
 }
 
 void draw_timeline(const dist::Simulation& step, const std::string& folder) {
   Figure figure(
-      "A planned step: forwards blue, backwards orange, gradients of weights green, optimizer grey",
+      "A planned step: forwards blue, backwards green, gradients of weights yellow, optimizer grey",
       "seconds", "");
   std::vector<Tick> rows;
   double y = 0.0;

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "support/pictures/palette.h"
+
 namespace tutorial {
 
 double bytes_each(int stage, double ranks) {
@@ -46,7 +48,9 @@ void draw_stage_bars(const std::vector<StageBytes>& stages, const std::string& f
   const char* names[] = {"baseline", "P_{os}", "P_{os+g}", "P_{os+g+p}"};
   const struct {
     const char *name, *colour;
-  } kinds[] = {{"parameters", "#56b4e9"}, {"gradients", "#e69f00"}, {"optimizer", "#6fbf8b"}};
+  } kinds[] = {{"parameters", kParameterColour},
+               {"gradients", kGradientColour},
+               {"optimizer", kStateColour}};
   std::vector<Tick> ticks;
   for (size_t i = 0; i < stages.size(); ++i) {
     const int64_t bytes[] = {stages[i].parameters, stages[i].gradients, stages[i].optimizer};

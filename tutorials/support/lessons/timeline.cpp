@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/pictures/palette.h"
 #include "support/pictures/plot.h"
 
 namespace tutorial {
@@ -102,12 +103,12 @@ void Timeline::draw(const std::string& folder) const {
     };
     const auto state = [&](size_t i) { return moments_[i].states[unit]; };
     runs(count, state, [&](size_t begin, size_t end) {
-      if (state(begin) == '~') box(begin, end, -0.6, 0.5, "#c3def2", "gather");
-      if (state(begin) == '#') box(begin, end, -0.6, 0.5, "#7db7e0", "whole");
+      if (state(begin) == '~') box(begin, end, -0.6, 0.5, kGatherColour, "gather");
+      if (state(begin) == '#') box(begin, end, -0.6, 0.5, kParameterColour, "whole");
     });
     const auto reducing = [&](size_t i) { return static_cast<bool>(moments_[i].reducing[unit]); };
     runs(count, reducing, [&](size_t begin, size_t end) {
-      if (reducing(begin)) box(begin, end, -0.95, 0.3, "#f0a860", "reduce");
+      if (reducing(begin)) box(begin, end, -0.95, 0.3, kReduceColour, "reduce");
     });
   }
   // what the modules do, between the units' events

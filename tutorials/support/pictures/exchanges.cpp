@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "support/pictures/palette.h"
 #include "support/pictures/plot.h"
 
 namespace tutorial {
@@ -11,9 +12,8 @@ namespace {
 
 // Ranks' numbers are ten times the rank and which one it is; others are sums.
 const char* colour_of(const std::string& number, size_t ranks) {
-  static const char* const colours[] = {"#7db7e0", "#f0a860", "#8fce9f", "#e3a6c8"};
   const auto origin = static_cast<size_t>(std::stoi(number)) / 10;
-  return origin < ranks ? colours[origin % std::size(colours)] : "#d0d0d0";
+  return origin < ranks ? kRankColours[origin % std::size(kRankColours)] : "#d0d0d0";
 }
 
 void draw_side(Figure& figure, const std::vector<std::string>& ranks, double x, double top) {
@@ -37,9 +37,8 @@ struct Arrows {
 
 // The sum of ranks begin to end - 1 above those of its two branches; where it stands.
 Spot draw_branch(Figure& figure, Arrows& arrows, int begin, int end) {
-  static const char* const hosts[] = {"#7db7e0", "#f0a860", "#8fce9f"};
   const bool one_host = begin / 2 == (end - 1) / 2;
-  const char* const colour = one_host ? hosts[begin / 2] : "#d0d0d0";
+  const char* const colour = one_host ? kRankColours[begin / 2] : "#d0d0d0";
   Spot here = {static_cast<double>(begin), 0.0};
   std::string text = "rank " + std::to_string(begin);
   if (end - begin > 1) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "support/pictures/palette.h"
+
 namespace tutorial {
 
 namespace {
@@ -21,10 +23,7 @@ std::string kilobytes(int64_t numel) {
   return text;
 }
 
-const char* rank_colour(size_t rank) {
-  static const char* const colours[] = {"#7db7e0", "#f0a860", "#8fce9f", "#e3a6c8"};
-  return colours[rank % std::size(colours)];
-}
+const char* rank_colour(size_t rank) { return kRankColours[rank % std::size(kRankColours)]; }
 
 }  // namespace
 

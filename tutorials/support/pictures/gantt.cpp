@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "support/pictures/palette.h"
 #include "support/pictures/plot.h"
 
 namespace tutorial {
@@ -63,7 +64,7 @@ std::vector<std::vector<Pass>> played(const dist::Schedule& schedule, int ranks,
 void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int ranks,
                     int micro_batches, const std::string& folder) {
   Figure figure(
-      "Schedules of a pipeline: forwards blue, backwards orange, gradients of weights green",
+      "Schedules of a pipeline: forwards blue, backwards green, gradients of weights yellow",
       "time, in forwards of a rank", "");
   std::vector<Tick> rows;
   double y = 0.0, longest = 0.0;
@@ -83,7 +84,9 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
       rows.push_back({y - 0.5, "rank " + std::to_string(rows.size() % static_cast<size_t>(ranks))});
       for (const Pass& pass : list) {
         constexpr const char* colours[][2] = {
-            {"#7db7e0", "#c3def2"}, {"#f0a860", "#f8d5ae"}, {"#9fca8f", "#d2e6ca"}};
+            {kForwardColours[0], kForwardColours[1]},
+            {kBackwardColours[0], kBackwardColours[1]},
+            {kWeightGradientColours[0], kWeightGradientColours[1]}};
         const char* colour =
             colours[static_cast<int>(pass.action.kind)][pass.action.chunk == 0 ? 0 : 1];
         figure.box(pass.start, y - 0.95, pass.end - pass.start, 0.9, colour,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "support/pictures/palette.h"
+
 namespace tutorial {
 
 void draw_run_losses(const std::vector<RunCurve>& runs, int64_t saved, int64_t every,
@@ -45,8 +47,8 @@ void draw_run_memory(const std::vector<RunCurve>& runs, const std::string& folde
     const double x = static_cast<double>(i);
     const double parameters = 1e-6 * static_cast<double>(runs[i].parameters);
     const double optimizer = 1e-6 * static_cast<double>(runs[i].optimizer);
-    figure.box(x + 0.15, 0.0, 0.7, parameters, "#56b4e9", "parameters");
-    figure.box(x + 0.15, parameters, 0.7, optimizer, "#6fbf8b", "AdamW's states");
+    figure.box(x + 0.15, 0.0, 0.7, parameters, kParameterColour, "parameters");
+    figure.box(x + 0.15, parameters, 0.7, optimizer, kStateColour, "AdamW's states");
     char text[32];
     std::snprintf(text, sizeof text, "%.2f MB", parameters + optimizer);
     highest = std::max(highest, parameters + optimizer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/pictures/palette.h"
 #include "support/pictures/plot.h"
 
 #include <hero/autograd/ops.h>
@@ -19,7 +20,6 @@ namespace {
 using hero::Array, hero::Tensor;
 
 constexpr int kRanks = 4;
-constexpr const char* kRankColours[kRanks] = {"#7db7e0", "#f0a860", "#8fce9f", "#e3a6c8"};
 constexpr const char* kEmpty = "#f4f4f4";
 
 std::string rank_text(int rank) { return "rank " + std::to_string(rank); }

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "support/options/device.h"
+#include "support/pictures/palette.h"
 
 #include <hero/core/ledger.h>
 
@@ -36,20 +37,16 @@ StrategyFormula formula_of(int stage, const Communicator& world,
 
 namespace {
 
-constexpr const char* kParameters = "#56b4e9";
-constexpr const char* kGradients = "#e69f00";
-constexpr const char* kStates = "#6fbf8b";
-
 // One bar, from the left at x. Its top is the most that the rank held at once.
 void draw_strategy(Figure& figure, double x, const Report& report) {
   const Bytes held = report.held();
   const struct {
     const char *name, *colour;
     int64_t bytes;
-  } parts[] = {{"parameters", kParameters, held.parameters},
-               {"states", kStates, held.optimizer},
-               {"gradients", kGradients, held.gradients},
-               {"for a moment", "#e4e4e4", report.peak() - held.sum()}};
+  } parts[] = {{"parameters", kParameterColour, held.parameters},
+               {"states", kStateColour, held.optimizer},
+               {"gradients", kGradientColour, held.gradients},
+               {"for a moment", kTransientColour, report.peak() - held.sum()}};
   double top = 0.0;
   for (const auto& part : parts) {
     const double height = 1e-6 * static_cast<double>(part.bytes);
@@ -109,7 +106,7 @@ void Moments::draw(const std::string& title, const std::string& folder,
   Figure figure(title, "", "MB");
   const char* kinds[] = {"optimizer states", "shards of parameters", "gradients",
                          "messages and gathered parameters"};
-  const char* colours[] = {kStates, kParameters, kGradients, "#cc79a7"};
+  const char* colours[] = {kStateColour, kParameterColour, kGradientColour, kMessageColour};
   Values x, levels[5];  // level i: what the first i kinds hold together, MB
   double top = 0.0;
   for (size_t i = 0; i < bytes_.size(); ++i) {
