@@ -13,6 +13,17 @@
 
 namespace hero::core {
 
+/// An option that has no default: a struct that holds one does not compile where it is left out.
+template <class T>
+class Required {
+ public:
+  constexpr Required(T value) : value_(value) {}
+  constexpr operator T() const { return value_; }
+
+ private:
+  T value_;
+};
+
 /// One input of an elementwise kernel: an array, broadcast to the output's shape, or a number.
 struct Operand {
   Operand(const Array& input) : array(&input) {}

@@ -577,32 +577,32 @@ struct LogLikelihoodInPlace {
 /// (lstm) or r, z, n (gru). All arrays have one dtype, with one exception: for halves on the CPU,
 /// only h, h_before, g_output, g_of_x and g_of_h are of halves, and the others are float32.
 struct CellStep {
-  CellKind kind = CellKind::lstm;
-  Array of_x;      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
-  Array of_h;      ///< [N, gates * H]: products with h_before; for gru, plus their bias
-  Array h_before;  ///< [N, H], for gru only
-  Array c_before;  ///< [N, H], for lstm only
-  Array h;         ///< result [N, H]
-  Array c;         ///< result [N, H], for lstm only
+  Required<CellKind> kind;
+  Array of_x = {};      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
+  Array of_h = {};      ///< [N, gates * H]: products with h_before; for gru, plus their bias
+  Array h_before = {};  ///< [N, H], for gru only
+  Array c_before = {};  ///< [N, H], for lstm only
+  Array h = {};         ///< result [N, H]
+  Array c = {};         ///< result [N, H], for lstm only
 
   void arrays(auto&& visit) const { visit(of_x, of_h, h_before, c_before, h, c); }
   Work work() const;
 };
 /// The gradients of a CellStep, whose arrays are given as the step left them.
 struct CellStepBack {
-  CellKind kind = CellKind::lstm;
-  Array gates;        ///< [N, gates * H]: the values that the step left in of_x
-  Array of_h;         ///< [N, gates * H], for gru only, which needs its block n
-  Array h_before;     ///< [N, H], for gru only
-  Array c_before, c;  ///< [N, H], for lstm only
+  Required<CellKind> kind;
+  Array gates = {};             ///< [N, gates * H]: the values that the step left in of_x
+  Array of_h = {};              ///< [N, gates * H], for gru only, which needs its block n
+  Array h_before = {};          ///< [N, H], for gru only
+  Array c_before = {}, c = {};  ///< [N, H], for lstm only
   /// [N, H]: the gradient of h from the step after this one. For gru, the kernel adds g_c to it.
-  Array g_h;
-  Array g_output;  ///< [N, H]: the gradient of h as an output, which is added; or undefined
+  Array g_h = {};
+  Array g_output = {};  ///< [N, H]: the gradient of h as an output, which is added; or undefined
   /// [N, H]. lstm: the gradient of c, which becomes that of c_before. gru: the part of h's gradient
   /// that came through no product, which becomes the same part of h_before's gradient.
-  Array g_c;
-  Array g_of_x;  ///< result [N, gates * H]
-  Array g_of_h;  ///< result [N, gates * H], for gru only: for lstm it equals g_of_x
+  Array g_c = {};
+  Array g_of_x = {};  ///< result [N, gates * H]
+  Array g_of_h = {};  ///< result [N, gates * H], for gru only: for lstm it equals g_of_x
 
   void arrays(auto&& visit) const {
     visit(gates, of_h, h_before, c_before, c, g_h, g_output, g_c, g_of_x, g_of_h);

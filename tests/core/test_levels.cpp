@@ -324,7 +324,7 @@ TEST_CASE("levels: norms, attention and recurrent cells have the same bits", "[c
       return Results{out, log_sum, g_q, g_k, g_v};
     });
     compare("recurrent_cell", [&](Backend& backend) {
-      call::CellStep step;
+      call::CellStep step{.kind = CellKind::lstm};
       step.of_x = noise({5, 4 * 33}, dtype, 1);
       step.of_h = noise({5, 4 * 33}, dtype, 2);
       step.h_before = noise({5, 33}, dtype, 3);

@@ -262,8 +262,8 @@ struct Sequence : MultiOp {
   void step_back(int64_t t, const Array& g_output, const Back& back) const {
     const Array to = back.of_x.select(0, t), h = states.select(0, after(t));
     core::Backend& device = core::backend(h.device());
-    core::call::CellStepBack s;
-    s.kind = cell == Cell::gru ? core::CellKind::gru : core::CellKind::lstm;
+    core::call::CellStepBack s{.kind =
+                                   cell == Cell::gru ? core::CellKind::gru : core::CellKind::lstm};
     s.gates = gates.select(0, t);
     s.h_before = states.select(0, before(t));
     s.g_h = back.h;

@@ -25,8 +25,7 @@ const BackMembers kBack{&CellStepBack::gates,    &CellStepBack::of_h, &CellStepB
 
 template <class Step, class List>
 Step moved(const Step& step, const List& members, DType dtype, Device device) {
-  Step result;
-  result.kind = step.kind;
+  Step result{.kind = step.kind};
   for (const auto member : members) {
     if ((step.*member).defined()) result.*member = (step.*member).to(dtype).to(device).clone();
   }
@@ -35,8 +34,7 @@ Step moved(const Step& step, const List& members, DType dtype, Device device) {
 
 CellStep step_of(CellKind kind, const Shape& shape, DType dtype) {
   const Shape wide{shape[0], shape[1] * (kind == CellKind::lstm ? 4 : 3)};
-  CellStep step;
-  step.kind = kind;
+  CellStep step{.kind = kind};
   step.of_x = noise(wide, dtype, 1);
   step.of_h = noise(wide, dtype, 2);
   step.h_before = noise(shape, dtype, 3);
@@ -48,8 +46,7 @@ CellStep step_of(CellKind kind, const Shape& shape, DType dtype) {
 }
 
 CellStepBack back_of(CellKind kind, const CellStep& step, const Shape& shape, bool is_output) {
-  CellStepBack back;
-  back.kind = kind;
+  CellStepBack back{.kind = kind};
   const DType dtype = step.h.dtype();
   back.gates = step.of_x;
   back.h_before = step.h_before;
