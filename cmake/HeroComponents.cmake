@@ -61,7 +61,6 @@ function(hero_batch files size prefix)
 endfunction()
 
 file(GLOB_RECURSE hero_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cpu/*.cpp)
-list(APPEND hero_kernels ${PROJECT_SOURCE_DIR}/core/functions/exact_sum.cpp)
 set(hero_kernels_joined ${hero_kernels})
 list(FILTER hero_kernels_joined EXCLUDE REGEX "${hero_kernels_alone}")
 

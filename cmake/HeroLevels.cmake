@@ -1,7 +1,6 @@
 # One library for every x86-64 processor with AVX2: the files of core/cpu are part of hero_core like all
-# others, compiled for x86-64-v3. Those that compute with floating-point numbers, and the exact sums that
-# they call, are compiled once more, for AVX-512, and what a program starts with chooses between the two
-# tables (core/cpu/kernels.h).
+# others, compiled for x86-64-v3. Those that compute with floating-point numbers are compiled once more, for
+# AVX-512, and what a program starts with chooses between the two tables (core/cpu/kernels.h).
 #
 # Inline functions and templates are weak symbols: of all copies in a program the linker keeps one, and
 # it must not be one for AVX-512 that other code then calls on a processor that lacks it. So the objects
@@ -17,7 +16,7 @@ get_target_property(candidates hero_core SOURCES)
 foreach(source IN LISTS candidates)
   # not: what chooses, what has its instructions by attribute, what compares, moves or adds up integers, or
   # takes numbers one at a time
-  if(source MATCHES "/core/(cpu/|functions/exact_sum\\.cpp)" AND NOT source MATCHES
+  if(source MATCHES "/core/cpu/" AND NOT source MATCHES
      "/(level|gemm_bf16_kernel|gemm_bf16_pack|gemm_bf16_windows|groups_bf16|gemm_amx|gemm_bfmmla|map_int32|map_int64|map_uint8|moves|move_blocks|indexing|scatter|nonzero|sort|arg_reduce|scan|weigh|grid_sample|im2col)\\.cpp$")
     list(APPEND sources ${source})
   endif()

@@ -38,6 +38,7 @@ class CpuBackend final : public Backend {
   Array run(const call::Nonzero& call) override;
   void run(const call::Im2col& call) override;
   void run(const call::Col2im& call) override;
+  bool run(const call::HasConvolution& call) override;
   void run(const call::Pool& call) override;
   void run(const call::MaxPoolBack& call) override;
   void run(const call::AveragePoolBack& call) override;
@@ -61,6 +62,19 @@ class CpuBackend final : public Backend {
   void run(const call::GridSample& call) override;
   void run(const call::GridSampleBackX& call) override;
   void run(const call::GridSampleBackGrid& call) override;
+  void run(const call::Convolve& call) override;
+  bool run(const call::ConvolveBack& call) override;
+  void run(const call::ConvolveWeight& call) override;
+  void run(const call::QuantizedProduct& call) override;
+  std::optional<int64_t> run(const call::FactorLU& call) override;
+  void run(const call::SolveLU& call) override;
+  void run(const call::SolveTriangular& call) override;
+  std::optional<int64_t> run(const call::FactorCholesky& call) override;
+  void run(const call::CholeskyFaults& call) override;
+  void run(const call::FactorQR& call) override;
+  std::optional<int64_t> run(const call::LeastSquares& call) override;
+  std::optional<int64_t> run(const call::FactorSVD& call) override;
+  std::optional<int64_t> run(const call::FactorEigh& call) override;
 };
 
 /// Elements that a thread takes at a time in elementwise work: enough that dispatching them costs

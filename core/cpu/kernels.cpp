@@ -11,20 +11,9 @@ namespace hero::core::cpu {
 namespace {
 
 template <class T>
-constexpr MatrixKernels<T> kMatrixKernels = {
-    cpu::gemm<T>,
-    cpu::gemm_batched<T>,
-    cpu::packed_size<T>,
-    cpu::gemm_pack<T>,
-    cpu::gemm_packed<T>,
-    [](const WideSVD<T>& matrix) { return matrix.run(); },
-    [](const TriangularSystem<T>& system) { system.solve(); },
-    cpu::factor_lu<T>,
-    cpu::factor_cholesky<T>,
-    cpu::factor_qr<T>,
-    cpu::least_squares<T>,
-    cpu::eigen_symmetric<T>,
-    cpu::convolve<T>};
+constexpr MatrixKernels<T> kMatrixKernels = {cpu::gemm<T>, cpu::gemm_batched<T>,
+                                             cpu::packed_size<T>, cpu::gemm_pack<T>,
+                                             cpu::gemm_packed<T>};
 
 }  // namespace
 
@@ -32,11 +21,10 @@ const Kernels& HERO_CPU_KERNELS();
 
 const Kernels& HERO_CPU_KERNELS() {
   // leaked: destructors of statics may compute
-  static const auto* const table = new Kernels{
-      *new CpuBackend,    cpu::add_exact_sum,    cpu::philox_words,      cpu::quantized_product,
-      cpu::convolve_back, cpu::add_weights,      cpu::convolve_bf16,     cpu::convolve_back_bf16,
-      cpu::weights_bf16,  kMatrixKernels<float>, kMatrixKernels<double>, cpu::gemm_bf16,
-      cpu::gemm_bf16};
+  static const auto* const table =
+      new Kernels{*new CpuBackend,         cpu::philox_words, cpu::convolve_bf16,
+                  cpu::convolve_back_bf16, cpu::weights_bf16, kMatrixKernels<float>,
+                  kMatrixKernels<double>,  cpu::gemm_bf16,    cpu::gemm_bf16};
   return *table;
 }
 

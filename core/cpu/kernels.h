@@ -8,19 +8,13 @@
 #include <hero/core/cpu/elementwise/philox_words.h>
 #include <hero/core/cpu/level.h>
 #include <hero/core/cpu/nn/conv.h>
-#include <hero/core/cpu/products/factors.h>
 #include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
-#include <hero/core/cpu/products/quantized.h>
-#include <hero/core/cpu/products/triangular.h>
-#include <hero/core/cpu/products/wide_svd.h>
-#include <hero/core/cpu/reduce/exact_sum.h>
 #include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 
-/// Functions on plain matrices of T, float or double: those of gemm.h and factors.h, triangular
-/// systems, svd and convolutions.
+/// What works on plain matrices of T, float or double: the functions of gemm.h.
 template <class T>
 struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::gemm<T>)> gemm;
@@ -28,42 +22,18 @@ struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size;
   std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack;
   std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed;
-  bool (*svd)(const WideSVD<T>& matrix);                        ///< its run()
-  void (*solve_triangular)(const TriangularSystem<T>& system);  ///< its solve()
-  std::add_pointer_t<decltype(cpu::factor_lu<T>)> factor_lu;
-  std::add_pointer_t<decltype(cpu::factor_cholesky<T>)> factor_cholesky;
-  std::add_pointer_t<decltype(cpu::factor_qr<T>)> factor_qr;
-  std::add_pointer_t<decltype(cpu::least_squares<T>)> least_squares;
-  std::add_pointer_t<decltype(cpu::eigen_symmetric<T>)> eigen_symmetric;
-  std::add_pointer_t<decltype(cpu::convolve<T>)> convolve;
 };
 
 struct Kernels {
   Backend& backend;
-  /// Called by ExactSum for arrays on the cpu.
-  std::add_pointer_t<decltype(add_exact_sum)> exact_sum;
-
-  /// The random words of random.h.
+  /// What the numbers of random.h are made of.
   decltype(&cpu::philox_words) philox_words;
 
-  /// Called by quantized_product() for arrays on the cpu.
-  decltype(&cpu::quantized_product) quantized_product;
-
-  /// \name Gradients of convolutions of float.
-  /// \{
-  decltype(&cpu::convolve_back) convolve_back;
-  decltype(&cpu::add_weights) add_weights;
-  /// \}
-
-  /// \name Convolutions of bfloat16 and their gradients.
+  /// \name What is called by itself: products and convolutions, by tests and benchmarks.
   /// \{
   decltype(&cpu::convolve_bf16) convolve_bf16;
   decltype(&cpu::convolve_back_bf16) convolve_back_bf16;
   decltype(&cpu::weights_bf16) weights_bf16;
-  /// \}
-
-  /// \name What is called by itself: the products by tests and benchmarks.
-  /// \{
   MatrixKernels<float> of_float;
   MatrixKernels<double> of_double;
   void (*gemm_bf16)(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,

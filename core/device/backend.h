@@ -1,8 +1,8 @@
 #pragma once
 // Backend: the kernels that a device has to provide, one for each family of core/device/calls.h.
 // They are pure virtual functions, so a backend that lacks one does not compile. Those of Chain,
-// ChainSum and LogLikelihoodInPlace have a default, and those that only the CPU has throw an Error
-// on other devices.
+// ChainSum, LogLikelihoodInPlace and HasConvolution have a default, and those that only the CPU has
+// throw an Error on other devices.
 //
 // On the CPU, a kernel has done its work when it returns, and its bits do not depend on the
 // number of threads. A GPU's backend only queues the work on the calling thread's stream.
@@ -39,7 +39,7 @@ template <int n>
 requires(LastCall<n>::kOnHost) class Runs<n> : public Runs<n - 1> {
  public:
   using Runs<n - 1>::run;
-  virtual void run(const LastCall<n>&) {
+  virtual ResultOf<LastCall<n>> run(const LastCall<n>&) {
     fail("backend: this device has no such kernel; the CPU has");
   }
 };
@@ -55,6 +55,8 @@ class Backend : public Runs<Calls::size> {
   void run(const call::ChainSum& call) override;              ///< a chain and a reduction
   void run(const call::LogLikelihoodInPlace& call) override;  ///< first one, then the other
   /// \}
+  /// False: all convolutions are products with columns.
+  bool run(const call::HasConvolution&) override { return false; }
 };
 
 // A backend whose run() calls around(call) of `Self` for every family; around() is a template, with

@@ -118,6 +118,15 @@ struct Window {
   }
 };
 
+/// A window that slides over the last three dimensions of [N, C, D, H, W]; in the depth there is
+/// one tap where x is [N, C, H, W]. The fields are as in Window.
+struct Window3 {
+  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {0, 0, 0};
+  int64_t dilation[3] = {1, 1, 1};
+};
+/// The three maps of a convolution: from x and w to y, from y and w to x, from x and y to w.
+enum class ConvolutionMap : uint8_t { output, input, weight };
+
 /// How grid sampling computes a value between pixels, and the pixels that it assumes outside of the
 /// image.
 struct GridSampling {

@@ -20,6 +20,7 @@
 // them, unless they are said to be contiguous; elements of a result do not overlap. Dimensions may
 // be empty. An array that is given by pointer is optional, and null if absent. "Halves" are float16
 // and bfloat16: their sums are computed in float32 and rounded once, when they are stored.
+#include <optional>
 #include <span>
 
 #include <hero/core/array.h>
@@ -29,6 +30,9 @@
 namespace hero::core {
 
 struct Work;
+namespace gguf {
+struct BlockType;
+}
 
 namespace call {
 
@@ -390,6 +394,21 @@ struct Col2im {
   void arrays(auto&& visit) const { visit(columns, out); }
   Work work() const;
 };
+/// Whether this device has Convolve, ConvolveBack or ConvolveWeight, as `map` says, for operands of
+/// such shapes and dtypes, of which their values are not read. Callers make other convolutions of
+/// products with columns of windows. False on a device without those three, and while work is
+/// metered for all but native products: a meter counts the columns and their products.
+struct HasConvolution {
+  using Result = bool;
+  ConvolutionMap map;
+  const Array& from;  ///< x [N, C, D, H, W] or [N, C, H, W]; for ConvolveBack y
+  const Shape& to;    ///< the shape of the result: of y, x or w [O, C / groups, KD, KH, KW]
+  const Window3& window;
+  int64_t groups;
+
+  void arrays(auto&&) const {}
+  Work work() const;
+};
 /// Max pooling ignores the padding. NaN counts as the largest, and the first of equal elements is
 /// taken.
 struct Pool {
@@ -716,6 +735,183 @@ struct GridSampleBackGrid {
   void arrays(auto&& visit) const { visit(g, x, grid, out); }
   Work work() const;
 };
+
+/// \name Convolutions without columns of windows in memory, where HasConvolution says so.
+/// Of images or volumes x [N, C, H, W] or [N, C, D, H, W] to y [N, O, places..]; all of one dtype.
+/// Rows of w [O, KD C / groups KH KW] are a tap of the depth, a channel, and a tap of height and
+/// width. All but x is contiguous, and so is x in groups. Products are native where x is bfloat16.
+/// \{
+/// y = w times the windows of x, plus the bias, then the activation (none or relu). The bits are
+/// those of a product with columns.
+struct Convolve {
+  static constexpr bool kOnHost = true;
+  const Array& x;
+  const Array& w;
+  const Window3& window;
+  int64_t groups;
+  const Array* bias;  ///< contiguous [O]
+  Activation activation;
+  const Array& y;  ///< result
+
+  void arrays(auto&& visit) const { visit(x, w, bias, y); }
+  Work work() const;
+};
+/// The gradient of the input, plus the bias. In float32 the bits are those of columns that Col2im
+/// adds up; a native product is one sum over the taps that reach a place, in order, and for each
+/// tap the channels of y in the group. Returns false, with nothing done, if a weight is not finite.
+struct ConvolveBack {
+  static constexpr bool kOnHost = true;
+  using Result = bool;
+  const Array& y;  ///< the gradient of the output
+  const Array& w;  ///< [O, C / groups KH KW]
+  const Window3& window;
+  int64_t groups;
+  const Array* bias;  ///< contiguous [C]
+  const Array& x;     ///< result [N, C, H, W]
+
+  void arrays(auto&& visit) const { visit(y, w, bias, x); }
+  Work work() const;
+};
+/// The gradient of the weight: the sum over all images of y times the transposed windows of x. In
+/// float32 the bits are those of one product with columns for every `chain` images, or of volumes
+/// for every `chain` planes of the output, which are added in order to zeros. Native ones are
+/// products for as many images as have padded copies of 2 MiB, added in order and rounded once; an
+/// image with an odd number of places counts as one with a zero behind them. In groups there is a
+/// product for every image.
+struct ConvolveWeight {
+  static constexpr bool kOnHost = true;
+  const Array& x;
+  const Array& y;  ///< the gradient of the output
+  const Window3& window;
+  int64_t groups;
+  int64_t chain;
+  const Array& w;  ///< result, contiguous
+
+  void arrays(auto&& visit) const { visit(x, y, w); }
+  Work work() const;
+};
+/// \}
+
+/// y = x w^T in float32, of a matrix w in blocks of GGUF; core/quantized.h says how it is summed.
+struct QuantizedProduct {
+  static constexpr bool kOnHost = true;
+  const gguf::BlockType& type;
+  const Array& x;  ///< float32 [.., K], contiguous, as are the others; K > 0
+  const Array& w;  ///< uint8 [N, K / type.elements * type.bytes]
+  const Array& y;  ///< result, float32 [.., N], not empty
+
+  void arrays(auto&& visit) const { visit(x, w, y); }
+  Work work() const;
+};
+
+/// \name Factors of matrices and systems of equations (core/functions/linalg.h).
+/// Matrices are the last two dimensions of arrays of one dtype, float32 or float64; the dimensions
+/// before are batches, those of results. Operands broadcast to these, and may have any strides;
+/// results are contiguous and not empty. A Result of a number is the first matrix of the batch, in
+/// row-major order, for which the comment does not hold.
+/// \{
+/// P a = L U in place of a [.., M, N] by partial pivoting, also of a singular matrix: U in the
+/// upper triangle, L, whose diagonal is 1, below it. Row k was exchanged with row pivots[k], k
+/// rising. The matrix is regular.
+struct FactorLU {
+  static constexpr bool kOnHost = true;
+  using Result = std::optional<int64_t>;
+  const Array& a;       ///< changed in place
+  const Array& pivots;  ///< result, int64 [.., min(M, N)]
+
+  void arrays(auto&& visit) const { visit(a, pivots); }
+  Work work() const;
+};
+/// Puts X with a X = b, or with a^T X = b if `turned`, in place of b, by the factors of a.
+struct SolveLU {
+  static constexpr bool kOnHost = true;
+  const Array& factors;  ///< [.., N, N], as FactorLU leaves them
+  const Array& pivots;   ///< [.., N]
+  bool turned;
+  const Array& b;  ///< [.., N, K], changed in place
+
+  void arrays(auto&& visit) const { visit(factors, pivots, b); }
+  Work work() const;
+};
+/// Puts X with a X = b in place of b, a [.., N, N] being triangular.
+struct SolveTriangular {
+  static constexpr bool kOnHost = true;
+  bool upper;  ///< which triangle is read
+  bool unit;   ///< the diagonal counts as 1
+  const Array& a;
+  const Array& b;  ///< [.., N, K], changed in place
+
+  void arrays(auto&& visit) const { visit(a, b); }
+  Work work() const;
+};
+/// The lower triangular L [.., N, N] of a = L L^T, of which the lower triangle is read. The matrix
+/// is positive definite.
+struct FactorCholesky {
+  static constexpr bool kOnHost = true;
+  using Result = std::optional<int64_t>;
+  const Array& a;
+  const Array& l;  ///< result
+
+  void arrays(auto&& visit) const { visit(a, l); }
+  Work work() const;
+};
+/// 0 for each matrix of which FactorCholesky finds a factor, and else the order of its first
+/// leading minor that is not positive.
+struct CholeskyFaults {
+  static constexpr bool kOnHost = true;
+  const Array& a;       ///< [.., N, N]
+  const Array& faults;  ///< result, int32 [..]
+
+  void arrays(auto&& visit) const { visit(a, faults); }
+  Work work() const;
+};
+/// Householder's a = Q R of a [.., M, N].
+struct FactorQR {
+  static constexpr bool kOnHost = true;
+  const Array& a;
+  const Array& q;  ///< result [.., M, min(M, N)], orthonormal columns
+  const Array& r;  ///< result [.., min(M, N), N], upper triangular
+
+  void arrays(auto&& visit) const { visit(a, q, r); }
+  Work work() const;
+};
+/// X that minimises |a X - b|, M >= N, by QR with column pivoting. The matrix has full column rank.
+struct LeastSquares {
+  static constexpr bool kOnHost = true;
+  using Result = std::optional<int64_t>;
+  const Array& a;  ///< [.., M, N]
+  const Array& b;  ///< [.., M, K]
+  const Array& x;  ///< result [.., N, K]
+
+  void arrays(auto&& visit) const { visit(a, b, x); }
+  Work work() const;
+};
+/// a = u diag(s) vh of a [.., M, N], K = min(M, N). The matrix is finite. An Error if singular
+/// values do not converge, which no matrix is known to bring about.
+struct FactorSVD {
+  static constexpr bool kOnHost = true;
+  using Result = std::optional<int64_t>;
+  const Array& a;
+  const Array& u;   ///< result [.., M, K], orthonormal columns
+  const Array& s;   ///< result [.., K], descending
+  const Array& vh;  ///< result [.., K, N], orthonormal rows
+
+  void arrays(auto&& visit) const { visit(a, u, s, vh); }
+  Work work() const;
+};
+/// The eigenvalues and eigenvectors of symmetric matrices a [.., N, N], of which the lower triangle
+/// is read, which is finite. An Error if they do not converge, as for FactorSVD.
+struct FactorEigh {
+  static constexpr bool kOnHost = true;
+  using Result = std::optional<int64_t>;
+  const Array& a;
+  const Array& values;   ///< result [.., N], ascending
+  const Array& vectors;  ///< result [.., N, N], orthonormal columns
+
+  void arrays(auto&& visit) const { visit(a, values, vectors); }
+  Work work() const;
+};
+/// \}
 /// \}
 
 }  // namespace call
@@ -727,12 +923,15 @@ using Calls = TypeList<
     call::Scan, call::Sort, call::Matmul, call::PackMatrix, call::MatmulPacked, call::Linear,
     call::LinearBack, call::BiasActivation, call::CheckedIndex, call::Gather, call::Scatter,
     call::IndexSelect, call::IndexAdd, call::SparseMatmul, call::Nonzero, call::Im2col,
-    call::Col2im, call::Pool, call::MaxPoolBack, call::AveragePoolBack, call::Softmax,
-    call::SoftmaxBack, call::NormalizeRows, call::NormalizeRowsBack, call::NormalizeChannels,
-    call::NormalizeChannelsBack, call::Attention, call::AttentionBack, call::LogLikelihood,
-    call::LogLikelihoodBack, call::LogLikelihoodInPlace, call::CellStep, call::CellStepBack,
-    call::Encode, call::Decode, call::Recurrence, call::KthPositions, call::RunningExtremes,
-    call::GridSample, call::GridSampleBackX, call::GridSampleBackGrid>;
+    call::Col2im, call::HasConvolution, call::Pool, call::MaxPoolBack, call::AveragePoolBack,
+    call::Softmax, call::SoftmaxBack, call::NormalizeRows, call::NormalizeRowsBack,
+    call::NormalizeChannels, call::NormalizeChannelsBack, call::Attention, call::AttentionBack,
+    call::LogLikelihood, call::LogLikelihoodBack, call::LogLikelihoodInPlace, call::CellStep,
+    call::CellStepBack, call::Encode, call::Decode, call::Recurrence, call::KthPositions,
+    call::RunningExtremes, call::GridSample, call::GridSampleBackX, call::GridSampleBackGrid,
+    call::Convolve, call::ConvolveBack, call::ConvolveWeight, call::QuantizedProduct,
+    call::FactorLU, call::SolveLU, call::SolveTriangular, call::FactorCholesky,
+    call::CholeskyFaults, call::FactorQR, call::LeastSquares, call::FactorSVD, call::FactorEigh>;
 
 /// \cond
 template <class Call>

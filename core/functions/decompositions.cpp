@@ -1,8 +1,6 @@
 // Singular values, eigenvalues of symmetric matrices, and least squares.
 #include <algorithm>
-#include <cmath>
 
-#include <hero/core/cpu/kernels.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/matrix_batch.h>
@@ -10,15 +8,6 @@
 namespace hero::core {
 
 using namespace linalg;
-
-namespace {
-
-template <class T>
-bool all_finite(const T* x, int64_t count) {
-  return std::all_of(x, x + count, [](T value) { return std::isfinite(value); });
-}
-
-}  // namespace
 
 SVD svd(const Array& a) {
   check_input("svd", a);
@@ -34,28 +23,8 @@ SVD svd(const Array& a) {
           Array::empty(values, a.dtype(), a.device()),
           Array::empty(matrices(batch, inner, columns), a.dtype(), a.device())};
   if (!has_bytes(a) || a.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch matrix(a.contiguous(), batch);
-    const bool tall = rows > columns;
-    // Of a tall matrix, the other one's vectors are the rows of u^T.
-    const Array turned = Array::empty(matrices(batch, inner, rows), a.dtype());
-    const Batch left(turned, batch), right(out.vh, batch);
-    for_each_matrix("svd", batch, "not finite", rows * columns * inner, [&](int64_t i) {
-      if (!all_finite(matrix.at<T>(i), rows * columns)) return false;
-      const cpu::WideSVD<T> wide{.rows = inner,
-                                 .columns = std::max(rows, columns),
-                                 .a = matrix.at<T>(i),
-                                 .row_step = tall ? 1 : columns,
-                                 .column_step = tall ? columns : 1,
-                                 .p = tall ? right.at<T>(i) : left.at<T>(i),
-                                 .s = out.s.data<T>() + i * inner,
-                                 .q = tall ? left.at<T>(i) : right.at<T>(i)};
-      check(cpu::kernels().matrices<T>().svd(wide),
-            "svd: the singular values of a matrix did not converge: shape ", a.shape());
-      return true;
-    });
-    backend(kCpu).run(call::Copy{turned.t(), out.u});
-  });
+  check_matrices("svd", batch, "not finite",
+                 backend(a.device()).run(call::FactorSVD{a, out.u, out.s, out.vh}));
   return out;
 }
 
@@ -72,18 +41,8 @@ Eigh eigh(const Array& a) {
   Eigh out{Array::empty(values, a.dtype(), a.device()),
            Array::empty(a.shape(), a.dtype(), a.device())};
   if (!has_bytes(a) || a.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch matrix(a.contiguous(), batch), vectors(out.vectors, batch);
-    for_each_matrix("eigh", batch, "not finite", n * n * n, [&](int64_t i) {
-      for (int64_t k = 0; k < n; ++k) {
-        if (!all_finite(matrix.at<T>(i) + k * n, k + 1)) return false;
-      }
-      check(cpu::kernels().matrices<T>().eigen_symmetric(
-                n, matrix.at<T>(i), out.values.data<T>() + i * n, vectors.at<T>(i)),
-            "eigh: the eigenvalues of a matrix did not converge: shape ", a.shape());
-      return true;
-    });
-  });
+  check_matrices("eigh", batch, "not finite",
+                 backend(a.device()).run(call::FactorEigh{a, out.values, out.vectors}));
   return out;
 }
 
@@ -95,15 +54,8 @@ Array lstsq(const Array& a, const Array& b) {
   const Shape batch = broadcast_shapes("lstsq", batch_of(a), batch_of(b));
   const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch left(a.contiguous(), batch), right(b.contiguous(), batch), result(out, batch);
-    const int64_t rows = a.size(-2), columns = a.size(-1), sides = b.size(-1);
-    for_each_matrix("lstsq", batch, "without full column rank", rows * columns * columns,
-                    [&](int64_t i) {
-                      return cpu::kernels().matrices<T>().least_squares(
-                          rows, columns, sides, left.at<T>(i), right.at<T>(i), result.at<T>(i));
-                    });
-  });
+  check_matrices("lstsq", batch, "without full column rank",
+                 backend(a.device()).run(call::LeastSquares{a, b, out}));
   return out;
 }
 

@@ -1,12 +1,11 @@
 #pragma once
 // ExactSum: sums of squares and magnitudes whose bits depend on nothing but the numbers: not on
 // their order, not on how an array is cut into shards, not on threads or processors.
-#include <array>
 #include <span>
 #include <vector>
 
 #include <hero/core/device/backend.h>
-#include <hero/core/kernels/exact_digits.h>
+#include <hero/core/functions/exact_accumulator.h>
 
 namespace hero::core {
 
@@ -24,17 +23,12 @@ class ExactSum {
   /// fetched when the host asks for the sum.
   void add_squares(std::span<const Array> xs);
   void add_squares(const Array& x) { add_squares({&x, 1}); }
-  /// The same for n numbers in the host's memory.
-  void add_squares(const float* x, int64_t n);
   void add_magnitudes(std::span<const Array> xs);
   void add_magnitudes(const Array& x) { add_magnitudes({&x, 1}); }
-  /// For core/cpu: the same for contiguous arrays on the cpu, by code for the instruction set that
-  /// the caller is compiled for. The functions above use the kernels of cpu::kernels().
-  void add_on_level(ReduceKind op, std::span<const Array> xs);
 
-  /// The sum as words (core/kernels/exact_digits.h); equal sums have equal words. If the words of
-  /// up to 2^30 sums are added up word by word, they represent the sum of all.
-  std::span<int64_t> words();
+  /// The sum as words (core/kernels/exact_digits.h), the same ones for the same sum. Added up word
+  /// by word, the words of up to 2^30 sums are those of their sum.
+  std::span<const int64_t> words();
   /// Whether no infinity or NaN was added.
   bool finite() const;
   /// The sum, rounded once to the nearest double (twice where it is below 2^-1022).
@@ -56,36 +50,14 @@ class ExactSum {
   /// \}
 
  private:
-  // Each add() changes a digit by less than 2^33, so this many cannot overflow an int64.
-  static constexpr int kMostAdds = 1 << 29;
-  struct Square;
-  struct Magnitude;
-
-  void add_integer(int64_t value, int exponent);
-  void add_term(double x);
-  void add_square(double x);
-  void add_words_of(std::span<const int64_t> words);
-  void add_by_kernels(ReduceKind op, std::span<const Array> xs);
-  void carry();
+  void add_arrays(ReduceKind op, std::span<const Array> xs);
+  void add_here(ReduceKind op, std::span<const Array> xs);
   const Array& words_there(Device device);
-  bool none_here() const;
   void fetch();
   Array result_on(Device device, SumResult result) const;
-  template <class Term>
-  void add_arrays(std::span<const Array> xs);
-  template <class Term>
-  void add_host_arrays(std::span<const Array> xs);
-  template <class Term, class T>
-  void add_span(const T* x, int64_t n);
-  template <class Term>
-  bool add_block(const float* x, int64_t n);
-  bool add_close_squares(const float* x);
-  int64_t& not_finite() { return words_[exact::kDigits]; }
 
-  std::vector<Array> elsewhere_;  // words on other devices, not yet added
-  // While adds_ > 0, carries are not yet propagated.
-  std::array<int64_t, exact::kWords> words_{};
-  int adds_ = 0;
+  std::vector<Array> elsewhere_;  // words of other devices
+  ExactAccumulator here_;
 };
 
 /// The words of the sum of squares of each of the arrays, which have floating dtypes and are on one

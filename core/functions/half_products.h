@@ -1,6 +1,9 @@
 #pragma once
 #include <cstdint>
 
+#include <hero/core/device.h>
+#include <hero/core/dtype.h>
+
 namespace hero {
 
 /// The order in which the CPU adds up the products in matrix products of bfloat16
@@ -20,5 +23,14 @@ HalfProducts half_products();
 /// machine has the instruction and HERO_CPU, if set, allows it. Then call::Matmul and call::Linear
 /// of the CPU also store the float32 sums of such products as they are.
 bool native_half_products();
+
+namespace core {
+
+/// Whether the kernels that compute with arrays of this dtype on this device, or that are planned
+/// for it, multiply them by such an instruction: then operands of products and convolutions are not
+/// converted, and sums are float32.
+bool has_native_products(DType dtype, Device device);
+
+}  // namespace core
 
 }  // namespace hero

@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include <hero/core/cpu/kernels.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/matrix_batch.h>
@@ -11,20 +10,6 @@
 namespace hero::core {
 
 using namespace linalg;
-
-namespace {
-
-// As was done for the pivots, or undone.
-template <class T>
-void exchange_rows(const int64_t* pivots, int64_t n, bool back, int64_t columns, T* b) {
-  for (int64_t step = 0; step < n; ++step) {
-    const int64_t k = back ? n - 1 - step : step;
-    if (pivots[k] == k) continue;
-    std::swap_ranges(b + k * columns, b + (k + 1) * columns, b + pivots[k] * columns);
-  }
-}
-
-}  // namespace
 
 LU factor_lu(const char* op, const Array& a, bool singular_will_do) {
   check_input(op, a);
@@ -35,14 +20,8 @@ LU factor_lu(const char* op, const Array& a, bool singular_will_do) {
   if (!has_bytes(a)) return {a, Array::empty(each, kInt64, a.device())};
   const LU out{a.to(kCpu).clone(), Array::empty(each, kInt64)};
   if (a.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    T* const matrices = out.factors.data<T>();
-    for_each_matrix(op, batch, "singular", rows * columns * inner, [&](int64_t i) {
-      const bool regular = cpu::kernels().matrices<T>().factor_lu(
-          rows, columns, matrices + i * rows * columns, out.pivots.data<int64_t>() + i * inner);
-      return regular || singular_will_do;
-    });
-  });
+  const auto singular = backend(kCpu).run(call::FactorLU{out.factors, out.pivots});
+  if (!singular_will_do) check_matrices(op, batch, "singular", singular);
   return out;
 }
 
@@ -75,21 +54,7 @@ Array solve_factored(const LU& lu, const Array& b, bool turned) {
   if (!has_bytes(a)) return Array::empty(shape, a.dtype(), b.device());
   const Array out = b.to(kCpu).expand(shape).clone();
   if (out.numel() == 0) return out.to(b.device());
-  const Shape rows = matrices(batch_of(a), 1, n);
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch factors(a, batch), result(out, batch);
-    const Batch pivots(lu.pivots.reshape(rows), batch);
-    const auto solve = cpu::kernels().matrices<T>().solve_triangular;
-    for_each_matrix("solve", batch, "", n * n * columns, [&](int64_t i) {
-      T *const x = result.at<T>(i), *const f = factors.at<T>(i);
-      if (!turned) exchange_rows(pivots.at<int64_t>(i), n, false, columns, x);
-      const int64_t row = turned ? 1 : n, column = turned ? n : 1;
-      solve({false, !turned, n, columns, f, row, column, x, columns});
-      solve({true, turned, n, columns, f, row, column, x, columns});
-      if (turned) exchange_rows(pivots.at<int64_t>(i), n, true, columns, x);
-      return true;
-    });
-  });
+  backend(kCpu).run(call::SolveLU{a, lu.pivots, turned, out});
   return out.to(b.device());
 }
 
@@ -152,13 +117,18 @@ Array cholesky(const Array& a) {
   const Shape batch = batch_of(a);
   const Array out = Array::empty(a.shape(), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch matrix(a.contiguous(), batch), result(out, batch);
-    const int64_t n = a.size(-1);
-    for_each_matrix("cholesky", batch, "not positive definite", n * n * n, [&](int64_t i) {
-      return cpu::kernels().matrices<T>().factor_cholesky(n, matrix.at<T>(i), result.at<T>(i));
-    });
-  });
+  check_matrices("cholesky", batch, "not positive definite",
+                 backend(a.device()).run(call::FactorCholesky{a, out}));
+  return out;
+}
+
+Array cholesky_fault(const Array& a) {
+  check_square("cholesky", a);
+  if (is_on_gpu(a)) return cholesky_fault(a.to(kCpu)).to(a.device());
+  const Shape batch = batch_of(a);
+  if (!has_bytes(a)) return Array::empty(batch, kInt32, a.device());
+  const Array out = Array::zeros(batch, kInt32);
+  if (a.numel() > 0) backend(a.device()).run(call::CholeskyFaults{a, out});
   return out;
 }
 
@@ -173,14 +143,7 @@ QR qr(const Array& a) {
   QR out{Array::empty(matrices(batch, rows, inner), a.dtype(), a.device()),
          Array::empty(matrices(batch, inner, columns), a.dtype(), a.device())};
   if (!has_bytes(a) || a.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch matrix(a.contiguous(), batch), q(out.q, batch), r(out.r, batch);
-    for_each_matrix("qr", batch, "", rows * columns * inner, [&](int64_t i) {
-      cpu::kernels().matrices<T>().factor_qr(rows, columns, matrix.at<T>(i), q.at<T>(i),
-                                             r.at<T>(i));
-      return true;
-    });
-  });
+  backend(a.device()).run(call::FactorQR{a, out.q, out.r});
   return out;
 }
 
@@ -193,17 +156,7 @@ Array solve_triangular(const Array& a, const Array& b, const Triangular& how) {
   const Shape shape = matrices(batch, b.size(-2), b.size(-1));
   if (!has_bytes(a)) return Array::empty(shape, a.dtype(), a.device());
   const Array out = b.expand(shape).clone();
-  if (out.numel() == 0) return out;
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch left(a, batch), result(out, batch);
-    const int64_t n = a.size(-1), columns = b.size(-1);
-    for_each_matrix(kName, batch, "", n * n * columns, [&](int64_t i) {
-      cpu::kernels().matrices<T>().solve_triangular({how.upper, how.unit, n, columns, left.at<T>(i),
-                                                     left.row_step(), left.column_step(),
-                                                     result.at<T>(i), columns});
-      return true;
-    });
-  });
+  if (out.numel() > 0) backend(a.device()).run(call::SolveTriangular{how.upper, how.unit, a, out});
   return out;
 }
 

@@ -62,22 +62,31 @@ int64_t Batch::place_of(int64_t i) const {
   return place;
 }
 
-void for_each_matrix(const char* op, const Shape& batch, const char* fault, int64_t steps,
-                     const std::function<bool(int64_t)>& body) {
+void each_matrix(const Shape& batch, int64_t steps, const std::function<void(int64_t)>& body) {
   constexpr int64_t kSteps = 1 << 14;  // that are worth a chunk
-  const int64_t count = batch.numel();
-  std::mutex mutex;
-  int64_t first = count;
-  parallel_for(count, 1 + kSteps / std::max<int64_t>(steps, 1), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (body(i)) continue;
-      const std::scoped_lock lock(mutex);
-      first = std::min(first, i);
-    }
+  const int64_t grain = 1 + kSteps / std::max<int64_t>(steps, 1);
+  parallel_for(batch.numel(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i);
   });
-  if (first == count) return;
+}
+
+std::optional<int64_t> first_without(const Shape& batch, int64_t steps,
+                                     const std::function<bool(int64_t)>& body) {
+  std::mutex mutex;
+  std::optional<int64_t> first;
+  each_matrix(batch, steps, [&](int64_t i) {
+    if (body(i)) return;
+    const std::scoped_lock lock(mutex);
+    first = std::min(first.value_or(i), i);
+  });
+  return first;
+}
+
+void check_matrices(const char* op, const Shape& batch, const char* fault,
+                    std::optional<int64_t> first) {
+  if (!first) return;
   if (batch.empty()) fail(op, ": the matrix is ", fault);
-  fail(op, ": matrix ", first, " of the batch ", batch, " is ", fault);
+  fail(op, ": matrix ", *first, " of the batch ", batch, " is ", fault);
 }
 
 }  // namespace hero::core::linalg

@@ -1,6 +1,7 @@
 #pragma once
 // Helpers of the solvers and decompositions of matrices.
 #include <functional>
+#include <optional>
 
 #include <hero/core/array.h>
 
@@ -34,15 +35,19 @@ class Batch {
   int64_t rows_, columns_;
 };
 
-// Calls body(i), which takes about `steps` steps, for each matrix; throws an Error that names the
-// first matrix (by position) for which it returns false.
-void for_each_matrix(const char* op, const Shape& batch, const char* fault, int64_t steps,
-                     const std::function<bool(int64_t)>& body);
+// Calls body(i), of so many steps, for each matrix.
+void each_matrix(const Shape& batch, int64_t steps, const std::function<void(int64_t)>& body);
+// The first matrix (by position) for which body(i) gives false, after it was called for all.
+std::optional<int64_t> first_without(const Shape& batch, int64_t steps,
+                                     const std::function<bool(int64_t)>& body);
+// An Error that names the first matrix of the batch that has the fault, if one has.
+void check_matrices(const char* op, const Shape& batch, const char* fault,
+                    std::optional<int64_t> first);
 
 template <class Body>
-void with_floats(const Array& a, Body&& body) {
+auto with_floats(const Array& a, Body&& body) {
   if (a.dtype() == kFloat64) return body(TypeTag<double>{});
-  body(TypeTag<float>{});
+  return body(TypeTag<float>{});
 }
 
 // GPUs have no kernels for solvers: the host computes with a copy.

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include <hero/core/cpu/kernels.h>
+#include <hero/core/device/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/io/gguf_blocks.h>
 #include <hero/core/quantized.h>
@@ -108,8 +108,7 @@ Array quantized_product(const Array& x, const QuantizedMatrix& w) {
   const int64_t k = w.columns();
   if (y.numel() == 0) return y.to(x.dtype());
   if (k == 0) return Array::zeros(y.shape(), x.dtype());
-  cpu::kernels().quantized_product({*w.type_, x.numel() / k, w.rows(), k, rows.data<float>(),
-                                    w.blocks().bytes(), y.data<float>()});
+  backend(kCpu).run(call::QuantizedProduct{*w.type_, rows, w.blocks(), y});
   return y.to(x.dtype());
 }
 

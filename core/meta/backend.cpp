@@ -1,10 +1,11 @@
-// The backend of the meta device: shapes without bytes. No family computes anything, but arrays are
-// fetched as on other devices, so that memory and transfers are counted as there; a call that needs
-// values throws an Error.
-#include <hero/core/cpu/products/halves.h>
+// The meta device: shapes without bytes. Every family has nothing to compute, but its arrays are
+// fetched as those of other devices are, so that memory and transfers are theirs; what needs
+// values fails.
 #include <hero/core/device/backend.h>
 #include <hero/core/device/fetching_backend.h>
 #include <hero/core/device/planned_device.h>
+#include <hero/core/functions/half_products.h>
+#include <hero/core/functions/wide_products.h>
 #include <hero/core/meta/planned_host.h>
 #include <hero/core/threads/at_fork.h>
 
@@ -16,8 +17,7 @@ namespace {
 // where the CPU has none of the dtype they go through float32 arrays, in pieces as in
 // core/cpu/products/matmul.cpp.
 bool is_widened(const Array& out) {
-  return out.numel() > 0 && kernels_of(out.device()) == DeviceType::cpu &&
-         cpu::are_widened(out.dtype());
+  return out.numel() > 0 && kernels_of(out.device()) == DeviceType::cpu && are_widened(out.dtype());
 }
 
 Array wide_room(int64_t count, const Array& beside) {
@@ -26,7 +26,7 @@ Array wide_room(int64_t count, const Array& beside) {
 
 // The blocks of a product, with room for another one of the sums where it `ends` so.
 void hold_blocks(const Array& a, const Array& b, bool ends, const Array& beside) {
-  const cpu::WideBlocks cut(a, b);
+  const WideBlocks cut(a, b);
   const Array sums = wide_room(cut.rows * cut.columns, beside);
   const Array left = wide_room(cut.rows * cut.steps, beside);
   const Array right = wide_room(cut.steps * cut.columns, beside);
@@ -35,7 +35,7 @@ void hold_blocks(const Array& a, const Array& b, bool ends, const Array& beside)
 
 void hold_widened(const Array& a, const Array& b, const Array& out) {
   if (!is_widened(out)) return;
-  const int64_t count = cpu::widened_at_once(a, b, out);
+  const int64_t count = widened_at_once(a, b, out);
   if (count == 1) return hold_blocks(a.select(0, 0), b.select(0, 0), false, out);
   const auto part = [&](const Array& x) {
     return wide_room((x.strides()[0] != 0 ? count : 1) * x.size(1) * x.size(2), out);
@@ -54,8 +54,9 @@ void hold_widened_linear(const call::Linear& call) {
 class MetaBackend final : public RunsAround<MetaBackend> {
  public:
   template <class Call>
-  void around(const Call& call) {
+  ResultOf<Call> around(const Call& call) {
     fetch_arrays(call);
+    return ResultOf<Call>();
   }
   // On a GPU, what lies between the steps takes memory.
   void around(const call::Chain& call) {
@@ -98,6 +99,15 @@ class MetaBackend final : public RunsAround<MetaBackend> {
     };
     product(back.g, back.w, back.g_x);
     product(back.g.t(), back.x, back.g_w);
+  }
+  // Of what is planned for the CPU, as there; in other dtypes than those of native products columns
+  // are planned.
+  bool around(const call::HasConvolution& call) {
+    return has_native_products(call.from.dtype(), call.from.device()) && cpu_backend().run(call);
+  }
+  bool around(const call::ConvolveBack& call) {
+    fetch_arrays(call);
+    return true;
   }
   Array around(const call::CheckedIndex& call) {
     fetch_arrays(call);

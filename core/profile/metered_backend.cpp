@@ -33,6 +33,10 @@ class MeteredBackend final : public RunsAround<MeteredBackend> {
     }
     around<call::ChainSum>(call);
   }
+  // But for native products columns are counted, and the products with them.
+  bool around(const call::HasConvolution& call) {
+    return is_half(call.from.dtype()) && inner_.run(call);
+  }
 
  private:
   // Empty arrays start no kernel.

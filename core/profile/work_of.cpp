@@ -55,6 +55,27 @@ Work samples_work(const GridSampling& how, const Array& grid, int64_t channels, 
           .bytes = stored_bytes(a) + stored_bytes(b) + out.nbytes()};
 }
 
+// From x by w to y, or one of its gradients.
+Work convolution_work(const Array& x, const Array& w, const Array& y) {
+  return product_work(x.dtype(), y.numel() / y.size(1), w.numel(), 1,
+                      stored_bytes(x) + stored_bytes(w) + stored_bytes(y));
+}
+
+// Of the factors of a [m, n], to the leading order.
+double lu_flops(double m, double n) {
+  const double k = std::min(m, n);
+  return 2 * m * n * k - (m + n) * k * k + 2 * k * k * k / 3;
+}
+
+// So many flops for a batch of matrices, of which `one` has as many as all of it.
+Work factors_work(double flops, const Array& one, int64_t bytes) {
+  const auto batch = static_cast<double>(one.numel() / (one.size(-2) * one.size(-1)));
+  return {.kind = WorkKind::matmul,
+          .dtype = one.dtype(),
+          .flops = std::llround(batch * flops),
+          .bytes = bytes};
+}
+
 // Elements that an index chooses, read or written so many times.
 Work moved(const Array& index, const Array& elements, int64_t times) {
   return {.kind = kCopy,
@@ -210,6 +231,7 @@ Work Nonzero::work() const {
   return {.kind = kReduce, .dtype = x.dtype(), .flops = x.numel(), .bytes = stored_bytes(x)};
 }
 
+Work HasConvolution::work() const { return {}; }
 Work Im2col::work() const { return pass_work(kWindow, 0, x, out); }
 Work Col2im::work() const { return pass_work(kWindow, 1, columns, out); }
 Work Pool::work() const {
@@ -297,6 +319,59 @@ Work RunningExtremes::work() const { return pass_work(kReduce, 1, x, positions);
 Work GridSample::work() const { return samples_work(how, grid, out.size(1), x, grid, out); }
 Work GridSampleBackX::work() const { return samples_work(how, grid, g.size(1), g, grid, out); }
 Work GridSampleBackGrid::work() const { return samples_work(how, grid, g.size(1), g, grid, out); }
+
+Work Convolve::work() const { return convolution_work(x, w, y); }
+Work ConvolveBack::work() const { return convolution_work(x, w, y); }
+Work ConvolveWeight::work() const { return convolution_work(x, w, y); }
+Work QuantizedProduct::work() const {
+  return product_work(kFloat32, y.numel(), x.size(-1), 1, x.nbytes() + w.nbytes() + y.nbytes());
+}
+
+// Multiplications and additions of the usual algorithms, to the leading order: Golub and Van Loan,
+// "Matrix Computations", 4th edition, 3.1 (triangular systems), 3.2 (LU), 4.2 (Cholesky), 5.2 and
+// 5.3 (QR, least squares), 8.3 (eigenvalues) and 8.6 (singular values).
+Work FactorLU::work() const {
+  const auto m = static_cast<double>(a.size(-2)), n = static_cast<double>(a.size(-1));
+  return factors_work(lu_flops(m, n), a, 2 * a.nbytes() + pivots.nbytes());
+}
+Work SolveLU::work() const {
+  const auto n = static_cast<double>(b.size(-2)), sides = static_cast<double>(b.size(-1));
+  return factors_work(2 * n * n * sides, b, stored_bytes(factors) + 2 * b.nbytes());
+}
+Work SolveTriangular::work() const {
+  const auto n = static_cast<double>(b.size(-2)), sides = static_cast<double>(b.size(-1));
+  return factors_work(n * n * sides, b, stored_bytes(a) / 2 + 2 * b.nbytes());
+}
+Work FactorCholesky::work() const {
+  const auto n = static_cast<double>(a.size(-1));
+  return factors_work(n * n * n / 3, l, stored_bytes(a) / 2 + l.nbytes());
+}
+Work CholeskyFaults::work() const {  // as if all had factors
+  const auto n = static_cast<double>(a.size(-1));
+  return factors_work(n * n * n / 3, a, stored_bytes(a) / 2 + faults.nbytes());
+}
+Work FactorQR::work() const {  // R, and then the columns of Q
+  const auto m = static_cast<double>(a.size(-2)), n = static_cast<double>(a.size(-1));
+  return factors_work(2 * lu_flops(m, n) + 2 * lu_flops(m, std::min(m, n)), a,
+                      stored_bytes(a) + q.nbytes() + r.nbytes());
+}
+Work LeastSquares::work() const {
+  const auto m = static_cast<double>(a.size(-2)), n = static_cast<double>(a.size(-1));
+  const auto sides = static_cast<double>(x.size(-1));
+  if (x.numel() == 0) return {};
+  return factors_work(2 * lu_flops(m, n) + sides * (4 * m * n - n * n), x,
+                      stored_bytes(a) + stored_bytes(b) + x.nbytes());
+}
+Work FactorSVD::work() const {
+  const auto m = static_cast<double>(std::max(a.size(-2), a.size(-1)));
+  const auto n = static_cast<double>(std::min(a.size(-2), a.size(-1)));
+  return factors_work(14 * m * n * n + 8 * n * n * n, a,
+                      stored_bytes(a) + u.nbytes() + s.nbytes() + vh.nbytes());
+}
+Work FactorEigh::work() const {
+  const auto n = static_cast<double>(a.size(-1));
+  return factors_work(9 * n * n * n, a, stored_bytes(a) / 2 + values.nbytes() + vectors.nbytes());
+}
 
 }  // namespace call
 

@@ -15,6 +15,7 @@
 
 namespace {
 
+using hero::Array;
 using hero::BFloat16;
 using hero::core::cpu::Bf16Matrix;
 
@@ -86,11 +87,13 @@ void run_half(int64_t rows, const Weight& w, int rounds) {
 void run_blocks(const char* name, int64_t rows, const Weight& w, int rounds) {
   const hero::core::gguf::BlockType& type = *hero::core::gguf::block_type(name);
   const bench::Buffer weight(w.n * (w.k / type.elements) * type.bytes / 4, 0.0f);
-  const bench::Buffer x(rows * w.k, 1.1f), y(rows * w.n);
+  const int64_t row_bytes = w.k / type.elements * type.bytes;
+  const Array blocks(hero::core::Storage::borrow(weight.data(), w.n * row_bytes, hero::kCpu, {}),
+                     {w.n, row_bytes}, {row_bytes, 1}, 0, hero::kUInt8);
+  const Array x = Array::full({rows, w.k}, 1.1), y = Array::empty({rows, w.n});
+  hero::core::Backend& cpu = hero::core::cpu_backend();
   report(name, rows, w, weight, rounds, [&] {
-    hero::core::cpu::kernels().quantized_product({type, rows, w.n, w.k, x.data(),
-                                                  reinterpret_cast<const std::byte*>(weight.data()),
-                                                  y.data()});
+    cpu.run(hero::core::call::QuantizedProduct{type, x, blocks, y});
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include <hero/core/device/backend.h>
 #include <hero/core/functions/exact_sum.h>
+#include <hero/core/io/gguf_blocks.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace {
@@ -238,9 +239,80 @@ std::vector<Case> products() {
   };
 }
 
+// Windows of 2 x 2 at 3 x 3 places of 2 channels, for 3 outputs; products with blocks of 32 numbers
+// in 34 bytes.
+std::vector<Case> products_of_the_cpu() {
+  static const Window3 window{.kernel = {1, 2, 2}};
+  constexpr int64_t kBytes = kFloat * (2 * 16 + 3 * 8 + 3 * 9);
+  return {
+      {"convolve", WorkKind::matmul, 2 * 9 * 3 * 8, kBytes,
+       [](Backend& b, Device d) {
+         const Array x = f({1, 2, 4, 4}, d), w = f({3, 8}, d), y = f({1, 3, 3, 3}, d);
+         b.run(call::Convolve{x, w, window, 1, nullptr, Activation::none, y});
+       }},
+      {"convolve_back", WorkKind::matmul, 2 * 9 * 3 * 8, kBytes,
+       [](Backend& b, Device d) {
+         const Array x = f({1, 2, 4, 4}, d), w = f({3, 8}, d), y = f({1, 3, 3, 3}, d);
+         CHECK(b.run(call::ConvolveBack{y, w, window, 1, nullptr, x}));
+       }},
+      {"convolve_weight", WorkKind::matmul, 2 * 9 * 3 * 8, kBytes,
+       [](Backend& b, Device d) {
+         const Array x = f({1, 2, 4, 4}, d), w = f({3, 8}, d), y = f({1, 3, 3, 3}, d);
+         b.run(call::ConvolveWeight{x, y, window, 1, 1, w});
+       }},
+      {"quantized_product", WorkKind::matmul, 2 * 2 * 3 * 64, kFloat * (2 * 64 + 2 * 3) + 3 * 68,
+       [](Backend& b, Device d) {
+         b.run(call::QuantizedProduct{*gguf::block_type("Q8_0"), f({2, 64}, d),
+                                      zeros({3, 68}, kUInt8, d), f({2, 3}, d)});
+       }},
+  };
+}
+
+// Matrices of 3 x 3.
+std::vector<Case> solvers() {
+  return {
+      {"factor_lu", WorkKind::matmul, 2 * 18, 2 * kFloat * 2 * 9 + kLong * 2 * 3,
+       [](Backend& b, Device d) {
+         b.run(call::FactorLU{f({2, 3, 3}, d), i({2, 3}, d)});
+       }},
+      {"solve_lu", WorkKind::matmul, 2 * 2 * 9 * 4, kFloat * (9 + 2 * 2 * 12),
+       [](Backend& b, Device d) {
+         b.run(call::SolveLU{f({3, 3}, d), i({3}, d), false, f({2, 3, 4}, d)});
+       }},
+      {"solve_triangular", WorkKind::matmul, 2 * 9 * 4, kFloat * 9 / 2 + kFloat * 2 * 2 * 12,
+       [](Backend& b, Device d) {
+         b.run(call::SolveTriangular{true, false, f({3, 3}, d), f({2, 3, 4}, d)});
+       }},
+      {"factor_cholesky", WorkKind::matmul, 2 * 9, kFloat * (9 + 18),
+       [](Backend& b, Device d) {
+         b.run(call::FactorCholesky{f({2, 3, 3}, d), f({2, 3, 3}, d)});
+       }},
+      {"cholesky_faults", WorkKind::matmul, 2 * 9, kFloat * (9 + 2),
+       [](Backend& b, Device d) {
+         b.run(call::CholeskyFaults{f({2, 3, 3}, d), zeros({2}, kInt32, d)});
+       }},
+      {"factor_qr", WorkKind::matmul, 2 * 36, kFloat * 3 * 9,
+       [](Backend& b, Device d) {
+         b.run(call::FactorQR{f({3, 3}, d), f({3, 3}, d), f({3, 3}, d)});
+       }},
+      {"least_squares", WorkKind::matmul, 36 + 2 * 27, kFloat * (9 + 6 + 6),
+       [](Backend& b, Device d) {
+         b.run(call::LeastSquares{f({3, 3}, d), f({3, 2}, d), f({3, 2}, d)});
+       }},
+      {"factor_svd", WorkKind::matmul, 22 * 27, kFloat * (9 + 9 + 3 + 9),
+       [](Backend& b, Device d) {
+         b.run(call::FactorSVD{f({3, 3}, d), f({3, 3}, d), f({3}, d), f({3, 3}, d)});
+       }},
+      {"factor_eigh", WorkKind::matmul, 9 * 27, kFloat * 9 / 2 + kFloat * (3 + 9),
+       [](Backend& b, Device d) {
+         b.run(call::FactorEigh{f({3, 3}, d), f({3}, d), f({3, 3}, d)});
+       }},
+  };
+}
+
 TEST_CASE("work: each family is charged by its shapes, on the cpu and on meta") {
   std::vector<Case> cases = passes();
-  for (const auto& more : {indexings_and_windows(), products()}) {
+  for (const auto& more : {indexings_and_windows(), products(), products_of_the_cpu(), solvers()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   for (const Case& one : cases) {

@@ -17,7 +17,7 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/checked.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/functions/conv.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/functions/map.h>
 
 namespace hero::detail {
@@ -46,7 +46,7 @@ struct VolumeGeometry {
     return result && w[2] * w[3] * w[4] == 1;
   }
   core::Window3 windows() const {
-    return core::volume_window(window, {w[2], depth.stride, depth.padding, depth.dilation});
+    return volume_window(window, {w[2], depth.stride, depth.padding, depth.dilation});
   }
   // Planes of the output whose columns are made at a time.
   int64_t chunk(const Array& like) const {
@@ -129,23 +129,30 @@ Array volume_places(const Array& y, const VolumeGeometry& g, int64_t n, int64_t 
 }
 
 // Without columns, if that can be done in this dtype; else undefined.
-Array convolve_volume_on_host(const Array& x, const Array& w, const Array& bias,
-                              const VolumeGeometry& g) {
-  if (g.y.numel("conv3d") == 0 || !core::convolves_on_host(x, g.windows())) return {};
+Array convolve_volume_directly(const Array& x, const Array& w, const Array& bias,
+                               const VolumeGeometry& g) {
+  core::Backend& device = core::backend(x.device());
+  const core::Window3 windows = g.windows();
+  if (g.y.numel("conv3d") == 0 ||
+      !device.run(core::call::HasConvolution{core::ConvolutionMap::output, x, g.y, windows, 1})) {
+    return {};
+  }
   const Array y = Array::empty(g.y, x.dtype(), x.device());
-  core::convolve_on_host(x, volume_weight(w, g, x.dtype()).contiguous(), g.windows(), 1,
-                         {.bias = bias.defined() ? bias.to(x.dtype()).contiguous() : Array()}, y);
+  const Array rows = volume_weight(w, g, x.dtype()).contiguous();
+  const Array shift = bias.defined() ? bias.to(x.dtype()).contiguous() : Array();
+  device.run(core::call::Convolve{x, rows, windows, 1, bias.defined() ? &shift : nullptr,
+                                  core::Activation::none, y});
   return y;
 }
 
 Array convolve_volume(const Array& x_in, const Array& w_in, const Array& bias_in,
                       const VolumeGeometry& g) {
-  if (core::has_native_products(x_in)) {
-    if (const Array y = convolve_volume_on_host(x_in, w_in, bias_in, g); y.defined()) return y;
+  if (core::has_native_products(x_in.dtype(), x_in.device())) {
+    if (const Array y = convolve_volume_directly(x_in, w_in, bias_in, g); y.defined()) return y;
   }
   const DType dtype = column_dtype(x_in);
   const Array x = x_in.to(dtype), w = volume_weight(w_in, g, dtype);
-  if (const Array y = convolve_volume_on_host(x, w_in, bias_in, g); y.defined()) {
+  if (const Array y = convolve_volume_directly(x, w_in, bias_in, g); y.defined()) {
     return y.to(x_in.dtype());
   }
   const Array y = Array::empty(g.y, dtype, x.device());
@@ -228,17 +235,20 @@ Array in_weight_order(const Array& rows, const VolumeGeometry& g) {
 
 Array volume_weight_gradient(const Array& x_in, const Array& y_in, const VolumeGeometry& g) {
   const DType dtype = column_dtype(x_in);
-  const Array factor = x_in.to(core::has_native_products(x_in) ? x_in.dtype() : dtype);
-  if (y_in.numel() > 0 && core::has_gradients_on_host(factor, g.windows())) {
+  core::Backend& device = core::backend(x_in.device());
+  const core::Window3 windows = g.windows();
+  const bool is_native = core::has_native_products(x_in.dtype(), x_in.device());
+  const Array factor = x_in.to(is_native ? x_in.dtype() : dtype);
+  if (y_in.numel() > 0 && device.run(core::call::HasConvolution{core::ConvolutionMap::weight,
+                                                                factor, g.w, windows, 1})) {
     const Array rows = Array::empty({g.w[0], g.rows()}, factor.dtype(), factor.device());
-    core::weights_on_host(factor, y_in.to(factor.dtype()).contiguous(), g.windows(), 1,
-                          g.chunk(factor), rows);
+    const Array places = y_in.to(factor.dtype()).contiguous();
+    device.run(core::call::ConvolveWeight{factor, places, windows, 1, g.chunk(factor), rows});
     return in_weight_order(rows, g).to(x_in.dtype());
   }
   const Array x = x_in.to(dtype), y = y_in.to(dtype).contiguous();
   const Array total = Array::zeros({1, g.w[0], g.rows()}, dtype, x.device());
   const Array part = total.empty_like();
-  core::Backend& device = core::backend(x.device());
   if (x.numel() > 0 && y.numel() > 0) {
     each_volume_chunk(g, x, [&](int64_t n, int64_t begin, int64_t end) {
       const Array columns = volume_columns(x, g, n, begin, end).unsqueeze(0);

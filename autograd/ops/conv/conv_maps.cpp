@@ -1,7 +1,14 @@
+<<<<<<< HEAD:autograd/ops/conv/conv_maps.cpp
 // The three maps of a convolution: without columns of windows if core/functions/conv.h supports it,
 // else as products with columns of some images at a time.
 #include <hero/autograd/ops/conv/conv_maps.h>
 #include <hero/core/functions/conv.h>
+=======
+// The three maps of a convolution, without columns of windows where the device has kernels of it,
+// else as products with columns of some images at a time.
+#include <hero/autograd/ops/conv/conv_maps.h>
+#include <hero/core/functions/half_products.h>
+>>>>>>> 71d0b6c6 (core: convolutions, solvers, exact sums and products with blocks are calls, too: nothing in core includes core/cpu any more, which a check keeps):autograd/ops/conv/conv_maps.cpp
 #include <hero/core/functions/map.h>
 
 namespace hero::detail {
@@ -47,31 +54,40 @@ void each_chunk(const Geometry& geometry, int64_t step, Body&& body) {
 // What is multiplied, and what the sums are kept in: halves are multiplied as they are where the
 // machine or a GPU does so, and as float32 elsewhere.
 DType factor_dtype(const Array& x) {
-  return core::has_native_products(x) ? x.dtype() : column_dtype(x);
-}
-
-core::Window3 plane_window(const Geometry& geometry) {
-  return core::volume_window(geometry.window);
+  return core::has_native_products(x.dtype(), x.device()) ? x.dtype() : column_dtype(x);
 }
 
 }  // namespace
 
+core::Window3 volume_window(const core::Window& plane, const DepthWindow& depth) {
+  core::Window3 all{{depth.kernel}, {depth.stride}, {depth.padding}, {depth.dilation}};
+  for (int i = 0; i < 2; ++i) {
+    all.kernel[1 + i] = plane.kernel[i];
+    all.stride[1 + i] = plane.stride[i];
+    all.padding[1 + i] = plane.padding[i];
+    all.dilation[1 + i] = plane.dilation[i];
+  }
+  return all;
+}
+
 Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry, const Array& bias_in,
                core::Activation activation) {
   const DType factors = factor_dtype(x_in);
-  const core::Window3 window = plane_window(geometry);
+  const core::Window3 window = volume_window(geometry.window);
   const Array x = geometry.groups == 1 ? x_in.to(factors) : x_in.to(factors).contiguous();
   const Array w = weight_matrices(w_in, geometry, factors);
-  const bool on_host = core::convolves_on_host(x, window, geometry.groups);
-  const DType sums = on_host ? x.dtype() : column_dtype(x);
+  core::Backend& device = core::backend(x.device());
+  const bool direct = device.run(core::call::HasConvolution{core::ConvolutionMap::output, x,
+                                                            geometry.y, window, geometry.groups});
+  const DType sums = direct ? x.dtype() : column_dtype(x);
   const Array y = Array::empty(geometry.y, sums, x.device());
   if (y.numel() == 0) return y.to(x_in.dtype());
   const Array bias = bias_in.defined() ? bias_in.to(sums).contiguous() : Array();
-  if (on_host) {
-    core::convolve_on_host(x, w, window, geometry.groups, {bias, activation}, y);
+  if (direct) {
+    device.run(core::call::Convolve{x, w, window, geometry.groups, bias.defined() ? &bias : nullptr,
+                                    activation, y});
     return y.to(x_in.dtype());
   }
-  core::Backend& device = core::backend(x.device());
   each_chunk(geometry, geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
     device.run(core::call::Matmul{w.expand({columns.size(0), w.size(1), w.size(2)}), columns,
@@ -90,18 +106,20 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
                     const Array& bias_in) {
   const Array y = y_in.to(factor_dtype(y_in)).contiguous();
   const Array w = weight_matrices(w_in, geometry, y.dtype());
-  const core::Window3 window = plane_window(geometry);
-  if (y.numel() > 0 && core::convolves_back_on_host(y, geometry.x, window, geometry.groups)) {
+  const core::Window3 window = volume_window(geometry.window);
+  core::Backend& device = core::backend(y.device());
+  if (y.numel() > 0 && device.run(core::call::HasConvolution{
+                           core::ConvolutionMap::input, y, geometry.x, window, geometry.groups})) {
     const Array x = Array::empty(geometry.x, y.dtype(), y.device());
     const Array bias = bias_in.defined() ? bias_in.to(y.dtype()).contiguous() : Array();
-    if (core::convolve_back_on_host(y, w, window, geometry.groups, bias, x)) {
+    if (device.run(core::call::ConvolveBack{y, w, window, geometry.groups,
+                                            bias.defined() ? &bias : nullptr, x})) {
       return x.to(y_in.dtype());
     }
   }
   const DType sums = column_dtype(y);
   const Array x = Array::empty(geometry.x, sums, y.device()), turned = w.t();
   if (x.numel() == 0) return x.to(y_in.dtype());
-  core::Backend& device = core::backend(y.device());
   each_chunk(geometry, geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array target = x.slice(0, first, first + count);
     const Shape shape{count, geometry.rows(), geometry.places()};
@@ -122,18 +140,17 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
 Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geometry) {
   const Array x = x_in.to(factor_dtype(x_in)), y = y_in.to(x.dtype()).contiguous();
   const Shape shape{geometry.groups, geometry.group_outputs(), geometry.group_rows()};
-  const core::Window3 window = plane_window(geometry);
+  const core::Window3 window = volume_window(geometry.window);
   const int64_t groups = geometry.groups;
-  const bool on_host = groups == 1 ? core::has_gradients_on_host(x, window)
-                                   : core::has_group_weights_on_host(x, geometry.w, window, groups);
-  if (y.numel() > 0 && on_host) {
+  core::Backend& device = core::backend(x.device());
+  if (y.numel() > 0 && device.run(core::call::HasConvolution{core::ConvolutionMap::weight, x,
+                                                             geometry.w, window, groups})) {
     const Array w = Array::empty(geometry.w, x.dtype(), x.device());
-    core::weights_on_host(groups == 1 ? x : x.contiguous(), y, window, groups, geometry.chunk(x),
-                          w);
+    const Array from = groups == 1 ? x : x.contiguous();
+    device.run(core::call::ConvolveWeight{from, y, window, groups, geometry.chunk(x), w});
     return w.to(x_in.dtype());
   }
   const Array total = Array::zeros(shape, column_dtype(x), x.device());
-  core::Backend& device = core::backend(x.device());
   const int64_t places = geometry.places();
   each_chunk(geometry, geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array part = total.empty_like();

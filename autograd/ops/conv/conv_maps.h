@@ -25,6 +25,13 @@ inline DType column_dtype(const Array& x) {
   return x.dtype() == kFloat64 ? kFloat64 : kFloat32;
 }
 
+/// How a window moves along the depth.
+struct DepthWindow {
+  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
+};
+/// A window in planes, and one along the depth.
+core::Window3 volume_window(const core::Window& plane, const DepthWindow& depth = {});
+
 /// One convolution from x [N, C, H, W] to y [N, O, h, w].
 struct Geometry {
   core::Window window;

@@ -5,9 +5,9 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/elementwise/codec_rows.h>
+#include <hero/core/cpu/reduce/exact_sum.h>
 #include <hero/core/cpu/streaming_stores.h>
 #include <hero/core/functions/codec.h>
-#include <hero/core/functions/exact_sum.h>
 #include <hero/core/kernels/codecs.h>
 
 #ifdef __AVX__
@@ -199,7 +199,7 @@ const CodecKernels& kernels_of(Codec codec) {
 // The signs of a stretch; the sum of its squares is added to `squares`. With `error`, of x + error,
 // which becomes it.
 void encode_sign_stretch(const FloatSource& source, const Array* error, const Stretch& s,
-                         uint32_t* to, ExactSum& squares) {
+                         uint32_t* to, ExactAccumulator& squares) {
   BlockValues values;
   for (int64_t at = 0; at < s.count; at += kBlock) {
     const int64_t count = std::min(kBlock, s.count - at);
@@ -212,7 +212,7 @@ void encode_sign_stretch(const FloatSource& source, const Array* error, const St
       from = sums;
     }
     encode_signs(from, count, to + at / kWordElements);
-    squares.add_squares(from, count);
+    add_squares(squares, from, count);
   }
 }
 
@@ -222,7 +222,7 @@ std::vector<float> encode_sign_rows(const Array& x, int64_t row, const Array& by
   constexpr int64_t kBlocks = kGrain / kCodecBlock;  // as many as share the addition of a sum
   const FloatSource source(x);
   const int64_t rows = bytes.size(0), words = (row + kWordElements - 1) / kWordElements;
-  std::vector<ExactSum> sums(static_cast<size_t>(rows));
+  std::vector<ExactAccumulator> sums(static_cast<size_t>(rows));
   std::mutex adding;
   each_stretch(rows, row, x.numel(), kBlocks, [&](const Stretch& s) {
     auto* const of_row =
@@ -232,7 +232,7 @@ std::vector<float> encode_sign_rows(const Array& x, int64_t row, const Array& by
     const int64_t used = (s.count + kWordElements - 1) / kWordElements;
     std::fill(of_row + first + used, of_row + end, 0u);
     if (s.count == 0) return;
-    ExactSum part;
+    ExactAccumulator part;
     encode_sign_stretch(source, error, s, of_row + first, part);
     const std::lock_guard lock(adding);
     sums[static_cast<size_t>(s.row)].add(part);
@@ -240,7 +240,8 @@ std::vector<float> encode_sign_rows(const Array& x, int64_t row, const Array& by
   std::vector<float> scales;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t elements = std::clamp<int64_t>(x.numel() - r * row, 0, row);
-    scales.push_back(codecs::sign_scale(sums[static_cast<size_t>(r)].root(), elements));
+    scales.push_back(
+        codecs::sign_scale(exact::root(sums[static_cast<size_t>(r)].words().data()), elements));
     std::memcpy(bytes.bytes() + r * bytes.size(1), &scales.back(), sizeof(float));
   }
   return scales;

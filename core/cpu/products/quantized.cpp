@@ -5,15 +5,25 @@
 #include <array>
 #include <utility>
 
-#include <hero/core/cpu/products/quantized.h>
+#include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/products/quantized_units.h>
 #include <hero/core/cpu/workspace.h>
+#include <hero/core/io/gguf_blocks.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
 namespace quantized {
 namespace {
+
+// y [m, n] = x [m, k] w^T, all row-major without gaps.
+struct QuantizedProduct {
+  const gguf::BlockType& type;
+  int64_t m, n, k;
+  const float* x;
+  const std::byte* w;
+  float* y;
+};
 
 // Rows of x that share what is decoded in registers.
 constexpr int kRowsAtOnce = 4;
@@ -183,8 +193,12 @@ void multiply(const QuantizedProduct& p) {
 }  // namespace
 }  // namespace quantized
 
-void quantized_product(const QuantizedProduct& p) {
+void CpuBackend::run(const call::QuantizedProduct& call) {
   using namespace quantized;
+  const int64_t k = call.x.size(-1), n = call.w.size(0);
+  const quantized::QuantizedProduct p{
+      call.type,      call.y.numel() / n,  n, k, call.x.data<float>(),
+      call.w.bytes(), call.y.data<float>()};
 #if defined(HERO_QUANTIZED_UNITS)
   switch (p.type.number) {  // as files write it
     case 2:

@@ -1,14 +1,12 @@
 #pragma once
-// Exact sums of arrays on the cpu, compiled for each level (core/cpu/kernels.h).
+// Exact sums of numbers in memory.
 #include <cstdint>
-#include <span>
 
-#include <hero/core/device/backend.h>
+#include <hero/core/functions/exact_accumulator.h>
 
 namespace hero::core::cpu {
 
-/// words += the sum over all elements of |x| (sum_abs) or x^2 (sum_square), exact::kWords of them.
-/// Arrays are contiguous and of any floating dtype.
-void add_exact_sum(ReduceKind op, std::span<const Array> xs, int64_t* words);
+/// Adds the squares of n numbers.
+void add_squares(ExactAccumulator& sum, const float* x, int64_t n);
 
 }  // namespace hero::core::cpu

@@ -98,9 +98,8 @@ TEST_CASE("products with matrices in blocks have the sums that are defined", "[c
         for (const cpu::Level level : cpu::kLevels) {
           if (level > cpu::machine_level()) continue;
           const Array y = Array::full({m, n}, Scalar(-1.0));
-          cpu::kernels_of(level).quantized_product({*gguf::block_type(name), m, n, k,
-                                                    x.data<float>(), w.blocks().bytes(),
-                                                    y.data<float>()});
+          cpu::kernels_of(level).backend.run(
+              call::QuantizedProduct{*gguf::block_type(name), x, w.blocks(), y});
           REQUIRE(same_bits(y, expected));
         }
       }
