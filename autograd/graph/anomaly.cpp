@@ -1,6 +1,7 @@
 #include <hero/autograd/graph/anomaly.h>
 #include <hero/autograd/graph/engine.h>
 #include <hero/autograd/graph/op_scopes.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/threads/thread_state.h>
@@ -31,7 +32,7 @@ struct AnomalyMode {
 // "nan", "infinity", or nothing when all numbers are as they should be.
 const char* oddity(const Tensor& x) {
   if (!x.defined() || !is_floating(x.dtype()) || x.numel() == 0) return nullptr;
-  if (x.device().type == DeviceType::meta) return nullptr;
+  if (!core::has_values(x.device())) return nullptr;
   namespace k = core::kernels;
   using core::ReduceKind;
   if (core::reduce(ReduceKind::any, core::map<k::IsNan>(x.array())).item<bool>()) return "nan";

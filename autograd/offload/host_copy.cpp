@@ -3,6 +3,7 @@
 #include <hero/autograd/offload/host_copy.h>
 #include <hero/core/accelerator.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/device/planned_device.h>
 #include <hero/core/exchange.h>
 #include <hero/core/swap_file.h>
@@ -21,7 +22,7 @@ bool is_of_host(const core::Storage& storage) {
 
 // All bytes of one storage to another one, at least one of which is the host's; it waits.
 void copy_bytes(const core::Ref<core::Storage>& from, const core::Ref<core::Storage>& to) {
-  if (from->device() == kCpu && to->device() == kCpu) {
+  if (core::is_host_memory(from->device()) && core::is_host_memory(to->device())) {
     std::memcpy(to->data(), from->data(), static_cast<size_t>(from->bytes()));
     return;
   }

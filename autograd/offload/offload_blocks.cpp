@@ -58,7 +58,7 @@ OffloadTraffic OffloadBlocks::traffic() const {
 
 void OffloadBlocks::note(const Array& array) {
   core::Storage& storage = array.storage();
-  const bool leaves = core::kernels_of(storage.device()) == DeviceType::cuda || options_->disk;
+  const bool leaves = core::host_of(storage.device()) != storage.device() || options_->disk;
   if (!leaves || storage.released() || storage.bytes() == 0) return;
   if (storage.tag() != MemoryTag::activation) return;
   const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <hero/autograd/tensor/memory.h>
 #include <hero/core/array/checked.h>
 #include <hero/core/array/promotion.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/overlap.h>
 
 namespace hero {
@@ -25,7 +26,7 @@ void check_host_values(const char* op, const Tensor& x, DType dtype) {
   check_defined(op, {{"x", x}});
   check(x.dtype() == dtype, op, ": the tensor is ", x.dtype(), ", asked for ", dtype,
         "; convert with to()");
-  check(x.device().type == DeviceType::cpu, op, ": the tensor lies on ", x.device(),
+  check(core::is_host_memory(x.device()), op, ": the tensor lies on ", x.device(),
         ", where the host cannot reach it; move it with to(kCpu)");
 }
 
@@ -53,7 +54,7 @@ Tensor with_options(const char* op, const Array& array, const TensorOptions& opt
 
 Tensor tensor_over(const char* op, void* data, const Shape& shape, const Dims& strides, DType dtype,
                    const TensorOptions& options) {
-  check(options.dtype.value_or(dtype) == dtype && options.device == kCpu, op,
+  check(options.dtype.value_or(dtype) == dtype && core::is_host_memory(options.device), op,
         ": the memory has elements of ", dtype, " on cpu, asked for ",
         options.dtype.value_or(dtype), " on ", options.device, "; convert the tensor with to()");
   const int64_t item = item_size(dtype), numel = shape.numel(op);

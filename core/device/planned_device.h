@@ -16,9 +16,9 @@ inline constexpr Device kPlannedHost{DeviceType::meta, 1};
 inline constexpr int64_t kStagedBytes = int64_t{16} << 20;
 
 /// The kind of device whose kernels compute with arrays on this device: its own kind or, for meta,
-/// the kind of the innermost PlannedDevice on this thread, by default the CPU. Operations ask for
-/// it if the kernels of devices accept different dtypes or sizes, so that a plan has those of the
-/// real program.
+/// the kind of the innermost PlannedDevice on this thread, by default the CPU. kernel_traits() asks
+/// for it (core/device/kernel_traits.h), so that a plan has the dtypes and sizes of the real
+/// program.
 DeviceType kernels_of(Device device);
 
 /// The device of arrays in host memory beside arrays on this device: kCpu; for meta that is planned

@@ -1,5 +1,5 @@
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/grid_sample.h>
 
 namespace hero::core {
@@ -13,7 +13,7 @@ bool samples_on_host(const Array& x) {
     plane *= x.size(i);
     if (plane >= int64_t{1} << 31) return false;
   }
-  return kernels_of(x.device()) == DeviceType::cpu &&
+  return kernel_traits(x.device()).has_host_calls &&
          (x.dtype() == kFloat32 || x.dtype() == kFloat64);
 }
 

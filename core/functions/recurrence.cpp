@@ -1,4 +1,4 @@
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/recurrence.h>
 
@@ -33,7 +33,7 @@ void in_rounds(const Array& a, const Array& b, int dim, Direction direction, con
 Array recurrence(const Array& a, const Array& b, int dim, Direction direction) {
   const Array out = b.empty_like();
   if (out.numel() == 0) return out;
-  if (kernels_of(a.device()) == DeviceType::cuda) {
+  if (!kernel_traits(a.device()).has_host_calls) {
     in_rounds(a, b, dim, direction, out);
     return out;
   }

@@ -1,14 +1,7 @@
-<<<<<<< HEAD:autograd/ops/conv/conv_maps.cpp
-// The three maps of a convolution: without columns of windows if core/functions/conv.h supports it,
-// else as products with columns of some images at a time.
-#include <hero/autograd/ops/conv/conv_maps.h>
-#include <hero/core/functions/conv.h>
-=======
 // The three maps of a convolution, without columns of windows where the device has kernels of it,
 // else as products with columns of some images at a time.
 #include <hero/autograd/ops/conv/conv_maps.h>
 #include <hero/core/functions/half_products.h>
->>>>>>> 71d0b6c6 (core: convolutions, solvers, exact sums and products with blocks are calls, too: nothing in core includes core/cpu any more, which a check keeps):autograd/ops/conv/conv_maps.cpp
 #include <hero/core/functions/map.h>
 
 namespace hero::detail {

@@ -9,19 +9,19 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/checked.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero::detail {
 
 /// Columns that are held at once: enough for large products, no more than a few images of a large
-/// network. A GPU needs more of them to be busy.
+/// network.
 inline int64_t column_bytes(Device device) {
-  return int64_t{core::kernels_of(device) == DeviceType::cuda ? 256 : 4} << 20;
+  return int64_t{core::kernel_traits(device).wants_large_calls ? 256 : 4} << 20;
 }
 
-/// Halves are multiplied as float and rounded once; a GPU multiplies them as they are.
+/// Halves are multiplied as float and rounded once, but where kernels take them as they are.
 inline DType column_dtype(const Array& x) {
-  if (core::kernels_of(x.device()) == DeviceType::cuda) return x.dtype();
+  if (core::kernel_traits(x.device()).takes_halves) return x.dtype();
   return x.dtype() == kFloat64 ? kFloat64 : kFloat32;
 }
 

@@ -8,14 +8,15 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/checked.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero {
 
 namespace {
 
-// A GPU moves and adds halves as they are; here they are added up as float.
+// Halves are added up as float, but where kernels take them as they are.
 DType column_type(const Array& x) {
-  const bool widens = is_half(x.dtype()) && x.device().type != DeviceType::cuda;
+  const bool widens = is_half(x.dtype()) && !core::kernel_traits(x.device()).takes_halves;
   return widens ? kFloat32 : x.dtype();
 }
 

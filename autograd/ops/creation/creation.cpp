@@ -9,6 +9,7 @@
 #include <hero/core/array/checked.h>
 #include <hero/core/array/promotion.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
@@ -156,7 +157,7 @@ Tensor from_blob(void* data, const Shape& shape, const std::function<void(void*)
                  const TensorOptions& options) {
   const DType dtype = options.dtype.value_or(kFloat32);
   const int64_t numel = shape.numel("from_blob"), item = item_size(dtype);
-  check(options.device != kMeta, "from_blob: there is no memory on meta");
+  check(core::has_values(options.device), "from_blob: there is no memory on meta");
   check(data || numel == 0, "from_blob: data is null, and shape ", shape, " has ", numel,
         " elements");
   check(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item) == 0,
@@ -235,7 +236,7 @@ template <class T, class Value>
 Tensor sequence(const char* op, int64_t count, DType natural, const TensorOptions& options,
                 Value&& value) {
   const DType dtype = options.dtype.value_or(natural);
-  if (options.device.type == DeviceType::meta) {
+  if (!core::has_values(options.device)) {
     return make(op, Array::empty({count}, dtype, options.device), options);
   }
   const Array values = Array::empty({count}, kDTypeOf<T>);
@@ -244,10 +245,10 @@ Tensor sequence(const char* op, int64_t count, DType natural, const TensorOption
   return make(op, values.to(dtype).to(options.device), options);
 }
 
-// first + i * by for each i; on a GPU computed there, with the same bits.
+// first + i * by for each i; on an accelerator computed there, with the same bits.
 template <class T>
 Tensor steps(T first, T by, int64_t count, DType natural, const TensorOptions& options) {
-  if (options.device.type == DeviceType::cuda) {
+  if (core::is_accelerator(options.device)) {
     const Array at = detail::positions(count, options.device).to(kDTypeOf<T>);
     const Array values =
         core::map<core::kernels::Add>(core::map<core::kernels::Mul>(at, Scalar(by)), Scalar(first));

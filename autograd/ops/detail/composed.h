@@ -6,8 +6,7 @@
 #include <functional>
 
 #include <hero/autograd/graph/op.h>
-#include <hero/core/device/planned_device.h>
-#include <hero/core/functions/half_products.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero::detail {
 
@@ -24,18 +23,11 @@ Grads composed_backward(const detail::Node& node, const std::vector<Tensor>& inp
 Grads composed_backward(const std::vector<bool>& wanted, const std::vector<Tensor>& inputs,
                         const Grads& grads, const Composed& composed);
 
-/// The dtype in which a device's fused kernels take floats of `dtype`. The CPU's compute in float32
-/// and float64 alone; those of a GPU read and write halves as they are, with float32 inside.
+/// The dtype in which a device's fused kernels take floats of `dtype`. They compute in float32 and
+/// float64 alone; some read and write halves as they are, with float32 inside.
 inline DType fused_dtype(DType dtype, Device device) {
-  if (core::kernels_of(device) == DeviceType::cuda && is_floating(dtype)) return dtype;
+  if (core::kernel_traits(device).takes_halves && is_floating(dtype)) return dtype;
   return dtype == kFloat64 ? kFloat64 : kFloat32;
-}
-
-/// Whether the CPU's fused products take floats of `dtype` as they are although its other fused
-/// kernels do not; sums are float32.
-inline bool is_native_half(DType dtype, Device device) {
-  return dtype == kBFloat16 && core::kernels_of(device) == DeviceType::cpu &&
-         native_half_products();
 }
 
 /// The dtype of what fused kernels keep beside values of `dtype`: sums, means and scales.

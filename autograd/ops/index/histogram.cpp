@@ -8,6 +8,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero {
 
@@ -46,7 +47,7 @@ Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& optio
   check(is_floating(x.dtype()), kName, ": needs floats: got ", x.dtype());
   check(bins > 0, kName, ": ", bins, " bins; there must be one at least");
   auto [low, high] = options.range.value_or(std::pair(0.0, 1.0));
-  if (!options.range && x.numel() > 0 && x.device().type != DeviceType::meta) {
+  if (!options.range && x.numel() > 0 && core::has_values(x.device())) {
     low = min(x.detach()).item();
     high = max(x.detach()).item();
   }

@@ -10,6 +10,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/promotion.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero {
 
@@ -100,7 +101,7 @@ int apply(Pending& pending, const Index& index, int dim, int rest) {
   if (chosen.ndim() == 0 && chosen.dtype() != kBool) {  // one number: a position, as in PyTorch
     check(chosen.dtype() == kInt64 || chosen.dtype() == kInt32, "index: a position is ",
           chosen.dtype(), "; indices are int64, int32 or bool (masks)");
-    const bool planned = chosen.device().type == DeviceType::meta;
+    const bool planned = !core::has_values(chosen.device());
     pending.x = select(pending.x, dim, planned ? 0 : chosen.item<int64_t>());
     return 0;
   }

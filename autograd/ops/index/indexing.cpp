@@ -11,6 +11,7 @@
 #include <hero/autograd/ops/index/written.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
 
@@ -283,7 +284,7 @@ Tensor place_zeros(const Tensor& g, const Shape& shape, const Array& places) {
 }
 
 Array positions(int64_t count, Device device) {
-  if (device.type == DeviceType::cuda) {
+  if (core::is_accelerator(device)) {
     // Made there: a copy would have to wait for the host's bytes to be read.
     const Array ones = Array::ones({count}, kInt64, device);
     if (count > 0) {
@@ -292,7 +293,7 @@ Array positions(int64_t count, Device device) {
     }
     return core::map<k::Sub>(ones, Scalar(1));
   }
-  if (device.type == DeviceType::meta) return Array::empty({count}, kInt64, device);
+  if (!core::has_values(device)) return Array::empty({count}, kInt64, device);
   const Array result = Array::empty({count}, kInt64);
   for (int64_t i = 0; i < count; ++i) result.data<int64_t>()[i] = i;
   return result.to(device);

@@ -11,6 +11,7 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/promotion.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero {
 
@@ -175,9 +176,9 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   const Tensor wide = expand(mask, shape);
   const Tensor place = ravel(cumsum(ravel(wide).to(kInt64), 0)) - 1;
   // On meta it is not known how many are; the result has the same shape.
-  const int64_t wanted = place.numel() == 0       ? 0
-                         : mask.device() == kMeta ? src.numel()
-                                                  : place[-1].item<int64_t>() + 1;
+  const int64_t wanted = place.numel() == 0                ? 0
+                         : core::has_values(mask.device()) ? place[-1].item<int64_t>() + 1
+                                                           : src.numel();
   check_enough(src, wanted);
   if (wanted == 0) {  // src keeps its place in the graph, with a gradient of zeros
     const Tensor none = zeros({0}, {.dtype = kInt64, .device = x.device()});
@@ -196,7 +197,7 @@ const Tensor& Tensor::masked_scatter_(const Tensor& mask, const Tensor& src) con
         const bool listed =
             into == detail::Into::memory && mask.defined() && src.defined() &&
             mask.dtype() == kBool && mask.device() == x.device() &&
-            mask.device().type != DeviceType::meta && src.dtype() == x.dtype() &&
+            core::has_values(mask.device()) && src.dtype() == x.dtype() &&
             broadcast_shapes("masked_scatter", x.shape(), mask.shape()) == x.shape();
         if (!listed) return hero::masked_scatter(x, mask, src);
         const Tensor places =

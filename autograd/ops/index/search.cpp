@@ -13,6 +13,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/promotion.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/thread_pool.h>
 
@@ -234,7 +235,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
           " is too large: there is a count for each number up to it");
     size = std::max(size, most + 1);
   }
-  if (!weights.defined() && x.device() == kCpu) {
+  if (!weights.defined() && core::is_host_memory(x.device())) {
     const core::Array dense = x.array().contiguous();
     if (dense.dtype() == kUInt8) return counts_of_each<uint8_t>(dense, size);
     if (dense.dtype() == kInt32) return counts_of_each<int32_t>(dense, size);
@@ -256,7 +257,9 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
   check(low <= high && std::isfinite(low) && std::isfinite(high), "histc: no range from ", low,
         " to ", high);
   const Tensor flat = ravel(x.detach());
-  if (x.device() == kMeta) return zeros({bins}, {.dtype = x.dtype(), .device = kMeta});
+  if (!core::has_values(x.device())) {
+    return zeros({bins}, {.dtype = x.dtype(), .device = x.device()});
+  }
   if (low == high && flat.numel() > 0) {
     low = min(flat).item();
     high = max(flat).item();
@@ -268,7 +271,7 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
   }
   // In this order, as PyTorch has it: what lies on an edge should go to the same side.
   const auto count = static_cast<double>(bins), width = high - low;
-  if (x.device() == kCpu) {
+  if (core::is_host_memory(x.device())) {
     const core::Array wide = Array::empty(flat.shape(), kFloat64);
     core::backend(kCpu).run(core::call::Copy{flat.array(), wide});
     const double* value = wide.numel() > 0 ? wide.data<double>() : nullptr;

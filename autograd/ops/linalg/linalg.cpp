@@ -5,6 +5,7 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/linalg/power_of_two.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/linalg.h>
 
 namespace hero {
@@ -77,8 +78,8 @@ struct Det : Op {
     const Tensor a = input(0), value = output();
     if (a.numel() == 0) return {zeros_like(a)};
     const Tensor gm = reshape(g, kept());
-    const bool is_extreme = a.device().type != DeviceType::meta &&
-                            any(logical_or(value == 0, isinf(value))).item<bool>();
+    const bool is_extreme =
+        core::has_values(a.device()) && any(logical_or(value == 0, isinf(value))).item<bool>();
     if (is_extreme) return {gm * extreme_cofactors(a)};
     return {(gm * reshape(value, kept())) * inv(a).t()};
   }
@@ -272,7 +273,7 @@ namespace {
 
 // An Error if rows of the matrix depend on each other, by the diagonal of their R.
 void check_rank(const Tensor& diagonal, const Shape& shape) {
-  if (diagonal.device() == kMeta || diagonal.numel() == 0) return;
+  if (!core::has_values(diagonal.device()) || diagonal.numel() == 0) return;
   const Tensor length = abs(diagonal);
   const double eps = diagonal.dtype() == kFloat64 ? 0x1p-52 : 0x1p-23;
   const Tensor bound = amax(length, -1, true) * (eps * static_cast<double>(shape.back()));

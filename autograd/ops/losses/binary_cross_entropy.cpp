@@ -12,6 +12,7 @@
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -46,7 +47,7 @@ constexpr detail::PairLoss kOfLogits = {
 
 // NaN is none.
 void check_probabilities(const char* what, const Tensor& p) {
-  if (p.device() == kMeta || p.numel() == 0) return;
+  if (!core::has_values(p.device()) || p.numel() == 0) return;
   const NoGrad no_grad;
   const double lowest = min(p).item(), highest = max(p).item();
   check(lowest >= 0.0 && highest <= 1.0, "binary_cross_entropy: ", what,

@@ -7,7 +7,7 @@
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/losses/loss.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
 
@@ -137,11 +137,11 @@ void detail::check_class_dtypes(const char* op, const Tensor& x, const Tensor& t
 Targets detail::read_targets(const char* op, int64_t classes, const Tensor& target,
                              int64_t ignore_index) {
   const Tensor numbers = target.detach().to(kInt64);
-  if (target.device().type == DeviceType::cuda) {
+  if (core::is_accelerator(target.device())) {
     return targets_there(op, numbers, classes, ignore_index);
   }
   Targets result{numbers, Tensor(), numbers.numel()};
-  if (target.device() != kMeta) {
+  if (core::has_values(target.device())) {
     const Array host = numbers.array().to(kCpu).contiguous();
     const int64_t* value = host.numel() > 0 ? host.data<int64_t>() : nullptr;
     for (int64_t i = 0; i < host.numel(); ++i) {
@@ -210,9 +210,9 @@ Tensor loss_of_classes(const Tensor& x, const Tensor& target, const CrossEntropy
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
   detail::check_defined("cross_entropy", {{"x", x}, {"target", target}});
-  // Under autocast the loss of halves is float32; a GPU makes it so without a float32 copy of them.
-  const bool on_gpu = core::kernels_of(x.device()) == DeviceType::cuda;
-  const bool wide = autocast_enabled() && on_gpu && x.ndim() == 2 && is_floating(x.dtype()) &&
+  // Under autocast the loss of halves is float32, without a copy of them where kernels take halves.
+  const bool takes_halves = core::kernel_traits(x.device()).takes_halves;
+  const bool wide = autocast_enabled() && takes_halves && x.ndim() == 2 && is_floating(x.dtype()) &&
                     !is_floating(target.dtype()) && options.label_smoothing == 0.0;
   if (!wide) {
     const AutocastInputs in(CastRule::float32, x);

@@ -4,6 +4,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
+#include <hero/core/device/kernel_traits.h>
 
 // T steps, N samples, C classes, S targets, L = 2 S + 1 states: blanks around and between targets.
 
@@ -23,7 +24,7 @@ Tensor padded_targets(const Tensor& targets, const Lengths& lengths, int64_t bla
   const int64_t samples = lengths.target.numel();
   const Tensor labels = targets.detach().to(kInt64);
   // On meta no length is known, but none changes the shape of a result.
-  const bool is_known = targets.device() != kMeta;
+  const bool is_known = core::has_values(targets.device());
   const int64_t longest = samples == 0 ? 0
                           : is_known   ? max(lengths.target).item<int64_t>()
                                        : targets.size(-1);
@@ -43,7 +44,7 @@ Tensor padded_targets(const Tensor& targets, const Lengths& lengths, int64_t bla
 }
 
 void check_labels(const Tensor& labels, int64_t classes) {
-  if (labels.device() == kMeta || labels.numel() == 0) return;
+  if (!core::has_values(labels.device()) || labels.numel() == 0) return;
   const auto least = min(labels).item<int64_t>(), most = max(labels).item<int64_t>();
   check(least >= 0 && most < classes, "ctc_loss: target ", least < 0 ? least : most,
         " is none of the ", classes, " classes");
@@ -93,11 +94,11 @@ void check_lengths(const Tensor& log_probs, const Lengths& lengths) {
   for (const Tensor& length : {lengths.input, lengths.target}) {
     check(length.numel() == samples, "ctc_loss: ", length.numel(), " lengths for ", samples,
           " samples");
-    if (samples == 0 || length.device() == kMeta) continue;
+    if (samples == 0 || !core::has_values(length.device())) continue;
     const auto least = min(length).item<int64_t>();
     check(least >= 0, "ctc_loss: a length is negative: ", least);
   }
-  if (samples == 0 || lengths.input.device() == kMeta) return;
+  if (samples == 0 || !core::has_values(lengths.input.device())) return;
   const auto longest = max(lengths.input).item<int64_t>();
   check(longest <= log_probs.size(0), "ctc_loss: an input length is ", longest, ", more than the ",
         log_probs.size(0), " steps");

@@ -15,7 +15,8 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/losses/loss.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -24,15 +25,16 @@ namespace {
 
 namespace k = core::kernels;
 
-constexpr int64_t kChunkLogits = 1 << 24, kChunkRows = 1024, kGpuChunkLogits = 1 << 30;
+constexpr int64_t kChunkLogits = 1 << 24, kChunkRows = 1024, kLargeChunkLogits = 1 << 30;
 
-// Rows whose logits exist at one time. A GPU has room for many: the fewer the chunks, the less
-// often their shares of weight's gradient are written and joined. There all are equally long.
+// Rows whose logits exist at one time. Where large calls are best they are many: the fewer the
+// chunks, the less often their shares of weight's gradient are written and joined. There all are
+// equally long.
 int64_t rows_of_chunk(const Tensor& x, int64_t classes) {
-  const bool on_gpu = core::kernels_of(x.device()) == DeviceType::cuda;
-  const int64_t logits = on_gpu ? kGpuChunkLogits : kChunkLogits;
+  const bool large = core::kernel_traits(x.device()).wants_large_calls;
+  const int64_t logits = large ? kLargeChunkLogits : kChunkLogits;
   const int64_t rows = std::max(kChunkRows, logits / std::max<int64_t>(1, classes));
-  if (!on_gpu || x.size(0) <= rows) return rows;
+  if (!large || x.size(0) <= rows) return rows;
   const int64_t chunks = (x.size(0) + rows - 1) / rows;
   return (x.size(0) + chunks - 1) / chunks;
 }
@@ -106,7 +108,7 @@ struct LinearCrossEntropy : Op {
     const Array &x = inputs[0], &weight = inputs[1];
     const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
     const DType sums = detail::fused_dtype(x.dtype(), x.device());
-    if (!detail::is_native_half(x.dtype(), x.device())) {
+    if (!core::has_native_products(x.dtype(), x.device())) {
       return {detail::fused_operand(x), detail::fused_operand(weight), bias, sums};
     }
     return {x.contiguous(), weight.contiguous(), bias, sums};

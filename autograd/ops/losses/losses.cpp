@@ -15,6 +15,7 @@
 #include <hero/autograd/ops/losses/losses.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -220,7 +221,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
       by_rows ? detail::sum_of_products(left, right, 1) : sum(left * right, dims);
   const Tensor lengths = length(left) * length(right);
   // Where a product leaves the range, those of vectors of length 1 do not. The host can look.
-  if (a.device() == kCpu && is_floating(lengths.dtype())) {
+  if (core::is_host_memory(a.device()) && is_floating(lengths.dtype())) {
     const NoGrad no_grad;
     const Tensor fits = logical_and(isfinite(products), isfinite(lengths));
     if (!all(fits).item<bool>()) {
@@ -337,7 +338,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& varianc
   constexpr auto kName = "gaussian_nll_loss";
   detail::check_pair(kName, x, y);
   check_variance(kName, variance, x.shape());
-  if (variance.device() != kMeta && any(variance.detach() < 0).item<bool>()) {
+  if (core::has_values(variance.device()) && any(variance.detach() < 0).item<bool>()) {
     fail(kName, ": a variance is negative: ", min(variance.detach()).item());
   }
   if (detail::any_half(x, y, variance)) {

@@ -11,7 +11,8 @@
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/nn/attention.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
+#include <hero/core/functions/half_products.h>
 
 namespace hero {
 
@@ -92,7 +93,7 @@ Tensor rounded_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   using detail::widened;
   const Tensor& bias = options.bias;
   const bool lifts =
-      detail::any_half(q, k, v, bias) && core::kernels_of(q.device()) != DeviceType::cuda;
+      detail::any_half(q, k, v, bias) && !core::kernel_traits(q.device()).takes_halves;
   if (!lifts || autocast_enabled()) return composed_attention(q, k, v, options);
   if (options.dropout_p > 0.0) {
     AttentionOptions wide = options;
@@ -127,7 +128,7 @@ struct Attention : Op {
   }
   // The CPU takes bfloat16 as it is where it has products of it.
   static Array operand(const Array& x) {
-    if (detail::is_native_half(x.dtype(), x.device())) return x;
+    if (core::has_native_products(x.dtype(), x.device())) return x;
     return x.to(detail::fused_dtype(x.dtype(), x.device()));
   }
   // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around
@@ -162,7 +163,7 @@ struct Attention : Op {
   // GPU's gradients lie as they do, so that split() need not join them. Plans still count three
   // gradients and the joining: no less time and memory than there is.
   static bool are_one(const Array& q, const Array& k, const Array& v) {
-    if (q.device().type != DeviceType::cuda || q.size(2) != k.size(2)) return false;
+    if (!core::is_accelerator(q.device()) || q.size(2) != k.size(2)) return false;
     const int64_t row = row_of(q, k, v);
     int64_t at = q.offset();
     for (const Array* x : {&q, &k, &v}) {

@@ -11,6 +11,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/indexing.h>
 
 namespace hero {
@@ -58,7 +59,7 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
   const int64_t count = o.offsets.numel() - (o.include_last_offset ? 1 : 0);
   check(count >= 0, "embedding_bag: include_last_offset needs an offset");
   const Tensor offsets = o.offsets.detach().to(kInt64), starts = slice(offsets, 0, 0, count);
-  if (offsets.device().type != DeviceType::meta) {
+  if (core::has_values(offsets.device())) {
     const std::vector<int64_t> read = offsets.to_vector<int64_t>();
     int64_t before = 0;
     for (const int64_t at : read) {

@@ -14,7 +14,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -131,7 +131,7 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   const auto is_wide = [](const Tensor& t) { return t.defined() && t.dtype() == kFloat64; };
   constexpr int64_t kShort = 16;  // elements of a plane that are not worth loops of their own
   if (x.numel() >= std::max<int64_t>(1, x.size(0) * channels * kShort) && !is_wide(x) &&
-      !is_wide(weight) && !is_wide(bias) && core::kernels_of(x.device()) == DeviceType::cpu) {
+      !is_wide(weight) && !is_wide(bias) && core::kernel_traits(x.device()).normalizes_groups) {
     return detail::group_norm_rows(x, num_groups, weight, bias, eps);
   }
   if (any_half(x, weight, bias)) {

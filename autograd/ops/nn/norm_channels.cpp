@@ -11,7 +11,7 @@
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/array/promotion.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero {
 
@@ -41,7 +41,7 @@ Tensor composed_channels(const Tensor& x, const ChannelStatistics& given, const 
 
 // Whether kernels read and write these halves as they are, beside float32 parameters.
 bool keeps_halves(const Tensor& x) {
-  return x.dtype() == kBFloat16 && core::kernels_of(x.device()) == DeviceType::cpu;
+  return x.dtype() == kBFloat16 && core::kernel_traits(x.device()).normalizes_bfloat16;
 }
 
 // Inputs: x [N, C, ..] and, as `has` says, weight and bias [C], of one dtype, or of float32 beside

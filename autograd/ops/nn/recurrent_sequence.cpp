@@ -8,7 +8,7 @@
 #include <hero/autograd/ops/nn/recurrent.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/functions/reductions.h>
@@ -110,9 +110,9 @@ struct Sequence : MultiOp {
     core::Backend& device = core::backend(in[0].device());
     SumsOfX sums{
         in[0].contiguous(), {}, device.run(core::call::PackMatrix{in[at].t()}), in[0].size(0)};
-    // On the CPU the sums are in its caches when their step reads them.
+    // On the host the sums are in its caches when their step reads them.
     constexpr int64_t kRowsAtOnce = 128;
-    if (in[0].device() == kCpu) {
+    if (core::is_host_memory(in[0].device())) {
       sums.at_once = std::max<int64_t>(1, kRowsAtOnce / std::max<int64_t>(1, in[0].size(1)));
     }
     if (!has_bias) return sums;

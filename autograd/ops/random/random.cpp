@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/detail/part_of_batch.h>
 #include <hero/core/array/promotion.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/random.h>
@@ -70,7 +71,7 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
   check(n >= 0, "randperm: negative size ", n);
   const RandomStream stream = default_generator().next();
   const DType dtype = options.dtype.value_or(kInt64);
-  if (options.device.type == DeviceType::meta) {
+  if (!core::has_values(options.device)) {
     return Tensor(Array::empty({n}, dtype, options.device), options.requires_grad);
   }
   const Array order = Array::empty({n}, kInt64);
@@ -82,7 +83,7 @@ Tensor bernoulli(const Tensor& p) {
   detail::check_defined("bernoulli", {{"p", p}});
   check(is_floating(p.dtype()), "bernoulli: probabilities are ", p.dtype(),
         "; they must be floating");
-  if (p.device().type != DeviceType::meta && p.numel() > 0) {
+  if (core::has_values(p.device()) && p.numel() > 0) {
     const double low = core::reduce(core::ReduceKind::min, p.array()).item();
     const double high = core::reduce(core::ReduceKind::max, p.array()).item();
     check(low >= 0.0 && high <= 1.0, "bernoulli: probabilities lie outside [0, 1]: ", low, " to ",
@@ -97,7 +98,7 @@ namespace {
 
 // One number a row, or an Error: every element finite and not negative, and enough above 0.
 void check_weights(const Tensor& p, int64_t num_samples, bool replacement) {
-  if (p.device().type == DeviceType::meta) return;
+  if (!core::has_values(p.device())) return;
   const double least = min(p).item(), most = max(p).item();  // NaN where there is one
   check(least >= 0.0 && std::isfinite(most),
         "multinomial: probabilities must be finite and not negative: they go from ", least, " to ",
@@ -147,7 +148,7 @@ Tensor normal(const Tensor& mean, const Tensor& std) {
   const detail::Named named("normal", {"mean", mean}, {"std", std});
   const NoGrad no_grad;
   const Shape shape = broadcast_shapes("normal", mean.shape(), std.shape());
-  if (std.device().type != DeviceType::meta && any(std < 0).item<bool>()) {
+  if (core::has_values(std.device()) && any(std < 0).item<bool>()) {
     fail("normal: a standard deviation is negative: ", min(std).item());
   }
   const DType dtype = is_floating(mean.dtype()) ? mean.dtype() : kFloat32;

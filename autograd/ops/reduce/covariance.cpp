@@ -8,6 +8,7 @@
 #include <hero/autograd/ops/products/products.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/kernel_traits.h>
 
 namespace hero {
 
@@ -16,8 +17,8 @@ namespace {
 void check_weights(const char* name, const Tensor& weights, int64_t observations) {
   check(weights.shape() == Shape{observations}, "cov: ", name, " ", weights.shape(), " do not fit ",
         observations, " observations");
-  check(weights.device() == kMeta || !any(weights.detach() < 0).item<bool>(), "cov: one of ", name,
-        " is negative");
+  check(!core::has_values(weights.device()) || !any(weights.detach() < 0).item<bool>(),
+        "cov: one of ", name, " is negative");
 }
 
 // One variable has its variance, a number, as the only element.

@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/reductions.h>
 
 namespace hero {
@@ -43,7 +44,7 @@ Tensor numbers_along(const Tensor& x, int dim) { return sum(x == x, {dim}, true)
 // Whether there is no NaN in lines of `size`, where the host can look: then places in the sorted
 // order are the same in all lines.
 bool is_whole(const Tensor& count, int64_t size) {
-  return count.device() == kCpu && all(count == size).item<bool>();
+  return core::is_host_memory(count.device()) && all(count == size).item<bool>();
 }
 
 ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim, bool skip_nan) {
@@ -103,7 +104,7 @@ Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const Quantile
         "; convert with to()");
   check(q.ndim() <= 1, op, ": q must be a number or a vector: got shape ", q.shape());
   check(x.numel() > 0, op, ": nothing has no quantile: shape ", x.shape());
-  if (q.device().type != DeviceType::meta && !all(logical_and(q >= 0, q <= 1)).item<bool>()) {
+  if (core::has_values(q.device()) && !all(logical_and(q >= 0, q <= 1)).item<bool>()) {
     fail(op, ": q lies outside [0, 1]: ", min(q).item(), " to ", max(q).item());
   }
   const Tensor line = options.dim ? atleast_1d(x) : ravel(x);

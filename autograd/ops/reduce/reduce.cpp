@@ -12,6 +12,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/functions/scaled_products.h>
@@ -138,7 +139,7 @@ Tensor lost_zeros(const Tensor& others, const Tensor& factors) {
 
 // Whether products of x are looked at on the host, which may compute them anew.
 bool is_looked_at(const Array& x) {
-  return x.device() == kCpu && (x.dtype() == kFloat32 || x.dtype() == kFloat64);
+  return core::is_host_memory(x.device()) && (x.dtype() == kFloat32 || x.dtype() == kFloat64);
 }
 
 // The product over dimensions. Where a product of some factors may leave the range of the dtype,

@@ -13,6 +13,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 
@@ -85,11 +86,11 @@ bool holds(float sum) {
 template <class Sum, class Finish>
 Array of_powers(const Array& x, bool are_squares, const Sum& sum, const Finish& finish) {
   if (x.dtype() != kFloat32) return finish(sum(x.dtype()));
-  if (x.device().type == DeviceType::cuda) {
+  if (core::is_accelerator(x.device())) {
     return finish(sum(are_squares ? kFloat64 : kFloat32)).to(kFloat32);
   }
   const Array sums = sum(kFloat32), results = finish(sums);
-  if (x.device() == kMeta) return results;
+  if (!core::has_values(x.device())) return results;
   const auto* value = sums.template data<float>();
   if (std::all_of(value, value + sums.numel(), holds)) return results;
   const Array wide = finish(sum(kFloat64)).to(kFloat32);
@@ -218,7 +219,7 @@ struct Norm : Op {
     if (p == 2.0) {
       // The reciprocal of a norm may be out of range where the quotient is not. The host can look.
       constexpr double kLeast = 1e-30;
-      if (x.device() == kCpu && any(logical_and(y<kLeast, y> 0.0)).item<bool>()) {
+      if (core::is_host_memory(x.device()) && any(logical_and(y<kLeast, y> 0.0)).item<bool>()) {
         return {x / safe_y * masked_fill(gy, no_norm, 0.0)};
       }
       return {x * masked_fill(gy / safe_y, no_norm, 0.0)};

@@ -7,7 +7,7 @@
 #include <hero/autograd/ops/index/index.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
-#include <hero/core/device/planned_device.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/reductions.h>
 
 namespace hero {
@@ -56,7 +56,7 @@ ValuesIndices running(core::ArgOp op, const Tensor& x, int64_t dim) {
   const int axis = normalize_dim(op == core::ArgOp::max ? "cummax" : "cummin", dim, x.ndim());
   const Tensor line = atleast_1d(x);
   ValuesIndices found;
-  if (core::kernels_of(x.device()) == DeviceType::cuda) {
+  if (!core::kernel_traits(x.device()).has_host_calls) {
     found.indices = in_rounds(op, line, axis);
     found.values = gather(line, axis, found.indices);
   } else {

@@ -10,6 +10,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/recurrence.h>
 #include <hero/core/functions/reductions.h>
@@ -70,7 +71,8 @@ struct Recurrence : Op {
 // lines that do not lie in memory one behind the other, in copies of some at a time.
 Array running_products(const Array& x, int dim) {
   const Array y = core::cumulative(core::ScanOp::prod, Direction::forward, x, dim);
-  const bool looks = x.device() == kCpu && (x.dtype() == kFloat32 || x.dtype() == kFloat64);
+  const bool looks =
+      core::is_host_memory(x.device()) && (x.dtype() == kFloat32 || x.dtype() == kFloat64);
   if (!looks || x.numel() == 0 || x.ndim() == 0) return y;
   if (dim == x.ndim() - 1 && x.is_contiguous()) {
     core::correct_running_products(x, y);
@@ -118,7 +120,7 @@ struct Cumprod : Op {
     const Tensor before = moved(y, dim, 1, 1.0), after = weighed(x, g);
     const Tensor lost = lost_numbers(before, after, x, g);
     const Tensor slopes = where(lost, 0, before) * where(lost, 0, after);
-    if (x.device() == kCpu && !any(lost.detach()).item<bool>()) return slopes;
+    if (core::is_host_memory(x.device()) && !any(lost.detach()).item<bool>()) return slopes;
     // What a factor may still reach ends at the first zero behind it.
     const Tensor zero = x == 0.0, zeros = cumsum(zero.to(kInt64), dim);
     const auto within = [&](const Tensor& reached) {
@@ -156,7 +158,7 @@ struct LogCumSumExp : Op {
     if (x.ndim() == 0) return x.clone();
     const Array wide = x.dtype() == kFloat32 ? x.to(kFloat64) : x;
     // A GPU need not wait for the answer which lines are near.
-    const bool asks = x.device().type == DeviceType::cpu && x.numel() > 0;
+    const bool asks = core::is_host_memory(x.device()) && x.numel() > 0;
     return (asks ? by_line(wide) : in_rounds(wide)).to(x.dtype());
   }
   Grads backward(const Tensor& g) override {

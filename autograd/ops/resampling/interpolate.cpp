@@ -14,6 +14,7 @@
 #include <hero/autograd/ops/pool/pool_windows.h>
 #include <hero/autograd/ops/resampling/interpolate.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/memory/allocator.h>
 
 namespace hero {
@@ -60,7 +61,7 @@ struct Resample : Op {
     Shape shape = x.shape();
     shape[dim] = matrix->rows();
     const Array out = Array::empty(shape, x.dtype(), x.device());
-    if (x.device() == kMeta || out.numel() == 0) return out;
+    if (!core::has_values(x.device()) || out.numel() == 0) return out;
     const core::SparseRows rows{numbers(matrix->starts, x.device()),
                                 numbers(matrix->places, x.device()),
                                 weights_as(matrix->weights, x.dtype(), x.device())};
@@ -309,9 +310,9 @@ Tensor resampled(const Tensor& x, const InterpolateOptions& options) {
     const int i = last_first ? count - 1 - step : step;
     const Axis& axis = axes[static_cast<size_t>(i)];
     const Resampling rows =
-        x.device() == kMeta
-            ? Resampling{axis.in, std::vector<int64_t>(static_cast<size_t>(axis.out) + 1, 0)}
-            : rows_of(axis, options);
+        core::has_values(x.device())
+            ? rows_of(axis, options)
+            : Resampling{axis.in, std::vector<int64_t>(static_cast<size_t>(axis.out) + 1, 0)};
     result = resample(result, 2 + i, std::make_shared<const Resampling>(rows));
   }
   return result;
@@ -338,7 +339,7 @@ namespace {
 
 // Position floor(i size / count) for each i.
 Tensor nearest(int64_t count, int64_t size, Device device) {
-  if (device.type == DeviceType::meta) return Tensor(Array::empty({count}, kInt64, device));
+  if (!core::has_values(device)) return Tensor(Array::empty({count}, kInt64, device));
   const Array positions = Array::empty({count}, kInt64);
   for (int64_t i = 0; i < count; ++i) positions.data<int64_t>()[i] = detail::share(i, size, count);
   return Tensor(positions.to(device));

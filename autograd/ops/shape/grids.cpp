@@ -11,6 +11,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/checked.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/memory/allocator.h>
 
 namespace hero {
@@ -59,7 +60,7 @@ Tensor triangle(const char* op, Side side, int64_t rows, int64_t columns, int64_
     const core::Checked ends = core::Checked{op, last(cut) - first(cut)} + last(cut_end - 1);
     count = count + ((ends - first(cut_end - 1)) * (cut_end - cut)).value / 2;
   }
-  const bool planned = device.type == DeviceType::meta;
+  const bool planned = !core::has_values(device);
   const Array places = Array::empty({2, count.value}, kInt64, planned ? device : kCpu);
   if (planned) return Tensor(places);
   int64_t* row_of = places.data<int64_t>();

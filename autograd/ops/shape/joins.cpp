@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/memory/allocator.h>
 
@@ -132,8 +133,8 @@ std::vector<Tensor> tensor_split(const Tensor& x, const Tensor& indices_or_secti
   check(how.ndim() <= 1 && (how.dtype() == kInt64 || how.dtype() == kInt32),
         "tensor_split: indices_or_sections are ", how.dtype(), " ", how.shape(),
         "; they must be integers, one or a vector");
-  check(how.device() == kCpu, "tensor_split: indices_or_sections are on ", how.device(),
-        "; the sizes of the parts must be known on the cpu");
+  check(core::is_host_memory(how.device()), "tensor_split: indices_or_sections are on ",
+        how.device(), "; the sizes of the parts must be known on the cpu");
   if (how.ndim() == 0) return tensor_split(x, how.item<int64_t>(), dim);
   return tensor_split(x, how.to(kInt64).to_vector<int64_t>(), dim);
 }

@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/promotion.h>
 #include <hero/core/device/backend.h>
+#include <hero/core/device/kernel_traits.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero {
@@ -34,7 +35,7 @@ void in_parts(const Array& x, const Array& out, size_t padded, Body&& body) {
   constexpr int64_t kBytes = int64_t{512} << 10;  // a thread
   const int same = x.ndim() - static_cast<int>(padded);
   const int64_t room = kBytes * num_threads();
-  const bool whole = out.nbytes() <= room || x.device().type != DeviceType::cpu;
+  const bool whole = out.nbytes() <= room || !core::is_host_memory(x.device());
   if (whole || same == 0) return body(x, out);
   const int64_t step = std::max<int64_t>(1, room / (out.nbytes() / out.size(0)));
   for (int64_t at = 0; at < out.size(0); at += step) {

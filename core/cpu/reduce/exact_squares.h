@@ -1,9 +1,5 @@
 #pragma once
-<<<<<<< HEAD:core/cpu/reduce/exact_squares.h
-// Exact sums of squares of floats of similar magnitude, for core/functions/exact_sum.cpp.
-=======
 // Exact sums of squares of floats that are alike, for exact_sum.cpp.
->>>>>>> 71d0b6c6 (core: convolutions, solvers, exact sums and products with blocks are calls, too: nothing in core includes core/cpu any more, which a check keeps):core/cpu/reduce/exact_squares.h
 #include <algorithm>
 #include <array>
 #include <bit>
