@@ -1,4 +1,4 @@
-// conv1d and conv2d, and the operations of conv_maps.h.
+// The operations of conv_maps.h, conv1d and conv2d.
 #include <hero/autograd/graph/two_part_backward.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/conv/conv.h>
@@ -25,14 +25,13 @@ using detail::Geometry;
 // Without relu the gradients need no composed definition, since they are recorded operations.
 struct Conv : Op, TwoPartBackward {
   static constexpr CastRule kCast = CastRule::low;
-  static constexpr unsigned kSaveInputs = 0b111;
   Geometry geometry;
   Activation activation;
   explicit Conv(const Geometry& g, Activation a = Activation::none) : geometry(g), activation(a) {}
   bool saves_input(int i) const {
     return activation != Activation::none || (i < 2 && needs(1 - i));
   }
-  const char* name() const override { return "conv2d"; }
+  const char* name() const override { return geometry.is_volume() ? "conv3d" : "conv2d"; }
   Array forward(std::span<const Array> in) {
     const Array y =
         detail::convolve(in[0], in[1], geometry, in.size() > 2 ? in[2] : Array(), activation);
@@ -43,13 +42,16 @@ struct Conv : Op, TwoPartBackward {
   Grads gradients(const Tensor& g) const;
 };
 
-// y, w and perhaps bias -> x
+// y, w and perhaps bias -> x; of volumes a gradient alone.
+template <CastRule rule>
 struct ConvBack : Op, TwoPartBackward {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr CastRule kCast = rule;
   Geometry geometry;
   explicit ConvBack(const Geometry& g) : geometry(g) {}
   bool saves_input(int i) const { return i < 2 && needs(1 - i); }
-  const char* name() const override { return "conv_transpose2d"; }
+  const char* name() const override {
+    return geometry.is_volume() ? "conv3d_input" : "conv_transpose2d";
+  }
   Array forward(std::span<const Array> in) {
     return detail::convolve_back(in[0], in[1], geometry, in.size() > 2 ? in[2] : Array());
   }
@@ -62,16 +64,29 @@ struct ConvWeight : Op {
   Geometry geometry;
   explicit ConvWeight(const Geometry& g) : geometry(g) {}
   bool saves_input(int i) const { return needs(1 - i); }
-  const char* name() const override { return "conv2d_weight"; }
+  const char* name() const override {
+    return geometry.is_volume() ? "conv3d_weight" : "conv2d_weight";
+  }
   Array forward(const Array& x, const Array& y) { return detail::weight_gradient(x, y, geometry); }
   Grads backward(const Tensor& g) override;
 };
 
+Tensor input_gradient(const Geometry& g, const Tensor& y, const Tensor& w) {
+  if (!g.is_volume()) return detail::record_transposed(g, {y, w});
+  if (!g.is_mirrored()) return record_list(ConvBack<CastRule::promote>(g), {y, w});
+  return record_list(Conv(g.mirrored()), {y, flip(transpose(w, 0, 1), {2, 3, 4})});
+}
+
+// The gradient of a bias.
+Tensor channel_sums(const Tensor& g) {
+  return sum(g, g.ndim() == 5 ? Dims{0, 2, 3, 4} : Dims{0, 2, 3});
+}
+
 // see [note: three operations closed under differentiation]
 Grads Conv::gradients(const Tensor& g) const {
-  Grads grads{needs(0) ? record_list(ConvBack(geometry), {g, input(1)}) : Tensor(),
+  Grads grads{needs(0) ? input_gradient(geometry, g, input(1)) : Tensor(),
               needs(1) ? record(ConvWeight(geometry), input(0), g) : Tensor()};
-  if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3}) : Tensor());
+  if (input_count() > 2) grads.push_back(needs(2) ? channel_sums(g) : Tensor());
   return grads;
 }
 Grads Conv::backward(const Tensor& g) {
@@ -86,14 +101,15 @@ Grads Conv::backward(const Tensor& g) {
     return std::vector<Tensor>{relu(record_list(Conv(geometry), in))};
   });
 }
-Grads ConvBack::backward(const Tensor& g) {
+template <CastRule rule>
+Grads ConvBack<rule>::backward(const Tensor& g) {
   Grads grads{needs(0) ? record_list(Conv(geometry), {g, input(1)}) : Tensor(),
               needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
-  if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3}) : Tensor());
+  if (input_count() > 2) grads.push_back(needs(2) ? channel_sums(g) : Tensor());
   return grads;
 }
 Grads ConvWeight::backward(const Tensor& g) {
-  return {needs(0) ? record_list(ConvBack(geometry), {input(1), g}) : Tensor(),
+  return {needs(0) ? input_gradient(geometry, input(1), g) : Tensor(),
           needs(1) ? record_list(Conv(geometry), {input(0), g}) : Tensor()};
 }
 
@@ -108,7 +124,7 @@ Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const T
         spec.op, ": x ", spec.shown(x), " does not fit weight ", spec.shown(w),
         " with groups = ", spec.groups, "; weight is [O, C / groups, ",
         spec.is_line ? "K]" : "KH, KW]");
-  Geometry geometry{detail::window_of(spec, w), spec.groups, x.shape(), w.shape(), x.shape()};
+  Geometry geometry{detail::window_of(spec, w), {}, spec.groups, x.shape(), w.shape(), x.shape()};
   geometry.y[1] = w.size(0);
   for (int i = 0; i < 2; ++i) {
     core::Window& window = geometry.window;
@@ -135,8 +151,12 @@ Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const T
 
 }  // namespace
 
+Tensor detail::record_convolution(const Geometry& geometry, const std::vector<Tensor>& inputs,
+                                  Activation activation) {
+  return record_list(Conv(geometry, activation), inputs);
+}
 Tensor detail::record_transposed(const Geometry& geometry, const std::vector<Tensor>& inputs) {
-  return record_list(ConvBack(geometry), inputs);
+  return record_list(ConvBack<CastRule::low>(geometry), inputs);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,

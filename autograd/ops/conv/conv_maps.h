@@ -1,8 +1,9 @@
 #pragma once
-// What conv2d and conv_transpose2d share. N images, C input and O output channels, K = KH * KW
-// taps, L places of the window. [note: three operations closed under differentiation] The forward
-// map, its transpose and the gradient of the weight are the three ways to leave one factor out of
-// the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
+// What convolutions of lines, images and volumes and their transposes share. N images, C input and
+// O output channels, K = KD * KH * KW taps, KD of them along the depth, L places of the window in a
+// plane. Images are volumes of one plane. [note: three operations closed under differentiation] The
+// forward map, its transpose and the gradient of the weight are the three ways to leave one factor
+// out of the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
 #include <vector>
 
 #include <hero/autograd/ops/conv/window_sizes.h>
@@ -25,37 +26,49 @@ inline DType column_dtype(const Array& x) {
   return x.dtype() == kFloat64 ? kFloat64 : kFloat32;
 }
 
-/// How a window moves along the depth.
+/// How a window moves along the depth: all of it is small enough to be multiplied.
 struct DepthWindow {
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
 };
-/// A window in planes, and one along the depth.
-core::Window3 volume_window(const core::Window& plane, const DepthWindow& depth = {});
 
-/// One convolution from x [N, C, H, W] to y [N, O, h, w].
+/// One convolution from x [N, C, H, W] to y [N, O, h, w], or of volumes, [N, C, D, H, W] to
+/// [N, O, d, h, w] in one group. The rows of columns are a tap of the depth, a channel, and a tap
+/// of height and width, in this order.
 struct Geometry {
-  core::Window window;
+  core::Window window;  // in a plane
+  DepthWindow depth;
   int64_t groups = 1;
   Shape x, w, y;
 
+  bool is_volume() const { return x.size() == 5; }
   int64_t images() const { return x[0]; }
-  int64_t rows() const { return x[1] * w[2] * w[3]; }  // of columns: C K
+  int64_t tap_rows() const { return x[1] * window.kernel[0] * window.kernel[1]; }
+  int64_t rows() const { return depth.kernel * tap_rows(); }  // of columns: C K
   int64_t group_rows() const { return rows() / groups; }
   int64_t group_outputs() const { return w[0] / groups; }
-  int64_t places() const { return y[2] * y[3]; }
+  int64_t planes() const { return is_volume() ? y[2] : 1; }
+  int64_t places() const { return y[y.size() - 2] * y[y.size() - 1]; }
   bool is_pointwise() const {
     const auto is = [](const int64_t(&pair)[2], int64_t value) {
       return pair[0] == value && pair[1] == value;
     };
     return is(window.kernel, 1) && is(window.stride, 1) && is(window.padding, 0) &&
-           is(window.surplus, 0);
+           is(window.surplus, 0) && depth.kernel == 1 && depth.stride == 1 && depth.padding == 0;
   }
-  // Images whose columns are made at a time; one where groups take the products' batch dimension.
+  core::Window3 windows() const;
+  // Where windows of a volume move by one, the gradient of x is a convolution, too: of y, with what
+  // the kernel reaches as padding, by the kernel mirrored.
+  bool is_mirrored() const;
+  Geometry mirrored() const;
+  // Images whose columns are made at a time, of volumes planes of the output; one image where
+  // groups take the products' batch dimension.
   int64_t chunk(const Array& like) const {
     if (groups > 1) return 1;
-    const int64_t item = item_size(like.dtype());
-    const int64_t bytes = std::max<int64_t>(1, Shape{rows(), places(), item}.numel("conv"));
-    return std::max<int64_t>(1, std::min(images(), column_bytes(like.device()) / bytes));
+    const int64_t all = is_volume() ? planes() : images();
+    if (is_volume() && is_pointwise()) return all;
+    const Shape columns{rows(), places(), item_size(like.dtype())};
+    const int64_t bytes = std::max<int64_t>(1, columns.numel(is_volume() ? "conv3d" : "conv"));
+    return std::max<int64_t>(1, std::min(all, column_bytes(like.device()) / bytes));
   }
 };
 
@@ -71,8 +84,14 @@ Array convolve_back(const Array& y, const Array& w, const Geometry& geometry,
 Array weight_gradient(const Array& x, const Array& y, const Geometry& geometry);
 /// \}
 
-/// The second as a recorded operation: y, w and perhaps bias -> x.
+/// \name The first two as recorded operations (conv.cpp)
+/// \{
+/// x, w and perhaps bias -> y
+Tensor record_convolution(const Geometry& geometry, const std::vector<Tensor>& inputs,
+                          core::Activation activation = core::Activation::none);
+/// y, w and perhaps bias -> x, not of volumes
 Tensor record_transposed(const Geometry& geometry, const std::vector<Tensor>& inputs);
+/// \}
 
 /// \name What a user asks for
 /// \{

@@ -23,8 +23,8 @@ Tensor transposed(const detail::ConvolutionSpec& spec, Pair output_padding, cons
   check(x.size(1) == weight.size(0) && x.size(1) % spec.groups == 0, op, ": x ", spec.shown(x),
         " does not fit weight ", spec.shown(weight), " with groups = ", spec.groups,
         "; weight is [C, O / groups, ", spec.is_line ? "K]" : "KH, KW]");
-  detail::Geometry geometry{detail::window_of(spec, weight), spec.groups, x.shape(), weight.shape(),
-                            x.shape()};
+  detail::Geometry geometry{
+      detail::window_of(spec, weight), {}, spec.groups, x.shape(), weight.shape(), x.shape()};
   geometry.x[1] = outputs.value;
   for (int i = 0; i < 2; ++i) {
     core::Window& window = geometry.window;
