@@ -19,7 +19,7 @@ constexpr int kMaxDevices = 64;
 struct FreeStreams {
   std::mutex mutex;
   std::vector<cudaStream_t> free[2][kMaxDevices];  // [priority][device]
-  std::unordered_map<cudaStream_t, int> devices;  // of all streams
+  std::unordered_map<cudaStream_t, int> devices;   // of all streams
 };
 FreeStreams& free_streams() {
   static auto* value = new FreeStreams;
