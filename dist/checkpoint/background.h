@@ -1,5 +1,5 @@
 #pragma once
-// A save of several ranks that goes on while they train; for Checkpointer.
+// BackgroundSave: a save of several ranks that runs while they train; for Checkpointer.
 #include <exception>
 #include <memory>
 #include <string>
@@ -12,31 +12,31 @@
 
 namespace hero::dist {
 
-/// Each rank's thread writes its files. Threads call no collective: a rank that is done leaves a
-/// note in the folder, and when all have, rank 0's thread writes the manifest and renames the
-/// folder. The ranks agree on the outcome in finish(), which rank 0's thread then need not look for
-/// notes for. Where a program leaves by an exception nobody can say whether the others still
-/// write: then the save is given up unless it is complete.
+/// Each rank's thread writes its files. The threads make no collectives: a rank that is done writes
+/// a note file into the folder, and when all have, rank 0's thread writes the manifest and renames
+/// the folder. In finish() the ranks agree on the outcome, so that rank 0's thread need not poll
+/// for the notes any more. If an exception ends the program, it is unknown whether the other ranks
+/// still write: then the save is abandoned unless it is complete.
 class BackgroundSave {
  public:
   struct Target {
-    std::string root;    ///< of the checkpoints
-    std::string folder;  ///< the unfinished one
+    std::string root;    ///< folder of all checkpoints
+    std::string folder;  ///< the temporary folder of this save
     int64_t step = 0;
     int keep = 0;
     std::shared_ptr<nn::FolderLock> lock;  ///< rank 0's
   };
 
-  /// Copies what every rank saves, and begins to write. A collective.
+  /// Copies the state that each rank saves, and begins to write it. A collective.
   BackgroundSave(const Communicator& world, const TrackedList& tracked, Target target);
-  /// finish(), where nobody has called it, with what went wrong on rank 0's stderr.
+  /// Calls finish() if that was not done, and prints a failure on rank 0's stderr.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Returns when the checkpoint is complete or has failed, on all ranks. A collective.
+  /// Waits until the checkpoint is complete or has failed on all ranks. A collective.
   void finish();
-  /// What went wrong, an Error that all ranks share; once.
+  /// Returns the failure, the same Error on all ranks, and clears it; null if there was none.
   std::exception_ptr take_failure();
 
  private:
@@ -50,7 +50,7 @@ class BackgroundSave {
   Communicator world_;
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<nn::BackgroundWork> work_;
-  int exceptions_;  // in flight when it began
+  int exceptions_;  // number of exceptions in flight when it began
   bool finished_ = false;
   std::exception_ptr failure_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What a checkpoint of several ranks consists of, to and from the files of its folder.
+// Writing and reading the files of a checkpoint of several ranks.
 #include <functional>
 #include <map>
 #include <string>
@@ -26,20 +26,22 @@ struct Tracked {
   int64_t* integer = nullptr;
   double* number = nullptr;
   Generator* generator = nullptr;
-  RankStates* own = nullptr;     ///< beside an optimizer, or alone
-  core::Encoding encoding = {};  ///< of a module's or an optimizer's arrays
-  ToldPlaces told = {};          ///< of a module's values
+  /// State that differs from rank to rank, of an optimizer or tracked by itself.
+  RankStates* own = nullptr;
+  core::Encoding encoding = {};  ///< how arrays of a module or an optimizer are encoded
+  ToldPlaces told = {};          ///< known shards of a module's values on all ranks
 
   /// "module", "optimizer", "object", "integer", "number", "generator", "rank states".
   const char* kind() const;
 };
 using TrackedList = std::vector<std::shared_ptr<Tracked>>;
 
-/// The modules' names, a line each, with a hash of its values' names, whole shapes and dtypes.
+/// A line for each module: its name, and a hash of the names, whole shapes and dtypes of its
+/// values.
 std::string modules_of(const TrackedList& tracked);
 
-/// Writes every rank's files into `folder`; gives the manifest of all ranks, but for the step, and
-/// on other ranks than 0 without the indices of the files. A collective.
+/// Writes every rank's files into `folder`. Returns the manifest of all ranks, without the step
+/// and, on ranks other than 0, without the indices of the files. A collective.
 Manifest save_files(const std::string& folder, const Communicator& world,
                     const TrackedList& tracked);
 
@@ -48,35 +50,36 @@ Manifest save_files(const std::string& folder, const Communicator& world,
 /// A file of this rank, before it is written.
 struct RankFile {
   std::string name;    ///< in the folder
-  std::string object;  ///< whose state it is
-  bool boxes = false;  ///< a part of it lies in boxes
+  std::string object;  ///< name of the tracked object
+  bool boxes = false;  ///< true: it has a part that consists of boxes
   FileContent content = {};
   core::Encoding encoding = {};
 };
-/// What this rank saves, of the moment it was taken.
+/// A copy of the state that this rank saves.
 struct Snapshot {
   int rank = 0;
-  std::vector<RankFile> files;                              ///< copies
-  Manifest mine;                                            ///< of this rank's files
-  Manifest all;                                             ///< what is no rank's own
+  std::vector<RankFile> files;  ///< files with copies of the arrays
+  Manifest mine;                ///< manifest of this rank's files
+  Manifest all;                 ///< manifest entries that belong to no single rank
   std::map<std::string, std::map<int, FileIndex>> indices;  ///< on rank 0, by object and rank
-  std::string token;                                        ///< of this save, rank 0's
+  std::string token;  ///< identifies this save; chosen by rank 0
 };
 /// Copies into the host's memory what every rank saves. A collective.
 Snapshot take_snapshot(const Communicator& world, const TrackedList& tracked);
-/// Writes this rank's files and lets go of each; the text that rank 0 must have of it.
+/// Writes this rank's files and frees the copies of each. Returns the text that rank 0 needs for
+/// the manifest.
 std::string write_files(const std::string& folder, Snapshot& snapshot);
-/// The manifest of all ranks, by their texts.
+/// The manifest of all ranks, from their texts.
 Manifest manifest_of(const Snapshot& snapshot, const std::vector<std::string>& texts);
 /// \}
 
-/// Everything that is wrong with the files of a manifest, found by all ranks together; "" where
+/// Everything that is wrong with the files of a manifest, which all ranks check together; "" if
 /// nothing is. A collective.
 std::string files_damage(const std::string& folder, const Communicator& world,
                          const Manifest& manifest);
 
-/// Loads every rank's parts. Where something does not fit on one rank, all ranks throw and nothing
-/// has changed. A collective.
+/// Loads every rank's parts. If something does not fit on a rank, throws an Error on all ranks and
+/// changes nothing. A collective.
 void load_files(const std::string& folder, const Communicator& world, const Manifest& manifest,
                 const TrackedList& tracked);
 

@@ -1,5 +1,6 @@
 #pragma once
-// trainer_state.json of a checkpoint of several ranks: what belongs to it, and every file's hash.
+// Manifest: trainer_state.json of a checkpoint of several ranks, with its contents and the hash of
+// every file.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,19 +13,19 @@
 
 namespace hero::dist {
 
-/// What belongs to a checkpoint.
+/// The contents of a checkpoint.
 struct Manifest {
   struct File {
     FileHash hash;
-    std::string object;  ///< whose state it is
-    int rank = 0;        ///< who wrote it
-    /// Of a file of parts, so that ranks open those alone that hold what they want; nothing in
-    /// checkpoints that were written before there was one.
+    std::string object;  ///< name of the tracked object
+    int rank = 0;        ///< the rank that wrote it
+    /// The index of a file with parts, so that ranks open only the files that they need; absent in
+    /// checkpoints of older versions.
     std::optional<FileIndex> index = {};
   };
   using States = std::vector<Generator::State>;
 
-  int format = 1;  ///< 2 where parts lie in boxes, which readers of format 1 do not know
+  int format = 1;  ///< 2 if parts consist of boxes, which readers of format 1 do not know
   int64_t step = 0;
   int ranks = 1;
   std::map<std::string, std::string> tracked;  ///< name to kind: "module", "optimizer", ...
@@ -35,19 +36,19 @@ struct Manifest {
 
   /// The files of one object, with their folder.
   std::vector<PartFile> files_of(const std::string& object, const std::string& folder) const;
-  /// Takes over what another rank wrote.
+  /// Adds the entries of another rank.
   void add(const Manifest& of_rank);
 };
 
 std::string to_text(const Manifest& manifest);
-/// An Error says what is wrong with the text; `path` names it.
+/// Parses a manifest. Throws an Error that says what is wrong with the text; `path` names it.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 /// What is wrong with a file of the manifest, or "".
 std::string file_damage(const std::string& folder, const std::string& name,
                         const Manifest::File& file);
 
-/// A rank's state of a generator, where as many ranks were saved as there are in `saved`.
+/// The state of a generator for `rank` of `ranks`, from the states of the ranks in `saved`.
 Generator::State state_of(const Manifest::States& saved, int rank, int ranks);
 
 }  // namespace hero::dist

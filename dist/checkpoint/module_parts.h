@@ -1,5 +1,5 @@
 #pragma once
-// A module's values to and from part files, for checkpoints.
+// Saving a module's values in part files and loading them, for checkpoints.
 #include <vector>
 
 #include <hero/dist/checkpoint/part_files.h>
@@ -7,21 +7,21 @@
 
 namespace hero::dist {
 
-/// Calls fn with what every rank saves of a module's values. The arrays are this rank's: of other
-/// ranks' parts they tell the dtype alone.
+/// Calls fn with the parts of a module's values that each rank saves. Only this rank's parts have
+/// valid arrays; those of other ranks have only the right dtype.
 void each_part(const std::vector<Held>& values, const PartFn& fn);
 
-/// This rank's parts of a module's values, read but not yet the module's.
+/// This rank's parts of a module's values, read but not yet copied into the module.
 struct StagedModule {
   std::vector<std::pair<Held, Array>> arrays;
   nn::LoadResult result;
 
-  /// Makes them the module's.
+  /// Copies them into the module.
   void commit() const;
 };
 
-/// Reads this rank's parts. An Error lists what is missing, unexpected or mis-shaped, as
-/// Module::load_state_dict() does.
+/// Reads this rank's parts. Throws an Error that lists all names that are missing, unexpected or
+/// mis-shaped, as Module::load_state_dict() does.
 StagedModule stage_module(const std::vector<Held>& values, const PartFiles& files,
                           const nn::LoadOptions& options);
 

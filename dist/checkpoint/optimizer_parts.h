@@ -10,21 +10,21 @@
 
 namespace hero::dist {
 
-/// An optimizer beside the values that its parameters are.
+/// An optimizer, with the values of the module that are its parameters.
 class OptimizerParts {
  public:
-  /// `parameters`: the module's own, in the optimizer's order. An Error names one that is not among
-  /// `values`.
+  /// `parameters`: the module's own, in the optimizer's order. Throws an Error that names a
+  /// parameter which is not among `values`.
   OptimizerParts(const optim::Optimizer& optimizer, const std::vector<Tensor>& parameters,
                  const std::vector<Held>& values);
 
-  /// Calls fn with what every rank saves: its pieces of the states; rank 0 the numbers and options,
-  /// too, but for numbers of parameters of which it may have nothing, such as those of other stages
-  /// of a pipeline: the rank with the first elements saves these. The arrays are this rank's: of
-  /// other ranks' parts they tell the dtype alone.
+  /// Calls fn with the parts that each rank saves: its pieces of the states. Rank 0 also saves the
+  /// numbers and options, except numbers of parameters of which it may hold nothing, such as those
+  /// of other pipeline stages; the rank with a parameter's first elements saves these. Only this
+  /// rank's parts have valid arrays; those of other ranks have only the right dtype.
   void each_part(const PartFn& fn) const;
-  /// This rank's part of the state that the files hold, as the optimizer loads it. An Error lists
-  /// what belongs to no parameter of it or has another shape.
+  /// Reads this rank's part of the saved state, in the form in which the optimizer loads it. Throws
+  /// an Error that lists entries which belong to none of its parameters or have another shape.
   optim::StateDict read(const PartFiles& files) const;
 
  private:
@@ -32,13 +32,13 @@ class OptimizerParts {
   struct Key {
     size_t parameter = 0;
     std::string state;    ///< "" for a master copy
-    bool number = false;  ///< one for the whole parameter
+    bool number = false;  ///< true: one number for the whole parameter
   };
   bool parse(const std::string& name, Key& key) const;
   bool parse_indexed(const std::string& name, Key& key) const;
 
   const optim::Optimizer& optimizer_;
-  std::vector<const Held*> of_;  // of each parameter of the optimizer
+  std::vector<const Held*> of_;  // the value for each parameter of the optimizer
 };
 
 }  // namespace hero::dist

@@ -15,40 +15,41 @@
 
 namespace hero::dist {
 
-/// What a rank writes: the piece `array` of a value of that name.
+/// A part that a rank writes: the piece `array` of the value of that name.
 struct NamedPart {
   std::string name;
   ShardRange range;
   Array array;
 };
 
-/// What is called with a rank and one of the parts that it saves.
+/// A function that is called with a rank and one of the parts that it saves.
 using PartFn = std::function<void(int rank, const NamedPart& part)>;
 
-/// What one file holds.
+/// The content of one file.
 struct FileContent {
   std::vector<core::NamedArray> arrays = {};
   core::Metadata metadata = {};
 };
 
-/// The parts as one file has them.
+/// The content of a file with these parts.
 FileContent content_of(std::vector<NamedPart> parts);
 
-/// A file, and what it holds where that is known without opening it.
+/// A file, and its index if that is known without opening the file.
 struct PartFile {
   std::string path;
   std::optional<FileIndex> index = {};
 };
 
-/// Elements of a value, to be read into a contiguous cpu array of as many and of the value's dtype.
+/// Elements of a value that are to be read into a contiguous cpu array of the same number of
+/// elements and the value's dtype.
 struct Wanted {
   std::string name;
   ShardRange range;
   Array into;
 };
 
-/// The values of a set of files. No file stays open, as thousands of ranks may have one each; those
-/// whose index is given are opened only where they hold what is wanted.
+/// The values of a set of files. No file stays open, since there may be thousands; files with an
+/// index are opened only if they hold wanted elements.
 class PartFiles {
  public:
   struct Value {
@@ -56,14 +57,14 @@ class PartFiles {
     Shape whole;
   };
 
-  /// Reads the headers of files without an index. An Error where a value's pieces overlap, leave a
-  /// hole or disagree.
+  /// Reads the headers of files without an index. Throws an Error if a value's pieces overlap,
+  /// leave a hole, or disagree in dtype or shape.
   explicit PartFiles(std::vector<PartFile> files);
 
-  /// By name.
+  /// The values by name.
   const std::map<std::string, Value>& values() const { return values_; }
-  /// Reads the elements that are wanted, and no others, file by file. An Error where a file does
-  /// not hold what its index says.
+  /// Reads the elements that are wanted, and no others, file by file. Throws an Error if a file
+  /// does not hold what its index says.
   void read(std::span<const Wanted> wanted) const;
 
  private:

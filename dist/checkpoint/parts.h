@@ -23,33 +23,34 @@ struct Held {
   std::vector<std::string> names;
   Tensor leaf;
   ShardRange range;
-  std::vector<Piece> pieces = {};  ///< of all ranks: together the whole
-  bool told = false;               ///< ranks told each other their pieces: some may have none of it
+  std::vector<Piece> pieces = {};  ///< pieces of all ranks, which together are the whole value
+  /// True: the pieces were exchanged between ranks, some of which may have none.
+  bool told = false;
 
   const std::string& name() const { return names.front(); }
 };
 
-/// What ranks have told each other of a module's values, which they tell but once while they hold
-/// the same: the places of thousands of ranks are many megabytes.
+/// The pieces of a module's values that ranks have sent each other. They are sent again only when
+/// they change, since the pieces of thousands of ranks take many megabytes.
 struct ToldPlaces {
-  std::string mine = {};                        ///< the values, and what this rank held of them
-  std::vector<std::vector<Piece>> pieces = {};  ///< of all ranks, in the order of the values
+  std::string mine = {};  ///< text of the values and of this rank's pieces of them
+  std::vector<std::vector<Piece>> pieces = {};  ///< pieces of all ranks, in the order of the values
 };
 
 /// A module's values, each once, in the order of registration. Must be called between two steps.
 std::vector<Held> held_by(nn::Module& module);
 
-/// Throws an Error, which `op` begins, if a value must not be saved or loaded so now: one in whose
-/// place something else stands, or that is shown whole by summon_full_parameters(), where what was
-/// written to it has not reached the shards.
+/// Throws an Error that begins with `op` if a value must not be saved or loaded at present: its
+/// slot holds another tensor, or summon_full_parameters() shows it whole, so that writes to it have
+/// not reached the shards.
 void check_use(const char* op, const std::vector<Held>& values, ValueUse use);
 
-/// Calls check_use(), then fills in the pieces; of the ranks that hold the same one the lowest
-/// saves it. Every rank computes what all of them hold of shards, and they compare a hash; of
-/// values that a program cut into boxes, or that some of the ranks shard, they tell each other
-/// their ranges, unless on every rank they are as in `told`, which is of an earlier call with the
-/// same communicator or empty. An Error on all ranks names who holds something else, and ranges
-/// that overlap or leave a hole. A collective.
+/// Calls check_use(), then fills in the pieces; of several ranks that hold the same piece the
+/// lowest saves it. Each rank computes the shards of all ranks, and the ranks compare a hash of
+/// them. For values that a program cut into boxes, or that only some ranks shard, the ranks send
+/// each other their ranges, unless these are on every rank the same as in `told`, which comes from
+/// an earlier call with the same communicator or is empty. Throws an Error on all ranks that names
+/// ranks with other values, and ranges that overlap or leave a hole. A collective.
 void divide_work(const Communicator& world, std::vector<Held>& values, const char* op, ValueUse use,
                  ToldPlaces& told);
 

@@ -1,5 +1,5 @@
 #pragma once
-// ExpertExchange: takes rows to the ranks that have their experts and their results back.
+// ExpertExchange: sends rows to the ranks that have their experts, and the results back.
 #include <vector>
 
 #include <hero/dist/communicator.h>
@@ -7,14 +7,14 @@
 
 namespace hero::dist {
 
-/// Rows of the ranks of a group: x [S, D], of which the first send[0] go to rank 0, the next
-/// send[1] to rank 1 and so on, becomes the rows [R, D] that come from rank 0, 1, ..., recv[r] from
-/// rank r. Recorded: gradients go back the way that rows came. A collective, and so is its
-/// backward.
+/// Exchanges rows among the ranks of a group: of x [S, D] the first send[0] rows go to rank 0, the
+/// next send[1] to rank 1, and so on. Returns the received rows [R, D], recv[r] from rank r, in the
+/// order of ranks. It is recorded: gradients are exchanged in the opposite direction. A collective,
+/// and so is its backward.
 Tensor exchange_rows(const Communicator& comm, const Tensor& x, const std::vector<int64_t>& send,
                      const std::vector<int64_t>& recv);
 
-/// The experts of one layer over the ranks of `comm`, an even number of them each, in their order.
+/// The experts of one layer, divided evenly among the ranks of `comm`, in order.
 class ExpertExchange : public nn::TokenDispatcher {
  public:
   ExpertExchange(Communicator comm, Communicator loads_over)

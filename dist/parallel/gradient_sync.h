@@ -11,12 +11,12 @@
 
 namespace hero::dist {
 
-/// Who shards the values, each once.
+/// The sharded modules of these values, each once.
 std::vector<std::shared_ptr<ShardedModule>> sharded_modules_of(
     const std::vector<StageValue>& values);
 
-/// Units that stay gathered between forward and backward stay so over all micro-batches while it
-/// lives.
+/// While it lives, units that stay gathered between forward and backward stay gathered over all
+/// micro-batches.
 class KeepGathered {
  public:
   explicit KeepGathered(std::vector<std::shared_ptr<ShardedModule>> replicas);
@@ -30,11 +30,11 @@ class KeepGathered {
   std::vector<std::shared_ptr<ShardedModule>> replicas_;
 };
 
-/// Lets backward add up gradients alone while it lives, but where a chunk's last micro-batch comes:
-/// then those of its units are averaged and, with the rank's last backward, the rest. DDP averages
-/// in the rank's last backward, too, where that has gradients for all parameters of the rank: of
-/// one chunk. Of several chunks it averages behind it. A program that turned averaging off
-/// beforehand keeps it off.
+/// While it lives, backward only adds up gradients, except for a chunk's last micro-batch: then the
+/// gradients of the chunk's units are averaged and, in the rank's last backward, all others. DDP
+/// averages in the rank's last backward if the rank has one chunk, since all its parameters then
+/// have gradients; with several chunks it averages after that backward. If the program has turned
+/// averaging off before, it stays off.
 class GradientSync {
  public:
   GradientSync(std::vector<std::shared_ptr<ShardedModule>> replicas, int chunks);
@@ -42,20 +42,20 @@ class GradientSync {
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  /// Before a backward that is not a chunk's last one.
+  /// Called before a backward that is not a chunk's last one.
   void add_up();
-  /// Before a backward after which the gradients of these modules are complete.
+  /// Called before a backward after which the gradients of these modules are complete.
   void average(const std::vector<nn::Module*>& modules);
-  /// Before the rank's last backward.
+  /// Called before the rank's last backward.
   void average_all();
-  /// After it.
+  /// Called after the rank's last backward.
   void end();
 
  private:
-  std::vector<std::shared_ptr<ShardedModule>> replicas_;  // those that average
+  std::vector<std::shared_ptr<ShardedModule>> replicas_;  // the sharded modules that average
   bool by_module_ = false;
   bool one_chunk_;
-  std::optional<AccumulateScope> whole_;  // of parameters that no replica here shards
+  std::optional<AccumulateScope> whole_;  // for parameters that none of them shards (DDP)
 };
 
 }  // namespace hero::dist

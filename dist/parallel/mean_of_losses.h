@@ -1,5 +1,5 @@
 #pragma once
-// The loss of a batch, of those of its micro-batches.
+// The loss of a batch, computed from those of its micro-batches.
 #include <limits>
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace hero::dist {
 
-/// The mean of the losses or, given the number of targets of each, of which it is the mean, the
-/// mean over all targets. NaN where there is no target at all, as the loss of such a batch is.
+/// The mean of the losses or, if the numbers of targets are given over which each loss is the mean,
+/// the mean over all targets. NaN if there is no target at all, as the loss of such a batch.
 inline double mean_of_losses(const std::vector<double>& losses, std::vector<double> targets = {}) {
   if (targets.empty()) targets.assign(losses.size(), 1.0);
   const std::vector<double> weights = optim::target_weights(targets);

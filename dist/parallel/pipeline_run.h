@@ -1,5 +1,5 @@
 #pragma once
-// PipelineRun: one pass of a batch through this rank's stages, as a plan of actions says.
+// PipelineRun: runs this rank's actions of one step of a pipeline.
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -15,40 +15,42 @@
 
 namespace hero::dist {
 
-/// What all runs of a pipeline have in common.
+/// The data that all runs of a pipeline share.
 struct PipelineParts {
   nn::Chain* chain;
   Communicator pipe;
-  std::vector<size_t> begins;  ///< the first layer of each stage and, behind them, their number
-  Device device;               ///< where messages arrive
+  std::vector<size_t> begins;  ///< the first layer of each stage, and the number of layers
+  Device device;               ///< device on which messages are received
 
   int stage(int chunk) const { return chunk * pipe.size() + pipe.rank(); }
   size_t begin(int stage) const { return begins[static_cast<size_t>(stage)]; }
   int stages() const { return static_cast<int>(begins.size()) - 1; }
 };
 
-/// What goes through: micro-batches, of which targets may be missing.
+/// The micro-batches of a run; targets may be missing.
 struct MicroBatches {
   std::vector<Tensor> x, target = {};
-  std::vector<double> weights = {};  ///< of the micro-batches' losses; empty: all 1
-  double scale = 1.0;                ///< of the loss
+  std::vector<double> weights = {};  ///< weights of the micro-batches' losses; empty: all 1
+  double scale = 1.0;                ///< factor of the loss
 };
 
-/// What the layers of all stages, one after the other, make of x: on the rank of the last stage,
-/// undefined on the others. `run_stage(begin, end, x)` computes a stage's layers on its rank.
+/// Runs the layers of all stages on x, one stage after the other. Returns the output on the rank of
+/// the last stage, and an undefined tensor on the others. `run_stage(begin, end, x)` computes a
+/// stage's layers on its rank.
 Tensor run_stages(const PipelineParts& parts, const std::vector<StageOutput>& outputs,
                   const Tensor& x,
                   const std::function<Tensor(size_t, size_t, const Tensor&)>& run_stage);
 
 class PipelineRun {
  public:
-  /// The last stage computes losses with targets, else the chain's output; `outputs` are those of
-  /// a micro-batch. `splits`: gradients of weights are actions of their own.
+  /// The last stage computes losses if there are targets, otherwise the chain's output. `outputs`
+  /// are the stages' outputs for one micro-batch. `splits`: gradients of weights are actions of
+  /// their own.
   PipelineRun(const PipelineParts& parts, const MicroBatches& batches,
               const std::vector<StageOutput>& outputs, bool splits);
 
-  /// Goes through all actions of this rank and returns when its messages are sent. `sync` is told
-  /// before each action that makes gradients of parameters.
+  /// Runs all actions of this rank and waits until its messages are sent. `sync` is called before
+  /// each action that computes gradients of parameters.
   void run(const MessagePlan& plan, const std::vector<std::vector<Message>>& receives,
            GradientSync& sync);
   /// On the last rank: the loss or the output of each micro-batch, without history.
@@ -90,9 +92,9 @@ class PipelineRun {
   const std::vector<StageOutput>& outputs_;
   int rank_;
   bool splits_;
-  std::map<Key, Received> arriving_;       // what other stages made, by what waits for it
-  std::map<Key, Flight> flights_;          // by the backward to come
-  std::map<Key, DeferredBackward> rests_;  // by the gradients of weights to come
+  std::map<Key, Received> arriving_;  // inputs from other stages, by the action that needs them
+  std::map<Key, Flight> flights_;     // by their later backward
+  std::map<Key, DeferredBackward> rests_;  // by their later action `weights`
   std::list<Sent> sent_;
   std::vector<Tensor> results_;
 };

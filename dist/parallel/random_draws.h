@@ -1,5 +1,5 @@
 #pragma once
-// The random numbers that a model draws on ranks that compute it together.
+// RandomDraws: checks the random numbers that a model draws on ranks that compute it together.
 #include <optional>
 #include <string>
 
@@ -9,25 +9,27 @@
 
 namespace hero::dist {
 
-/// Follows the thread's generator through the forward of a module that tensor_parallel() cut. What
-/// is drawn where all ranks compute the same is declared, so that ranks with other seeds get an
-/// Error. What is drawn where each rank has a slice, or its positions of a cut sequence, would not
-/// be a part of the whole's numbers, and is an Error.
+/// Follows the thread's generator through the forward of a module that tensor_parallel() cut. Draws
+/// where all ranks compute the same are declared (Communicator::declare()), so that ranks with
+/// different seeds get an Error. Draws where each rank has a slice, or its positions of a divided
+/// sequence, throw an Error, since they would not be the rank's part of the whole tensor's numbers.
 ///
-/// Nothing is sent for it. A second run of a checkpoint is not looked at: the first one was.
+/// It needs no messages of its own. Forward passes that activation checkpointing repeats are not
+/// checked again.
 class RandomDraws {
  public:
-  /// Of ranks that have `slice_count` slices together; one slice is the whole.
+  /// For ranks that have `slice_count` slices together; one slice means that nothing is divided.
   RandomDraws(const Communicator& group, int slice_count)
       : group_(group), slice_count_(slice_count) {}
 
-  /// The module's forward begins. What was drawn before is the program's own.
+  /// Called when the module's forward begins. Draws before it belong to the program and are not
+  /// checked.
   void begin_forward();
   void end_forward();
-  /// The region `path` begins: until it ends nothing may be drawn.
+  /// Called when the region `path` begins: until it ends nothing may be drawn.
   void begin_region(const std::string& path);
-  /// It ends; with `divided`, its outputs are divided among the ranks, and nothing may be drawn
-  /// until the next region begins.
+  /// Called when the region ends. `divided`: its outputs are divided among the ranks, and nothing
+  /// may be drawn until the next region begins.
   void end_region(const std::string& path, bool divided);
 
  private:
@@ -40,11 +42,12 @@ class RandomDraws {
 
   Communicator group_;
   int slice_count_;
-  std::optional<Generator::State> known_;  // within a forward: what all know
+  // Within a forward: the generator state that all ranks have compared.
+  std::optional<Generator::State> known_;
   std::optional<Divided> divided_;
 };
 
-/// From now on an Error if the module, in training, draws random numbers in a forward in which each
+/// Makes the module's forward throw an Error if, in training, it draws random numbers while each
 /// rank of context parallelism has its own positions.
 void refuse_draws(nn::Module& module);
 

@@ -1,18 +1,18 @@
 #pragma once
-// What ranks that compute one model together must have alike.
+// Checks that ranks which compute one model together have the same inputs and parameters.
 #include <hero/dist/communicator.h>
 #include <hero/nn/module.h>
 
 namespace hero::dist {
 
-/// Says with the group's next collective that this rank has x, of which `what` needs the same on
-/// all ranks: where they differ, all get an Error. For whole numbers on the cpu, such as tokens,
-/// whose hash costs nothing; of other values it says nothing.
+/// Declares x, which `what` needs to be the same on all ranks, with the group's next collective: if
+/// ranks differ, all get an Error. It checks integers on the cpu, such as tokens, whose hash is
+/// cheap; for other values it does nothing.
 void declare_same(const Communicator& group, const char* what, const Tensor& x);
 
-/// From now on each forward of the module says so of its inputs, and forwards 1, 2, 4, 8 and so on
-/// of the parameters that are neither cut nor sharded, if they lie on the cpu: a step after which
-/// they differ has trained with a part of a gradient.
+/// Makes each forward of the module declare its inputs, and forwards 1, 2, 4, 8 and so on declare
+/// the parameters that are neither cut nor sharded, if they are on the cpu: if these differ after a
+/// step, it used only a part of a gradient.
 void declare_same_inputs(nn::Module& module, const Communicator& group, const char* what);
 
 }  // namespace hero::dist

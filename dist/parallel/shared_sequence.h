@@ -1,5 +1,5 @@
 #pragma once
-// A sequence cut among the ranks of context parallelism.
+// SharedSequence: a sequence divided among the ranks of context parallelism.
 #include <memory>
 #include <vector>
 
@@ -11,15 +11,17 @@ namespace hero::dist {
 
 /// [note: runs of a sequence] A query sees the keys before it, so the last positions cost most. A
 /// sequence is cut into 2 w runs of equal length, and slice i of w has the runs i and 2 w - 1 - i:
-/// all slices cost the same. Rank r has slices r w / c ... (r + 1) w / c - 1, one behind the other.
+/// all slices cost the same. Of c ranks, rank r has slices r w / c ... (r + 1) w / c - 1,
+/// concatenated.
 class SharedSequence : public nn::SequencePart {
  public:
   /// `slice_count` is a multiple of the number of ranks.
   SharedSequence(const Communicator& group, int slice_count);
 
-  /// Within a forward, where all ranks of the group take part: what they have whole is compared.
+  /// Called within a forward in which all ranks of the group take part: the ranks compare their
+  /// whole x.
   Tensor take(const Tensor& x, int64_t dim) const override;
-  /// The same, of which the others need not know.
+  /// Does the same without comparing x.
   Tensor part_of(const Tensor& x, int64_t dim) const;
   std::vector<int64_t> begins(int64_t T) const override;
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -31,8 +33,8 @@ class SharedSequence : public nn::SequencePart {
 
   int slice_count() const { return slice_count_; }
   const std::shared_ptr<GroupOwners>& owners() const { return owners_; }
-  /// x has along `dim` what the ranks have, one rank behind the other; the result has the positions
-  /// in their order.
+  /// Reorders x, which has the positions of all ranks along `dim`, rank after rank, to the order of
+  /// positions.
   Tensor in_order(const Tensor& x, int dim) const;
 
  private:
@@ -49,8 +51,8 @@ class SharedSequence : public nn::SequencePart {
   mutable std::weak_ptr<Kept> kept_;
 };
 
-/// The module computes each slice of its inputs' positions, dimension 1, by itself, with copies of
-/// its parameters.
+/// Makes the module compute each slice of its inputs' positions (dimension 1) separately, with
+/// copies of its parameters.
 void compute_in_slices(nn::Module& module, const std::shared_ptr<const SharedSequence>& sequence);
 
 }  // namespace hero::dist

@@ -1,5 +1,5 @@
 #pragma once
-// ShownSlots: parameters of modules that show other tensors for a while, for dist's own files.
+// ShownSlots: slots of modules that hold other tensors for a while; internal to dist.
 #include <utility>
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace hero::dist {
 
-/// Slots that show other tensors while it lives, such as the copies that one slice computes with.
+/// While it lives, slots hold other tensors, such as the copies with which one slice is computed.
 class ShownSlots {
  public:
   ShownSlots() = default;

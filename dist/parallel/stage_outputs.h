@@ -1,6 +1,6 @@
 #pragma once
-// What travels between the stages of a pipeline: shapes and dtypes, which receivers must know
-// before anything comes.
+// The shapes and dtypes of the messages between pipeline stages, which receivers must know in
+// advance.
 #include <optional>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace hero::dist {
 
-/// What one stage hands to the next for one micro-batch.
+/// The shape and dtype of a stage's output for one micro-batch.
 struct StageOutput {
   Shape shape;
   DType dtype = kFloat32;
@@ -19,9 +19,9 @@ struct StageDTypes {
   std::optional<DType> parameters = {}, output = {};
 };
 
-/// Entry s is what stage s hands to stage s + 1 where the first one gets a tensor like `x`: found
-/// by running the layers on meta, which costs no bytes and asks no other rank. The module's slots
-/// hold other tensors meanwhile. An Error for an output of a dtype that has no gradients.
+/// Entry s is the output of stage s if the first stage gets a tensor like `x`. It is found by
+/// running the layers on meta, without memory or communication; the module's slots hold other
+/// tensors meanwhile. Throws an Error if an output has a dtype without gradients.
 std::vector<StageOutput> stage_outputs(nn::Chain& chain, const std::vector<size_t>& begins,
                                        const std::vector<StageValue>& values, const Tensor& x,
                                        const StageDTypes& dtypes);

@@ -1,5 +1,5 @@
 #pragma once
-// From a plan to regions.
+// Makes the regions of a plan of tensor_parallel().
 #include <vector>
 
 #include <hero/dist/parallel/tensor_regions.h>
@@ -7,14 +7,14 @@
 
 namespace hero::dist {
 
-/// The regions of a plan, with all parameters that they cut, in the order of modules. An Error for
-/// a path that leads nowhere, a module or parameter that is cut twice or cannot be cut so, and
-/// sizes that `slices` does not divide.
+/// The regions of a plan, with all parameters that they cut, in the order of modules. Throws an
+/// Error for a path without a module, a module or parameter that is cut twice or cannot be cut that
+/// way, and sizes that `slice_count` does not divide.
 std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int slice_count);
 
-/// Between the cut modules of the blocks of each stack a rank has its positions of the sequence
-/// alone. An Error for a module without a stack, and for a block with parameters that are neither
-/// cut nor used position by position.
+/// Changes the regions so that, between the cut modules of the blocks of each stack, a rank has
+/// only its positions of the sequence. Throws an Error for a module without a stack, and for a
+/// block with parameters that are neither cut nor used position by position.
 void cut_sequence(nn::Module& module, std::vector<Region>& regions);
 /// Tells each stack that its blocks have one of `ranks` parts of the positions each.
 void tell_sequence(nn::Module& module, int ranks);
@@ -23,7 +23,7 @@ void tell_sequence(nn::Module& module, int ranks);
 /// values.
 void tell_heads(nn::Module& module, const TensorPlan& plan, int slice_count);
 
-/// What ranks must have in common, a line each.
+/// The text that must be the same on all ranks, a line for each region.
 std::string text_of(const std::vector<Region>& regions, int slice_count);
 
 }  // namespace hero::dist

@@ -1,5 +1,6 @@
 #pragma once
-// Regions: modules that compute with slices of their weights, and what they do around forward.
+// Region: a module that computes with slices of its weights, and the communication around its
+// forward.
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,14 +16,15 @@ struct Slices {
   Communicator group;
   std::shared_ptr<GroupOwners> owners;
   int count = 1;  ///< slices of all ranks; rank r has the r-th of size() equal runs of them
-  std::shared_ptr<RandomDraws> draws;  ///< what the module around all regions draws
+  std::shared_ptr<RandomDraws> draws;  ///< checks the draws of the outermost module
 
   int here() const { return count / group.size(); }
   int first() const { return group.rank() * here(); }
 };
 
-/// One parameter that is cut along dimension `dim`, of which `groups` are the parts that are cut
-/// each by itself (rows of queries, of keys, of values). A slice is its share of each group.
+/// One parameter that is cut along dimension `dim`. `groups` are the parts of this dimension that
+/// are each cut separately (rows of queries, of keys, of values); a slice consists of its share of
+/// each group.
 struct CutParameter {
   std::string name;
   nn::Slot* slot = nullptr;
@@ -31,11 +33,11 @@ struct CutParameter {
   /// Empty: each slice has a share of its own of each group. Otherwise group g consists of
   /// shares[g] equal shares, of which w / shares[g] slices in a row have the same, such as a head
   /// of keys that several slices attend to: the parameter stays whole on all ranks, and its
-  /// gradient is the sum of what the slices say.
+  /// gradient is the sum of the slices' gradients.
   std::vector<int> shares = {};
 
   bool stays_whole() const { return !shares.empty(); }
-  /// Slice i's share of a group, counted from the begin of the group.
+  /// Slice i's share of a group, relative to the beginning of the group.
   Chunk share(size_t group, int i, int slice_count) const;
   /// Elements of slice i along `dim`.
   int64_t size_of(int i, int slice_count) const;
@@ -46,12 +48,12 @@ struct CutParameter {
 /// A module that is computed slice by slice.
 struct Region {
   enum class Kind : uint8_t {
-    column,     ///< the input is whole, outputs are parts
-    row,        ///< the input is a part, the outputs are summands
-    inside,     ///< the input is whole, the outputs are summands
-    embedding,  ///< row numbers of the whole table, the outputs are summands
-    logits,     ///< as column, but with the whole outputs
-    norm,       ///< a rank's positions of the sequence, by parameters that all ranks have
+    column,     ///< the input is whole; each slice has a part of the outputs
+    row,        ///< each slice has a part of the input; the slices' outputs are added up
+    inside,     ///< the input is whole; the slices' outputs are added up
+    embedding,  ///< the input has row numbers of the whole table; the slices' outputs are added up
+    logits,     ///< as column, but the outputs are gathered
+    norm,       ///< computes with the rank's positions of the sequence and whole parameters
     enter,      ///< takes the whole sequence, computes with the rank's positions
     leave,      ///< takes the rank's positions, computes with the whole sequence
   };
@@ -59,18 +61,18 @@ struct Region {
   std::string path;
   nn::Module* module = nullptr;
   std::vector<CutParameter> pieces = {};
-  nn::Slot* bias = nullptr;  ///< added to the sum of summands; null: none
-  /// Around the module a rank has its positions of the sequence alone, the dimension before the
-  /// last.
+  nn::Slot* bias = nullptr;  ///< added to the sum over slices; null: none
+  /// True: outside of the module a rank has only its positions of the sequence, along the dimension
+  /// before the last.
   bool sequence = false;
   std::vector<nn::Slot*> shared = {};  ///< a norm's parameters
 };
 
-/// The leaf goes on with this rank's slices of its values, or of their shape on meta, unless it
-/// stays whole.
+/// Replaces the leaf's values by this rank's slices of them (on meta only the shape), unless the
+/// parameter stays whole.
 void cut(const CutParameter& piece, const Slices& slices);
 
-/// The module computes with slices from now on.
+/// Makes the module compute with slices from now on.
 void install(const Region& region, const Slices& slices);
 
 }  // namespace hero::dist

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients of parameters that several stages of a pipeline compute with, and of those that this
+// Gradients of parameters that are tied over several stages of a pipeline, and of those that this
 // rank does not hold.
 #include <vector>
 
@@ -8,27 +8,27 @@
 
 namespace hero::dist {
 
-/// A parameter that this rank holds as other ones do.
+/// A parameter that this rank and others hold.
 struct TiedGradient {
   std::string name;
   Tensor leaf;
-  Communicator ranks;  ///< those that hold it
+  Communicator ranks;  ///< the ranks that hold it
 };
 
 /// This rank's tied parameters. A collective of the pipeline.
 std::vector<TiedGradient> tied_gradients(const std::vector<StageValue>& values,
                                          const Communicator& pipe);
 
-/// Puts the gradients that tied parameters have aside, so that a step's own are added up over the
-/// stages and no others. What it put aside comes back when it ends.
+/// Sets the earlier gradients of tied parameters aside, so that only the gradients of this step are
+/// added up over the stages. Its destructor adds the earlier gradients back.
 class TiedGradientScope {
  public:
-  /// An Error where a tied parameter is sharded: stages cut it in different places.
+  /// Throws an Error if a tied parameter is sharded, since stages would shard it differently.
   explicit TiedGradientScope(const std::vector<TiedGradient>& tied);
   ~TiedGradientScope();
   TiedGradientScope(const TiedGradientScope&) = delete;
   TiedGradientScope& operator=(const TiedGradientScope&) = delete;
-  /// A collective of those that hold them.
+  /// Adds up the gradients over the stages. A collective of the ranks that hold each parameter.
   void add_up() const;
 
  private:
@@ -36,8 +36,8 @@ class TiedGradientScope {
   std::vector<Tensor> former_;
 };
 
-/// Parameters of other ranks get gradients without elements, so that an optimizer's states say as
-/// much of all parameters on every rank.
+/// Gives parameters of other ranks gradients without elements, so that an optimizer has states for
+/// all parameters on every rank.
 void set_empty_gradients(const std::vector<StageValue>& values, int rank);
 
 }  // namespace hero::dist

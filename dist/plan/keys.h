@@ -1,5 +1,5 @@
 #pragma once
-// Reading JSON objects of which every key must be known.
+// Keys: reads JSON objects in which every key must be known.
 #include <string>
 #include <vector>
 
@@ -8,11 +8,11 @@
 
 namespace hero::dist {
 
-/// Reads the members of an object and remembers which keys were asked for.
+/// Reads the members of an object and remembers which keys were read.
 class Keys {
  public:
-  /// `path` of the object, "" for the document: errors call its members "path.key". Names of keys
-  /// that nobody asked for go to `unknown`. An Error unless the value is an object.
+  /// `path` of the object, "" for the document: errors call its members "path.key". Keys that were
+  /// not read are added to `unknown`. Throws an Error unless the value is an object.
   Keys(const core::JSON& value, std::string path, std::string label,
        std::vector<std::string>& unknown);
 
@@ -29,7 +29,7 @@ class Keys {
   /// A member that is an object.
   Keys object(const char* key);
   std::string path_of(const std::string& key) const;
-  /// All keys have been asked for: those that were not become unknown.
+  /// Called after the last key was read: adds all other keys to the unknown ones.
   void end();
 
  private:
@@ -41,7 +41,7 @@ class Keys {
   std::vector<std::string> asked_;
 };
 
-/// One Error for all keys that were not known.
+/// Throws one Error that lists all unknown keys, if there are any.
 void refuse_unknown(const std::vector<std::string>& unknown, const std::string& label);
 
 /// A cluster's members.

@@ -1,5 +1,5 @@
 #pragma once
-// The program that a strategy stands for, for simulated ranks.
+// The training program of a strategy, for simulated ranks.
 #include <functional>
 #include <memory>
 
@@ -8,8 +8,8 @@
 
 namespace hero::dist {
 
-/// Makes the model on meta and everything around it, and takes two steps, so that the second one
-/// finds what the first one made; `between` runs before the second.
+/// Makes the model on meta and everything around it, and runs two steps, so that gradients and
+/// states exist in the second one; `between` is called before it.
 void run_strategy(const PlanRequest& request, const Strategy& strategy, Communicator& world,
                   const std::function<void()>& between);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the stages of a strategy's pipeline do, from few recordings: stages that are alike are
-// recorded once, and so are micro-batches that are alike.
+// StageRecordings: the recording of a strategy's pipeline, assembled from few recordings: equal
+// stages are recorded once, and so are equal micro-batches.
 #include <cstdint>
 
 #include <hero/dist/plan.h>
@@ -27,15 +27,15 @@ class StageRecordings {
   /// stage where units are freed; all passes of so many micro-batches were recorded, and
   /// none depends on others in another way than the recording knows.
   bool has(int64_t micro_batches) const;
-  /// What recording the first rank of every stage would give with so many micro-batches: calls,
-  /// their times and the most bytes held; names of units and traffic are those of the recorded
-  /// stages. An Error unless has() them.
+  /// The Recording of the first rank of every stage with this number of micro-batches: calls, their
+  /// times and peaks of memory. Names of units and traffic are those of the recorded stages. Throws
+  /// an Error unless has(micro_batches).
   Recording of(int64_t micro_batches) const;
 
  private:
   Strategy strategy_;
   Recording recorded_;
-  int64_t tokens_of_one_;  // bytes of a micro-batch, of which a step's are there from the beginning
+  int64_t tokens_of_one_;  // bytes of a micro-batch; all of a step's are allocated at its beginning
   bool are_alike_ = true;
 };
 

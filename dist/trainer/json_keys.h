@@ -1,5 +1,6 @@
 #pragma once
-// Sections of a JSON document whose every key is read or reported; for dist's own files.
+// JSONSection: reads a JSON document in which every key must be read, or is reported; internal to
+// dist.
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -20,15 +21,15 @@ struct JSONProblems {
   JSONProblems(std::string name, std::string_view text);
   /// Notes "line 3: fp16.enabled <what>".
   void add(const std::string& path, const std::string& what);
-  /// An Error that lists all that was found, if anything was.
+  /// Throws an Error that lists all problems, if there are any.
   void raise() const;
 };
 
 /// 2^53: doubles are whole numbers up to there.
 inline constexpr int64_t kMostInteger = int64_t{1} << 53;
 
-/// One object of the document. Each reader takes a key, absent or not; finish() reports those that
-/// nobody took. A wrong value is noted and the fallback returned.
+/// One object of the document. Each function reads one key, which may be absent; finish() reports
+/// keys that were not read. For a wrong value, a problem is added and the fallback returned.
 class JSONSection {
  public:
   JSONSection(JSONProblems& problems, const core::JSON* object, std::string path);
@@ -46,21 +47,21 @@ class JSONSection {
                    std::initializer_list<std::string_view> choices = {});
   /// Two numbers in brackets.
   bool pair(const std::string& key, double& first, double& second);
-  /// The object of that name; nothing where it is null or false, as what is switched off.
+  /// The object of that name; empty if it is null or false, which means switched off.
   JSONSection section(const std::string& key);
   const core::JSON* take(const std::string& key);
 
-  /// The key may be there with one of these values, which are what Hero does anyway, or what
-  /// DeepSpeed takes where the key is left out.
+  /// The key may have only one of these values, which are what Hero does anyway, or DeepSpeed's
+  /// default.
   void only(const std::string& key, const std::vector<core::JSON>& values, const std::string& why);
-  /// The key may have any value, since none can make a difference.
+  /// The key may have any value, since none makes a difference.
   void any(const std::string& key) { take(key); }
   void any(std::initializer_list<const char*> keys);
-  /// True or false, or null for neither, of which none can make a difference.
+  /// The keys may be true, false or null, since none makes a difference.
   void any_flag(std::initializer_list<const char*> keys);
-  /// A section with "enabled", false if it is left out as in DeepSpeed, that may be there if it is
-  /// switched off. Where it does not say so itself, its other keys are among `known`, so that no
-  /// misspelt "enabled" switches it off.
+  /// A section that is allowed only if its "enabled" is false, which is the default, as in
+  /// DeepSpeed. If it has no "enabled", its keys must be among `known`, so that a misspelt
+  /// "enabled" is found.
   void off(const std::string& key, const std::string& why,
            std::initializer_list<std::string_view> known);
   void refuse(const std::string& key, const std::string& why);

@@ -1,13 +1,13 @@
 #pragma once
-// LossScaling: the loss scale of a Config's "fp16", for dist's own files.
+// LossScaling: the loss scale of a Config's "fp16"; internal to dist.
 #include <cstdint>
 
 #include <hero/dist/config.h>
 
 namespace hero::dist {
 
-/// The factor of a float16 loss, as DeepSpeed moves it (deepspeed/runtime/fp16/loss_scaler.py):
-/// halved at an overflow once `hysteresis` of them have come, doubled after `window` steps without.
+/// The factor of a float16 loss, changed as in DeepSpeed (deepspeed/runtime/fp16/loss_scaler.py):
+/// halved after `hysteresis` overflows, doubled after `window` steps without an overflow.
 class LossScaling {
  public:
   explicit LossScaling(const Config::LossScale& options);

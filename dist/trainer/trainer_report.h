@@ -1,5 +1,5 @@
 #pragma once
-// The page that a Trainer writes where its Config names one.
+// TrainerReport: the report page that a Trainer writes if its Config names a file.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace hero::dist {
 
-/// What a step ended with.
+/// The results of a step.
 struct TrainerStep {
   int64_t step = 0, skipped = 0;
   double lr = 0.0, norm = 0.0, loss_scale = 1.0;
@@ -21,14 +21,15 @@ struct TrainerStep {
 class TrainerReport {
  public:
   TrainerReport(const Config& config, const Communicator& world, const nn::Module& model);
-  /// The run is finished, unless an exception ends it.
+  /// Marks the run as finished, unless an exception ends it.
   ~TrainerReport();
   TrainerReport(const TrainerReport&) = delete;
   TrainerReport& operator=(const TrainerReport&) = delete;
 
-  /// Before each forward and backward: from the first one on after write() bytes sent are a step's.
+  /// Called before each forward and backward. The first call after write() begins to count the
+  /// bytes that a step sends.
   void begin();
-  /// Notes the loss of a micro-batch; a step shows the mean of its losses.
+  /// Records the loss of a micro-batch; a step shows the mean of its losses.
   void loss(double value);
   void write(const TrainerStep& step);
 
@@ -41,7 +42,7 @@ class TrainerReport {
   double losses_ = 0.0;
   int64_t count_ = 0;
   bool has_begun_ = false;
-  std::map<std::string, int64_t> sent_;  // by axis, when the step began
+  std::map<std::string, int64_t> sent_;  // bytes sent so far by axis, when the step began
 };
 
 }  // namespace hero::dist

@@ -1,5 +1,5 @@
 #pragma once
-// A group of the local backend and the rounds in which its ranks meet.
+// LocalGroup: a group of the local backend, and LocalRound, one call of several ranks.
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -17,25 +17,26 @@
 
 namespace hero::dist {
 
-/// One collective, or one message, as all who take part in it see it.
+/// One collective or message; its state is shared by all ranks (parties) that take part.
 struct LocalRound {
   explicit LocalRound(size_t parties)
       : calls(parties), stages(parties), reduced_at(parties), finished_at(parties), readers(0) {}
 
-  /// How far one party is. `reduced`: its part of an all_reduce may be read. `finished`: it reads
-  /// nobody's memory any more.
+  /// The progress of one party. `reduced`: the other parties may read its part of an all_reduce.
+  /// `finished`: it reads no other party's memory any more.
   enum Stage : int { kAbsent, kArrived, kReduced, kFinished };
 
   int parties() const { return static_cast<int>(calls.size()); }
 
-  /// On a device: where party i's stream was when it came to a stage; null for one left out.
+  /// On a device: the point of party i's stream at which it reached a stage; null for a stage that
+  /// it skipped.
   std::shared_ptr<core::Point>& point(size_t i, Stage stage) {
     if (stage == kArrived) return calls[i].ready;
     return stage == kReduced ? reduced_at[i] : finished_at[i];
   }
 
-  /// Whether all have come and state the same. Any thread may ask; `ranks` are the parties' numbers
-  /// in the world.
+  /// Whether all parties have arrived with the same statement. Any thread may ask; `ranks` are the
+  /// parties' world ranks.
   bool agreed(std::span<const int> ranks);
 
   std::vector<Call> calls;  // calls[i] is written before party i arrives
@@ -44,19 +45,19 @@ struct LocalRound {
   std::atomic<int> arrived{0};
   std::atomic<int> reduced{0};
   std::atomic<int> finished{0};
-  std::atomic<int> readers;  // parties that read others' memory at this moment
+  std::atomic<int> readers;  // number of parties that are reading other parties' memory
   std::once_flag compared;
   std::string disagreement;       // under `compared`
   Link::Clock::time_point due{};  // on a throttled link; written before the last one arrives
 };
 
-// [note: who reads whose memory, and until when]
-// A rank publishes pointers; the others read. Nobody reads before all have arrived and agree, and a
-// call is complete for a rank only when no one can read its buffers any more. When the world fails,
-// no one begins to read, and a rank that throws first waits for those that are reading from a call
-// of its own: after an error, too, its arrays are its own again. On a device the same holds for the
-// ranks' streams: a stream that reads begins after the points at which the others published, and a
-// rank's stream goes on after the points at which the others had read. The host only asks for it.
+// [note: who reads whose memory, and until when] A rank publishes pointers, and the other ranks
+// read. No rank reads before all have arrived and agree, and a call is complete for a rank only
+// when no rank can read its buffers any more. When the world fails, no rank begins to read, and a
+// rank that throws first waits for ranks that are still reading in one of its calls: so also after
+// an error no other rank uses its arrays. On a device the same holds for the ranks' streams: a
+// stream that reads begins after the points at which the others published, and a rank's stream
+// continues after the points at which the others had read. The host only queues these waits.
 class Reading {
  public:
   Reading(LocalRound& round, const LocalWorld& world) : round_(round) {
@@ -73,12 +74,12 @@ class Reading {
   bool allowed_ = false;
 };
 
-/// What the members of a group share.
+/// The state that the members of a group share.
 struct LocalGroup {
   LocalGroup(std::vector<int> members, std::string axis_name)
       : world_ranks(std::move(members)), axis(std::move(axis_name)) {}
 
-  /// The rounds of one kind of call that not all have reached.
+  /// The rounds of one sequence of calls that not all parties have reached.
   struct Lane {
     uint64_t first = 0;
     std::deque<std::shared_ptr<LocalRound>> open;
@@ -86,9 +87,9 @@ struct LocalGroup {
   /// Collectives have one lane, {-1, -1}; messages one for each (sender, receiver).
   using LaneKey = std::pair<int, int>;
 
-  /// Round `sequence` of a lane, in which so many take part.
+  /// Round number `sequence` of a lane, with this number of parties.
   std::shared_ptr<LocalRound> round(LaneKey key, uint64_t sequence, size_t parties);
-  /// Party `me` of `parties`, numbers of the world, arrives at a round of the lane with its call.
+  /// Party `me` of `parties` (world ranks) arrives at a round of the lane with its call.
   void arrive(LaneKey key, LocalRound& round, std::span<const int> parties, size_t me, Call call,
               Link& link);
 

@@ -1,5 +1,6 @@
 #pragma once
-// What one party of a round takes out of the others' memory.
+// LocalMove: the part of a round's copies and reductions that one party does, reading the others'
+// memory.
 #include <cstdint>
 
 #include <hero/core/exchange.h>
@@ -13,9 +14,9 @@ class LocalMove {
  public:
   LocalMove(const LocalRound& round, const Call& call, int me, core::Exchange* exchange)
       : round_(round), call_(call), me_(me), exchange_(exchange) {}
-  /// All of it; of an all_reduce the own part's reduction.
+  /// Does all of it; of an all_reduce only the first half, the reduction of the party's own part.
   void pull() const;
-  /// The second half of an all_reduce: the others' reduced parts.
+  /// Does the second half of an all_reduce: copies the others' reduced parts.
   void pull_reduced() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// The world of the local backend: what the rank threads of one process share. See world.cpp
-// for how ranks wait and how failure spreads.
+// LocalWorld: the state that the rank threads of one process share in the local backend. See
+// world.cpp for how ranks wait and how failure spreads.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct LocalGroup;
 
 class LocalWorld {
  public:
-  /// `link`: bytes per second, 0 for no throttled link.
+  /// `link`: rate of the simulated network in bytes per second; 0: none (see Link).
   LocalWorld(int size, const Timeouts& timeouts, double link);
 
   int size() const { return static_cast<int>(ranks_.size()); }
@@ -32,43 +32,43 @@ class LocalWorld {
   /// \{
   uint64_t events() const { return events_.load(); }
   void notify();
-  /// Returns soon after events() differs from `seen`, or after a pause. `text` says what the rank
-  /// waits for; when every live rank waits and nothing is under way, that is a deadlock, and all
-  /// of them fail.
+  /// Returns soon after events() differs from `seen`, or after a pause. `text` describes what the
+  /// rank waits for. If every rank that has not ended waits and nothing is under way, that is a
+  /// deadlock, and all ranks fail.
   template <class Text>
   void wait_for_event(int rank, uint64_t seen, int& patience, const Text& text) {
     if (spin(seen, patience)) return;
     sleep(rank, seen, text);
   }
-  /// Returns at `time`, or soon after events() differs from `seen`. Time goes on by itself: this is
-  /// no deadlock.
+  /// Returns at `time`, or soon after events() differs from `seen`. Such a wait ends by itself and
+  /// never counts as a deadlock.
   void wait_until(Link::Clock::time_point time, uint64_t seen);
   /// \}
 
   /// \name Failure: the first one is everybody's.
   /// \{
   bool failed() const { return failed_.load(); }
-  /// All ranks will throw this line.
+  /// Makes all ranks throw an Error with this line.
   void fail_all(const std::string& line);
-  /// `rank` ended with this message.
+  /// Records that `rank` has failed with this message.
   void fail_rank(int rank, const std::string& message);
   /// The rank that ended first with a message of its own, -1 if there is none.
   int first_failed() const;
-  /// Throws what a rank that waits in, or begins, `where` has to know.
+  /// Throws the Error of the failed world for a rank that waits in, or begins, the call `where`.
   [[noreturn]] void raise(int rank, const std::string& where) const;
   /// \}
 
   void finish(int rank);
-  /// Waits until all ranks have ended, but no longer than so many seconds after the first failure.
-  /// Returns the ranks that have not.
+  /// Waits until all ranks have ended, but at most until this many seconds after the first failure.
+  /// Returns the ranks that have not ended.
   std::vector<int> wait_for_end(double seconds_after_failure);
   bool any_finished() const { return finished_.load() > 0; }
   bool finished(int rank) const { return ranks_[static_cast<size_t>(rank)].finished.load(); }
-  /// What the rank waits in at this moment; "" when it does not wait.
+  /// The call in which the rank is waiting; "" if it does not wait.
   std::string waiting(int rank) const;
 
-  /// The group that ranks have agreed on under this key, made by the first of them to ask. Each
-  /// asks once; when all have, it is theirs alone.
+  /// The group that ranks have agreed on under this key; the first of them to call it makes the
+  /// group. Each member calls it once; after the last one, the world no longer keeps the group.
   using GroupKey = std::pair<std::pair<const void*, uint64_t>, int>;
   std::shared_ptr<LocalGroup> group(const GroupKey& key, const std::vector<int>& world_ranks,
                                     const std::string& axis);
@@ -78,7 +78,8 @@ class LocalWorld {
     std::atomic<bool> finished{false};
     bool asleep = false;  // these three under mutex_
     uint64_t seen = 0;
-    std::function<std::string()> waiting;  // asked when it is told: others arrive meanwhile
+    // Evaluated when the text is printed, since others arrive meanwhile.
+    std::function<std::string()> waiting;
   };
   bool spin(uint64_t seen, int& patience) const;
   void sleep(int rank, uint64_t seen, std::function<std::string()> text);
@@ -96,7 +97,7 @@ class LocalWorld {
   std::atomic<int> finished_{0};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::condition_variable ended_;  // a rank, or all of them together by a failure
+  std::condition_variable ended_;  // notified when a rank ends, or when the world fails
   int failed_rank_ = -1;           // under mutex_ until failed_ is set, then fixed
   std::string failure_;
   std::mutex groups_mutex_;

@@ -1,5 +1,5 @@
 #pragma once
-// What transfers of parts have in common.
+// ChunkTransfer: the common base of transfers that send and receive slices of arrays.
 #include <utility>
 
 #include <hero/core/dtype.h>

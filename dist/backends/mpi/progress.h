@@ -16,7 +16,7 @@
 
 namespace hero::dist {
 
-/// While it lives, SIGTERM is seen by the thread of progress, which says where the rank was.
+/// While it lives, the progress thread handles SIGTERM and reports where the rank was.
 class StopSignal {
  public:
   StopSignal();
@@ -28,41 +28,41 @@ class StopSignal {
   [[noreturn]] static void obey(const MpiWorld::Report& report, int rank, const std::string& where);
 
  private:
-  bool ours_ = false, pipes_ = false;  // what was the default before
+  bool ours_ = false, pipes_ = false;  // true: the handler was the default one before
 };
 
-/// What makes progress in a process, and alone uses the transport: it tells the others what its
-/// rank begins, finds out whether they agree, moves bytes, and spreads failure. See [note: who
-/// makes progress] in world.cpp.
+/// The progress engine of a process, which alone uses the transport: it sends the statements of
+/// calls that its rank begins, finds out whether the ranks agree, moves bytes, and spreads
+/// failures. See [note: who makes progress] in world.cpp.
 class MpiProgress {
  public:
   MpiProgress(MpiWorld& world, Transport& transport);
-  /// Looks at everything once; true when something has moved. One thread at a time.
+  /// Polls everything once. Returns true if there was progress. One thread at a time.
   bool step();
-  /// True when the run is over on all ranks and nothing more is to be sent.
+  /// True when the run has ended on all ranks and all messages have been sent.
   bool over() const { return over_ && transport_.told(); }
   /// Whether a call is under way.
   bool busy() const { return !calls_.empty() || (told_end_ && !over_); }
-  /// Leaves what came too early to the next run.
+  /// Keeps messages that belong to the next run for that run.
   void keep_early();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // This rank's end of an agreement; a message to itself has two.
+  // This rank's part in an agreement; a message to itself has two.
   using End = std::pair<CallKey, int>;
-  // What rank 0 tells those that wait in a call.
+  // What rank 0 tells the ranks that wait in a call.
   struct Arrived {
-    std::vector<int> here;      // who waits in it
-    std::vector<int> finished;  // who has ended without it
+    std::vector<int> here;      // ranks that wait in it
+    std::vector<int> finished;  // ranks whose programs have ended without it
     friend bool operator==(const Arrived&, const Arrived&) = default;
   };
 
-  // A group that has, or is to have, a communicator of the library.
+  // A group that has, or will have, a communicator of the MPI library.
   struct LibraryGroup {
     std::vector<int> members;
-    int ready = 0;  // those that need it
-    int left = 0;   // those that need it no more
+    int ready = 0;  // number of members that need it
+    int left = 0;   // number of members that no longer need it
   };
 
   /// \name What the rank's thread has left
@@ -138,7 +138,7 @@ class MpiProgress {
 
   /// \name Failure and the end
   /// \{
-  // `missing`: ranks of which rank 0 may know what they wait in, which goes before `tail`.
+  // `missing`: ranks for which rank 0 adds what they wait in, if it knows, before `tail`.
   void fail(const Failure& failure, const std::vector<int>& missing = {},
             const std::string& tail = {});
   void hear_failure(Failure failure, const std::vector<int>& missing, const std::string& tail);
@@ -161,37 +161,39 @@ class MpiProgress {
   const RankTree tree_;
   StopSignal signal_;
   std::vector<std::shared_ptr<MpiCall>> calls_;  // under way, oldest first
-  std::map<Lane, uint64_t> begun_;               // calls of this rank
+  std::map<Lane, uint64_t> begun_;               // number of calls begun by this rank
   std::map<End, Agreement> agreements_;
-  std::map<CallKey, std::map<int, Call>> statements_;  // in full, by party, to the first of them
-  std::vector<std::pair<int, std::string>> early_;     // messages of the next run
-  std::map<uint64_t, LibraryGroup> library_groups_;    // rank 0
-  std::map<uint64_t, std::vector<int>> asked_;         // for their communicators, with the members
-  std::set<uint64_t> leaving_;                         // of which this rank's program has let go
+  // At the first party: full statements, by party.
+  std::map<CallKey, std::map<int, Call>> statements_;
+  std::vector<std::pair<int, std::string>> early_;   // messages of the next run
+  std::map<uint64_t, LibraryGroup> library_groups_;  // rank 0
+  // Groups whose communicators this rank asked for, with members.
+  std::map<uint64_t, std::vector<int>> asked_;
+  std::set<uint64_t> leaving_;  // groups that this rank's program has released
   int next_tag_ = 0;
-  std::map<int, WaitReport> reports_;  // of ranks below, by who has told this one
-  WaitReport own_, sent_;              // of this rank; of all these
-  bool changed_ = false;               // since then
+  std::map<int, WaitReport> reports_;  // reports of ranks below in the tree, by sender
+  WaitReport own_, sent_;  // the report of this rank; the report last sent for all of these
+  bool changed_ = false;   // reports have changed since `sent_`
   Clock::time_point changed_at_;
-  int above_ = 1;                       // so many of the ranks above are told
+  int above_ = 1;                       // to how many of the ranks above reports are sent
   bool all_wait_ = false;               // rank 0
-  std::map<CallKey, Arrived> arrived_;  // as rank 0 has told
+  std::map<CallKey, Arrived> arrived_;  // received from rank 0
   WaitQuestion question_;
   DeadlockSearch search_;           // rank 0
-  uint64_t told_ = 0, heard_ = 0;   // messages that can let a rank go on
-  std::optional<Failure> failing_;  // told to rank 0
-  std::optional<Failure> failed_;   // everybody's
+  uint64_t told_ = 0, heard_ = 0;   // messages sent and received that can let a rank continue
+  std::optional<Failure> failing_;  // the failure reported to rank 0
+  std::optional<Failure> failed_;   // the failure of the whole run
   Clock::time_point failing_since_, failed_since_, looked_;
-  std::optional<Packet> fail_;  // as told to rank 0, and not yet once more
+  std::optional<Packet> fail_;  // the report to rank 0, to be sent a second time
   bool passed_fail_ = false, passed_threw_ = false;
-  ToldByAll final_;         // of this rank and those below that have said theirs
-  size_t final_parts_ = 0;  // so many of them
+  ToldByAll final_;         // the combined final statements of this rank and the parts below
+  size_t final_parts_ = 0;  // number of parts in final_
   std::optional<ToldByAll> finals_;
   bool timed_out_ = false;  // this rank has waited for the whole time-out
   bool told_end_ = false;
   bool ended_well_ = false;
   Clock::time_point ended_at_;
-  size_t ended_ = 0;  // this rank and the parts below that have ended
+  size_t ended_ = 0;  // number of those that have ended: this rank and the parts below
   std::optional<Failure> thrown_;
   bool reported_ = false;
   bool over_ = false;

@@ -1,5 +1,6 @@
 #pragma once
-// The tree by which ranks tell rank 0, and rank 0 all, without a connection between every two.
+// RankTree: the tree along which ranks send to rank 0, and rank 0 to all, without a connection
+// between every two ranks.
 #include <vector>
 
 namespace hero::dist {
@@ -17,7 +18,7 @@ class RankTree {
   int parent(int rank) const;
   /// The ranks right below this one.
   const std::vector<int>& children() const { return children_; }
-  /// How many ranks the part of the tree has that begins with this one.
+  /// The number of ranks in the subtree of this rank.
   int part() const { return part_; }
 
  private:
@@ -26,8 +27,8 @@ class RankTree {
   std::vector<int> children_;
 };
 
-/// Ranks in ascending order as (first, step, count), as few of them as a simple rule finds: a group
-/// that is regular, as those of a mesh are, is one, whatever its size.
+/// Ascending ranks with a constant step. A list of ranks is compressed to a few runs: a regular
+/// group, such as those of a mesh, is one run of any size.
 struct RankRun {
   int first = 0, step = 1, count = 0;
 };

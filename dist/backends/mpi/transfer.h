@@ -10,11 +10,12 @@
 
 namespace hero::dist {
 
-/// The bytes of one call, under way.
+/// The transfer of one call's bytes.
 class MpiTransfer {
  public:
   virtual ~MpiTransfer() = default;
-  /// Begins what can begin by now; true when the outputs are written and the inputs are read.
+  /// Begins all messages that can begin by now. Returns true when the outputs are written and the
+  /// inputs are read.
   virtual bool advance() = 0;
 };
 
@@ -27,23 +28,24 @@ struct Agreed {
 
   /// Party i receives the bytes of this call by this tag and by the one after it.
   int tag(int party) const;
-  /// What party i gives to the call, where that has come with the agreement; else empty.
+  /// The input of party i, if it was sent with the agreement; otherwise empty.
   std::string_view contribution(int party) const;
 };
 
-/// What party `me` of so many tells the others while they agree: its tag and, where all parties'
-/// contributions together are a few kilobytes, its own. Every party's are as long.
+/// The bytes that party `me` sends with the agreement (see Agreement): its tag and, if the inputs
+/// of all parties together are a few kilobytes, its input. They have the same length for all
+/// parties.
 std::string carried_by(const Call& call, int me, int parties, int tag);
 
-/// Messages that a call which only moves bytes has under way at once each way, of those that begin
-/// later: 64, enough to keep a network busy and few enough for the queues of any MPI, whatever the
-/// number of ranks. A test may set another number, from 1 on, on any rank.
+/// Sets how many messages later calls without reductions have under way at a time in each
+/// direction. The default of 64 keeps a network busy and fits the queues of any MPI, for any number
+/// of ranks. A test may set another number, at least 1, on any rank.
 void set_move_window(int messages);
 
-/// Moves the bytes of a call from and to where they lie. Contributions that came with the agreement
-/// are there already. Reductions otherwise exchange parts in segments and add them up in the call's
-/// order, with the bits of ordered_reduce(); see Pieces. Those in Order::native are left to the
-/// library, by the communicator of `group`.
+/// Begins to move the bytes of a call, directly from its inputs to its outputs. Inputs that were
+/// sent with the agreement are not sent again. Reductions exchange parts in segments and add them
+/// up in the call's order, with the bits of ordered_reduce(); see Pieces. Reductions in
+/// Order::native are made by the MPI library, on the communicator of `group`.
 std::unique_ptr<MpiTransfer> begin_transfer(Transport& transport, uint64_t group, Agreed agreed);
 
 }  // namespace hero::dist

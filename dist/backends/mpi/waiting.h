@@ -1,5 +1,5 @@
 #pragma once
-// What ranks know of those that wait, and how rank 0 finds out that no rank can go on.
+// Reports of waiting ranks, and how rank 0 detects a deadlock.
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -12,23 +12,23 @@
 
 namespace hero::dist {
 
-/// What ranks have waited in for a while: one rank, or all of a part of the tree. Lists of ranks
-/// ascend.
+/// The calls in which ranks have waited for a while, for one rank or for a whole subtree. Lists of
+/// ranks ascend.
 struct WaitReport {
-  /// Who waits until others come to a call.
+  /// Ranks that wait for other ranks to arrive at a call.
   std::map<CallKey, std::vector<int>> here;
-  /// Whose programs have ended well, by what they had begun until then.
+  /// Ranks whose programs have ended without an error, by the calls that they had begun.
   std::vector<std::pair<Told, std::vector<int>>> finished;
-  /// Who can only go on when a message comes, by what its thread waits in.
+  /// Ranks that can continue only when a message arrives, by the call in which they wait.
   std::map<std::string, std::vector<int>> blocked;
 
   bool empty() const { return here.empty() && finished.empty() && blocked.empty(); }
   void add(const WaitReport& other);
   /// The number of ranks that are blocked or have finished.
   int standing() const;
-  /// Those that have finished without that call.
+  /// The ranks that have finished without making that call.
   std::vector<int> finished_without(const CallKey& key) const;
-  /// What the rank's thread waits in; "" where it is not known to wait.
+  /// The call in which the rank waits; "" if it is not known to wait.
   std::string text(int rank) const;
   friend bool operator==(const WaitReport&, const WaitReport&) = default;
 };
@@ -38,11 +38,11 @@ WaitReport take_wait_report(Packet& packet);
 void put_ranks(Packet& packet, const std::vector<int>& ranks);
 std::vector<int> take_ranks(Packet& packet);
 
-/// The answer of ranks that were asked whether they still wait, at some moment after the question.
+/// The answer of ranks to the question whether they still wait.
 struct WaitAnswer {
-  bool blocked = true;            ///< all of them, or ended
-  uint64_t told = 0, heard = 0;   ///< messages that can let a rank go on
-  std::map<int, std::string> in;  ///< what they wait in: those of the lowest ranks
+  bool blocked = true;            ///< true: all of them wait or have ended
+  uint64_t told = 0, heard = 0;   ///< messages sent and received that can let a rank continue
+  std::map<int, std::string> in;  ///< the calls in which the lowest of these ranks wait
 
   void add(const WaitAnswer& other);
 };
@@ -50,21 +50,21 @@ struct WaitAnswer {
 void put_wait_answer(Packet& packet, const WaitAnswer& answer);
 WaitAnswer take_wait_answer(Packet& packet);
 
-/// A question to all ranks on its way up again, on each of them.
+/// A question to all ranks, while a rank collects the answers of its children in the tree.
 struct WaitQuestion {
   uint64_t number = 0;
-  size_t missing = 0;  ///< answers of children
+  size_t missing = 0;  ///< number of children that have not answered
   WaitAnswer answer;
 };
 
-/// Rank 0's questions. See [note: when no process can go on].
+/// The questions of rank 0. See [note: when no process can go on].
 class DeadlockSearch {
  public:
-  /// True when it is time to ask all ranks whether they still wait, where `all_wait` is so as far
-  /// as is known; number() is that of the question.
+  /// Returns true when it is time to ask all ranks whether they still wait; number() is then the
+  /// number of the question. `all_wait`: all ranks have reported that they wait.
   bool asks(bool all_wait);
   uint64_t number() const { return number_; }
-  /// The answer of all to the last question; true when with it a deadlock is certain.
+  /// Takes the combined answer to the last question. Returns true if it proves a deadlock.
   bool answer(const WaitAnswer& answer);
   static std::string text(const WaitAnswer& answer);
 
@@ -72,7 +72,7 @@ class DeadlockSearch {
   using Clock = std::chrono::steady_clock;
   uint64_t number_ = 0;
   bool answered_ = true;
-  bool again_ = false;  // at once
+  bool again_ = false;  // the next question follows at once
   Clock::time_point since_;
   std::optional<WaitAnswer> first_;
 };

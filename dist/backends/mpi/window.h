@@ -1,5 +1,5 @@
 #pragma once
-// Messages of which few are under way at once.
+// Window: limits how many messages are under way at a time.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,9 +14,9 @@ class Window {
   int64_t next() const { return next_; }
   int64_t done() const { return done_; }
   bool open() const { return next_ < done_ + static_cast<int64_t>(pending_.size()); }
-  /// Where the next message is counted while it is under way.
+  /// Begins the next message; returns the counter that Transport increases and decreases for it.
   int& begin() { return pending_[static_cast<size_t>(next_++) % pending_.size()]; }
-  /// Sees which have ended; true when some have.
+  /// Counts messages that have ended; returns true if there are any.
   bool retire() {
     const int64_t before = done_;
     while (done_ < next_ && pending_[static_cast<size_t>(done_) % pending_.size()] == 0) ++done_;

@@ -1,5 +1,5 @@
 #pragma once
-// The short messages by which processes agree, as bytes.
+// Packet: encodes the short messages of the mpi backend as bytes.
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -20,22 +20,22 @@ namespace hero::dist {
 /// tree of a call's parties: `statement`. To rank 0: `ready`, `left`, and from it `make`,
 /// `release`. Among all: `summary`.
 enum class Note : uint8_t {
-  summary,    ///< what it knows of the statements of a call; see Agreement
-  statement,  ///< the statements of a part of the parties, in full, as they differ
-  waiting,    ///< who there waits, for a while already; see WaitReport
-  arrived,    ///< who waits in that call, and who has finished without it
-  fail,       ///< it knows of a failure
-  verdict,    ///< the failure that is everybody's
-  final,      ///< having read the verdict, ranks there begin no further call
-  finals,     ///< the same of all ranks
+  summary,    ///< the summary of statements of a call; see Agreement
+  statement,  ///< the full statements of some parties, sent because statements differ
+  waiting,    ///< ranks below that have waited for a while; see WaitReport
+  arrived,    ///< ranks that wait in a call, and ranks that have finished without it
+  fail,       ///< a failure was found
+  verdict,    ///< the failure of the whole run
+  final,      ///< ranks below have read the verdict and begin no further call
+  finals,     ///< the same for all ranks
   query,      ///< rank 0 asks whether all still wait
   answer,     ///< the answer to `query`
-  threw,      ///< a program there has thrown
-  end,        ///< all programs there have ended
+  threw,      ///< a program below has thrown
+  end,        ///< all programs below have ended
   result,     ///< how the run has ended
   ready,      ///< the members of a group need a communicator of the library
   make,       ///< all members of that group make it now
-  left,       ///< it needs that communicator no more
+  left,       ///< a member no longer needs that communicator
   release,    ///< all members of that group free it now
 };
 
@@ -93,8 +93,8 @@ class Packet {
 void put_call(Packet& packet, const Call& call);
 Call take_call(Packet& packet);
 
-/// Where calls are counted: a group's collectives, {-1, -1}, or its messages from one member to
-/// another.
+/// A sequence in which calls are numbered: a group's collectives, {-1, -1}, or its messages from
+/// one member to another.
 struct Lane {
   uint64_t group = 0;
   int from = -1, to = -1;
@@ -104,7 +104,7 @@ struct Lane {
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
-/// A collective or a message, by the same name on every rank.
+/// Identifies a collective or a message, in the same way on every rank.
 struct CallKey {
   Lane lane;
   uint64_t sequence = 0;
@@ -114,27 +114,28 @@ struct CallKey {
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
-/// What a rank has told the others of by a moment after which it tells of nothing more.
+/// The calls that a rank has announced to the others when it stops announcing calls.
 struct Told {
-  std::map<Lane, uint64_t> begun;  ///< calls begun in each
-  std::vector<CallKey> never;      ///< those of which it has not told, as they come after another
+  std::map<Lane, uint64_t> begun;  ///< number of calls begun in each lane
+  /// Calls not announced, since they wait for the call `after` which they begin.
+  std::vector<CallKey> never;
 
   bool has(const CallKey& key) const;
   friend bool operator==(const Told&, const Told&) = default;
 };
 
-/// What ranks have told of by such a moment, together.
+/// The same for several ranks together.
 struct ToldByAll {
   struct Begun {
-    uint64_t least = 0;  ///< calls begun by each of these ranks
-    int ranks = 0;       ///< that have begun any
+    uint64_t least = 0;  ///< calls begun by each of these ranks, at least
+    int ranks = 0;       ///< number of ranks that have begun any
   };
   std::map<Lane, Begun> begun;
-  std::set<CallKey> never;  ///< those of which one has not told
+  std::set<CallKey> never;  ///< calls that a rank has not announced
 
   void add(const Told& told);
   void add(const ToldByAll& other);
-  /// Whether so many ranks have told of the call.
+  /// Whether this number of ranks have announced the call.
   bool has(const CallKey& key, int ranks) const;
 };
 

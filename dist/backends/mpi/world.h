@@ -1,5 +1,6 @@
 #pragma once
-// A run of the mpi backend in one process: its rank's thread and the thread that makes progress.
+// MpiWorld: a run of the mpi backend in one process, with the rank's thread and the progress
+// thread.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -22,8 +23,8 @@
 
 namespace hero::dist {
 
-/// One rank's part in a collective or message. The rank's thread makes it and gives it away with
-/// MpiWorld::post(); it is its own again when `state` is no longer kBegun.
+/// One rank's part in a collective or message. The rank's thread makes it and passes it to
+/// MpiWorld::post(); the rank's thread may use it again when `state` is no longer kBegun.
 struct MpiCall {
   enum State : int { kBegun, kDone, kFailed };
 
@@ -31,9 +32,9 @@ struct MpiCall {
   CallKey key;
   std::string axis;
   std::vector<int> parties;  // world ranks
-  int me = 0;                // among them
+  int me = 0;                // this rank's index in `parties`
   core::Array input, output;
-  std::shared_ptr<MpiCall> after;  // the others are told when that one is complete; null: at once
+  std::shared_ptr<MpiCall> after;  // announced when that call is complete; null: at once
   std::atomic<int> state{kBegun};
   std::atomic<bool> overdue{false};  // its rank has waited for longer than the time-out
 
@@ -43,14 +44,15 @@ struct MpiCall {
   /// \name For who makes progress
   /// \{
   std::chrono::steady_clock::time_point told_at;
-  std::optional<std::vector<int>> missing;  // as rank 0 has told
+  std::optional<std::vector<int>> missing;  // received from rank 0
   bool disagrees = false;
   std::optional<Agreed> agreed;
   std::unique_ptr<MpiTransfer> transfer;
   /// \}
 };
 
-/// What went wrong: `rank` is -1 for what no single rank has thrown.
+/// A failure of the run; `rank` is the rank that threw, -1 if it is not the failure of a single
+/// rank.
 struct Failure {
   int rank = -1;
   std::string line;
@@ -76,26 +78,27 @@ class MpiWorld {
 
   /// \name For the rank's thread
   /// \{
-  /// Begins a call; an Error when the world has failed.
+  /// Begins a call. Throws an Error if the world has failed.
   void post(const std::shared_ptr<MpiCall>& call);
-  /// Any thread: the rank's program has let go of that group, and makes no call of it any more.
+  /// Called by any thread when the rank's program has released a group and makes no more calls on
+  /// it.
   void leave(uint64_t group);
-  /// Ends the process with an Error where the thread that makes progress has been in MPI for longer
-  /// than the time-out of joining; any thread that does not make progress asks.
+  /// Ends the process with an Error if the progress thread has been inside MPI for longer than the
+  /// time-out of joining. Called by any other thread.
   void watch_library() const;
-  /// Returns when the call is complete; throws when it never will be.
+  /// Waits until the call is complete; throws an Error if it cannot become complete.
   void wait(MpiCall& call);
-  /// Any thread: notes whether the time-out of the call is over, for which its rank has waited from
-  /// `since` on.
+  /// Called by any thread: marks the call as overdue if its rank has waited since `since` for
+  /// longer than the time-out.
   void look_at_time(MpiCall& call, std::chrono::steady_clock::time_point since) const;
-  /// Returns when none of the calls is under way any more.
+  /// Waits until none of the calls is under way any more.
   void wait_until_complete(const std::vector<std::shared_ptr<MpiCall>>& calls);
-  /// Throws what a rank has to know that makes the call `where` in a world that has failed.
+  /// Throws the Error of the failed world for a rank that makes the call `where`.
   [[noreturn]] void raise(const std::string& where) const;
-  /// This rank's program threw `message`.
+  /// Records that this rank's program threw `message`.
   void fail_rank(const std::string& message);
-  /// This rank's program has ended; `thrown`: the message with which it did, null where it ended
-  /// well. Returns when all have, with the failure of the run if there was one.
+  /// Called when this rank's program has ended; `thrown` is the message of its exception, null if
+  /// there was none. Waits until all ranks have ended, and returns the failure of the run, if any.
   std::optional<Failure> end(const std::string* thrown);
   /// \}
 
@@ -103,7 +106,7 @@ class MpiWorld {
   friend class MpiProgress;
 
   using Clock = std::chrono::steady_clock;
-  // What waits for other processes within MPI.
+  // A call of MPI that waits for other processes.
   struct InLibrary {
     std::string where;
     std::vector<int> ranks;
@@ -118,11 +121,12 @@ class MpiWorld {
   const Timeouts timeouts_;
   const uint64_t number_;
   const Report report_;
-  const int yields_, thread_yields_;  // of the rank's thread and the other before they sleep
+  // Yields of the rank's thread and of the progress thread before they sleep.
+  const int yields_, thread_yields_;
 
   mutable std::mutex mutex_;
   std::timed_mutex drive_;           // held by whoever makes progress
-  std::atomic<bool> driven_{false};  // by the rank's thread
+  std::atomic<bool> driven_{false};  // true: the rank's thread makes progress
   std::atomic<bool> failed_{false};
   std::atomic<bool> in_library_{false};
   std::condition_variable work_;       // for the thread of progress
@@ -144,8 +148,8 @@ class MpiWorld {
   std::thread thread_;
 };
 
-/// While it lives, the thread that makes progress is in a call of MPI in which those ranks wait for
-/// each other.
+/// While it lives, the progress thread is in a call of MPI in which these ranks wait for each
+/// other.
 class MpiWorld::LibraryScope {
  public:
   LibraryScope(MpiWorld& world, std::string where, std::vector<int> ranks);
@@ -157,7 +161,7 @@ class MpiWorld::LibraryScope {
   MpiWorld& world_;
 };
 
-/// The world that runs in this process, for what must happen when the process ends before it does.
+/// Ends the world that runs in this process if the process ends first.
 void end_with_process();
 
 }  // namespace hero::dist

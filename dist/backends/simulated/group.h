@@ -1,5 +1,6 @@
 #pragma once
-// What simulated ranks, which run one after the other, keep for those that run later.
+// SimulatedGroup: the calls of simulated ranks, which run one after the other, kept for ranks that
+// run later.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -17,25 +18,24 @@ namespace hero::dist {
 
 /// The calls of a group: its collectives as the first rank that ran stated them, the counts of each
 /// all_to_all until all ranks have stated theirs, and messages whose other end is yet to come.
-/// Ranks are numbers in the group; each function is told by which numbers errors know them.
+/// Ranks are numbered in the group; each function also gets the numbers by which errors name them.
 class SimulatedGroup {
  public:
   SimulatedGroup(std::vector<int> ranks, std::string name)
       : world_ranks(std::move(ranks)), axis(std::move(name)) {}
 
-  /// Rank `me` takes part from here on; the first to do so is the one that others are compared
-  /// with.
+  /// Rank `me` takes part from now on. Other ranks are compared with the first one that joined.
   void join(int me) {
     if (first_rank_ < 0) first_rank_ = me;
   }
-  /// Rank `me` makes a collective as its call number `place`. An Error where an earlier rank made
-  /// another one or none there.
+  /// Rank `me` makes a collective as its call number `place`. Throws an Error if an earlier rank
+  /// made another call, or none, at that place.
   void collective(const Call& call, uint64_t place, int me);
-  /// Rank `me` sends or receives. Messages of a lane (from, to) are matched in order: an Error
-  /// where the two ends differ. `other_ended`: the other rank has run already.
+  /// Rank `me` sends or receives. Messages of a lane (from, to) are matched in order; throws an
+  /// Error if the two ends differ. `other_ended`: the other rank has run already.
   void message(const Call& call, int me, bool other_ended);
-  /// Rank `me` ends after `made` collectives; an Error where others made more, or sent to it or
-  /// wait for it in vain.
+  /// Rank `me` ends after `made` collectives. Throws an Error if others made more, or have a send
+  /// to it or a recv from it without a match.
   void end(int me, uint64_t made) const;
 
   const std::vector<int> world_ranks;
@@ -48,7 +48,7 @@ class SimulatedGroup {
   };
   struct Message {
     Call call;
-    uint64_t number;  // of its lane
+    uint64_t number;  // its number in its lane
   };
   using Lane = std::pair<int, int>;  // from, to
 
@@ -64,7 +64,7 @@ class SimulatedGroup {
   std::map<Lane, std::array<uint64_t, 2>> numbers_;  // messages sent and received on a lane
 };
 
-/// All groups of simulated ranks, and who has run.
+/// All groups of simulated ranks, and which ranks have run.
 class SimulatedWorld {
  public:
   explicit SimulatedWorld(int size);
@@ -73,7 +73,7 @@ class SimulatedWorld {
   std::shared_ptr<SimulatedGroup> group(const SimulatedGroup& parent, uint64_t made,
                                         const std::vector<int>& world_ranks,
                                         const std::string& axis);
-  /// A rank of the world has ended, and whether one has.
+  /// Records that a rank of the world has ended; and whether one has.
   void end(int rank) { ended_.insert(rank); }
   bool ended(int rank) const { return ended_.count(rank) > 0; }
 

@@ -7,18 +7,20 @@
 
 namespace hero::dist {
 
-/// The most bytes that a simulated rank may say in one call; more of them are values to compute
-/// with.
+/// The largest cpu array, in bytes, of a call on simulated ranks; larger arrays are data, not
+/// agreement.
 inline constexpr int64_t kMostSaidBytes = int64_t{1} << 20;
 
-/// Writes what a collective of cpu arrays gives rank `me` of `ranks` if all ranks' inputs are as
-/// its own: a sum is `ranks` times that in the bits of the call's order, a mean or maximum that
-/// itself, gathered parts are copies of it. An Error for more than kMostSaidBytes, and for what no
-/// rank can know of the others: parts of different sizes, a part of another's array.
+/// Writes the result of a collective of cpu arrays on rank `me` of `ranks` as if all ranks' inputs
+/// were equal to its own: a sum is `ranks` times the input, bitwise as in the call's order, a mean
+/// or maximum is the input, and gathered parts are copies of it. Throws an Error for more than
+/// kMostSaidBytes, and if the result depends on unknown data of other ranks: parts of different
+/// sizes, or a part of another rank's array.
 void set_as_if_identical(const Call& call, const core::Array& input, const core::Array& output,
                          int me, int ranks);
 
-/// An Error for a message of a cpu array: what one rank says to another is seldom what it hears.
+/// Throws an Error for a message of a cpu array, since the values that a rank receives are seldom
+/// those that it sends.
 void check_message(const Call& call);
 
 }  // namespace hero::dist
