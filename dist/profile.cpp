@@ -24,7 +24,7 @@ void shift(Profile& profile, double seconds) {
   }
 }
 
-// Every rank's bytes on rank 0, one behind the other, with how many each has.
+// Gathers every rank's bytes on rank 0, concatenated in the order of ranks, and their numbers.
 std::pair<std::string, std::vector<int64_t>> gather_bytes(const Communicator& world,
                                                           const std::string& mine) {
   const auto size = static_cast<int64_t>(mine.size());

@@ -45,7 +45,8 @@ bool Agreement::advance(const Send& send) {
   return done();
 }
 
-// What is carried lies in the order of ranks below P, each with the one folded into it behind it.
+// The carried bytes are in the order of ranks below P, each followed by those of rank P + i, if
+// there is one.
 void Agreement::join(int stage, const StatementSummary& heard) {
   if (stage == last_stage()) {  // of all ranks
     known_ = heard;

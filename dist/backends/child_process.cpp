@@ -30,7 +30,7 @@ std::string name_of(int signal) {
 
 bool asks_to_stop(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-// What whoever started this process wants ignored (nohup, a script's "&") stays so.
+// Signals that the caller of this process wants ignored (nohup, a script's "&") stay ignored.
 bool is_ignored(int signal) {
   struct sigaction now {};
   ::sigaction(signal, nullptr, &now);

@@ -30,7 +30,7 @@ NoticeFile::NoticeFile() : process_(::getpid()) {
   const std::filesystem::path folder = std::filesystem::temp_directory_path(none);
   path_ = (folder / "hero_restarts_XXXXXX").string();
   const int file = ::mkostemp(path_.data(), O_CLOEXEC);
-  // not ftruncate(): where a full disk has no room, who writes to what is mapped ends by SIGBUS
+  // not ftruncate(): on a full disk a write to the mapping would end the process by SIGBUS
   const bool ok = file >= 0 && ::posix_fallocate(file, 0, sizeof(Notices)) == 0 && map_file(file);
   if (file >= 0) ::close(file);
   if (file >= 0 && !ok) ::unlink(path_.c_str());

@@ -12,9 +12,9 @@ namespace {
 using namespace core::combining;
 
 // Adds K inputs to the running values, which begin with the first of them or come from `sum`, and
-// go to `out` or stay in `sum`. T: as stored; Acc: as added up;
-// Out: as the last sum is stored. Element i of the output depends on
-// elements i alone, so it may be one of the inputs: ivdep says so, or nothing would be vectorised.
+// go to `out` or stay in `sum`. T: as stored; Acc: as added up; Out: as the last sum is stored.
+// Element i of the output depends on elements i alone, so it may be one of the inputs; ivdep tells
+// that to the compiler, which would vectorise nothing without it.
 template <int K, bool kFirst, bool kLast, class T, class Acc, class Out, class Combine,
           class Finish>
 void pass(const std::byte* const* inputs, int64_t begin, int64_t n, Acc* sum, Out* out,

@@ -28,7 +28,7 @@ namespace {
 constexpr int kMaxRanks = 1024;
 constexpr double kDefaultTimeout = 600;  // seconds
 
-// The seconds that this variable says; 0 where it is not set.
+// The seconds in this environment variable; 0 if it is not set.
 double seconds_in(const char* variable) {
   const char* const text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return 0;

@@ -20,7 +20,8 @@
 namespace hero::dist {
 namespace {
 
-// Exit codes of what no restart mends: wrong options, and a command that is not there.
+// Exit codes after which a restart would not help: wrong options, and a command that does not
+// exist.
 constexpr int kWrongUsage = 2, kNotFound = 127;
 constexpr int kLostHost = 205;     // mpirun's, where it has lost its own process on a host
 constexpr double kMostPause = 60;  // seconds between two attempts

@@ -10,7 +10,7 @@
 namespace hero::dist {
 namespace {
 
-// What was said, each thing once, and by whom unless by all.
+// The messages, each once, with the ranks that have it unless all have.
 std::string joined(const std::map<std::string, std::vector<int>>& said, int ranks) {
   std::vector<std::string> things;
   for (const auto& [thing, from] : said) {

@@ -37,7 +37,7 @@ std::vector<int64_t> split(const std::string& text) {
   return numbers;
 }
 
-// How what is tracked differs from what was saved; "" where it does not.
+// How the tracked objects differ from the saved ones; "" if they do not.
 std::string misfit(const Manifest& saved, const TrackedList& tracked) {
   core::NameList list("; ");
   for (const auto& t : tracked) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kPart = "part:";
 
-// Where an array of a file belongs.
+// The elements of the whole value that an array of a file holds.
 ShardRange range_of(const core::SafetensorsReader& file,
                     const core::SafetensorsReader::Entry& entry, const std::string& path) {
   const auto found = file.metadata().find(kPart + entry.name);

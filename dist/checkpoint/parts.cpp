@@ -35,7 +35,7 @@ int64_t begin_of(const ShardRange& range) {
   return runs.next(run) ? run.whole : 0;
 }
 
-// The pieces of a value among what all ranks say that they hold of it.
+// The pieces of a value, from the ranges that all ranks hold of it.
 std::vector<Piece> told_pieces(const Held& value, std::vector<Piece> held) {
   std::stable_sort(held.begin(), held.end(), [](const Piece& a, const Piece& b) {
     return begin_of(a.range) < begin_of(b.range);

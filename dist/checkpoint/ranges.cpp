@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kOf = " of ", kIn = " in ";
 
-// Takes a text apart from its begin. Each function is false where the text goes on otherwise.
+// Parses a text from its beginning. Each function returns false if the text continues differently.
 class PlaceReader {
  public:
   explicit PlaceReader(std::string_view text) : rest_(text) {}

@@ -16,7 +16,7 @@ struct CodecHook::State {
 
 namespace {
 
-// The bytes of one bucket, on their way.
+// The encoded messages of one bucket that are under way.
 struct CodecExchange {
   GradBucket bucket;
   Codec codec;

@@ -17,7 +17,7 @@ namespace k = core::kernels;
 
 namespace {
 
-// Places of a state's arrays and numbers.
+// Indices of a state's arrays and numbers.
 enum LambArray : uint8_t { kMean, kSquare, kFreshSquare };
 enum LambNumber : uint8_t { kSquareSteps, kCoefficient, kSeen, kScale, kFactor };
 

@@ -16,7 +16,7 @@ namespace k = core::kernels;
 
 namespace {
 
-// Places of a state's arrays.
+// Indices of a state's arrays.
 enum ZeroOneArray : uint8_t { kFirst, kSecond };
 
 }  // namespace

@@ -20,9 +20,9 @@ void Gather::abandon() {
 
 namespace {
 
-// The shards in a codec's format. Every rank reads the same bytes, its own too, so all compute with
-// the same values. They are made where the shards lie: from the host's memory fewer bytes are
-// copied.
+// Gathers the shards encoded by a codec. Every rank decodes the same bytes, also those of its own
+// shard, so all ranks compute with the same values. Shards are encoded where they lie, so that
+// fewer bytes are copied from host memory.
 class QuantizedGather : public Gather {
  public:
   QuantizedGather(const Communicator& group, core::Codec codec, OffloadTarget& target)

@@ -7,7 +7,7 @@
 namespace hero::dist {
 namespace {
 
-// The ranks that have examples of their own; one replica lies behind the other.
+// This rank's part among all ranks that have examples of their own, ordered replica after replica.
 BatchPart part_of(const Groups& groups) {
   const int before = groups.replicas.defined() ? groups.replicas.rank() * groups.shard.size() : 0;
   return {before + groups.shard.rank(), groups.ranks()};

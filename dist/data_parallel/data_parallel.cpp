@@ -7,9 +7,9 @@
 namespace hero::dist {
 namespace {
 
-// The whole of a tensor that is cut over other axes: the slices of tensor ranks, the experts of
-// expert ranks, the leaves of a pipeline's stages, which only one stage has. Each rank gives the
-// bits of its elements and zeros elsewhere, and the words are added up. A collective.
+// The whole tensor of one that is divided over other axes: slices of tensor parallelism, experts of
+// expert parallelism, leaves that only one stage of a pipeline has. Each rank contributes the bits
+// of its elements and zeros elsewhere, and these are added up as integers. A collective.
 Array joined(const std::string& name, const Tensor& tensor) {
   const Partition* cut = partition(tensor);
   check(cut->owners != nullptr, "full_state_dict: ", name, " is ", describe_part(tensor),

@@ -15,7 +15,7 @@ int64_t in_whole_blocks(int64_t bytes) {
   return (bytes + kBlock - 1) / kBlock * kBlock;
 }
 
-// A released storage like another one.
+// A released storage of the same size and device as another one.
 core::Ref<core::Storage> released_like(const core::Storage& storage) {
   const MemoryScope tag(storage.tag());
   return core::Storage::create_released(storage.bytes(), storage.device());

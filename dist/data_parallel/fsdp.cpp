@@ -1,4 +1,4 @@
-// fully_shard(): FSDP2's.
+// fully_shard(), as in FSDP2.
 #include <algorithm>
 
 #include <hero/dist/data_parallel/strategies.h>

@@ -29,8 +29,9 @@ Array OffloadTarget::begin_gradient(const Array& gradient, DType /*dtype*/) { re
 
 namespace {
 
-// Page-locked memory of the host. The host waits for no copy until it says so: copies to the device
-// and copies from it go their own ways, in streams beside the one in which the unit computes.
+// Page-locked memory of the host. Copies to the device and from it run asynchronously, in streams
+// of their own beside the one in which the unit computes; the host waits only in the functions
+// whose comment says so.
 class HostTarget : public OffloadTarget {
  public:
   HostTarget(Device device, const Communicator& group) : device_(device), group_(group) {}

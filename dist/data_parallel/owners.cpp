@@ -10,9 +10,10 @@ void combine(const Communicator& group, const Array& x, ReduceOp op, const char*
   if (group.size() > 1) group.all_reduce(x, {.op = op, .unit = unit});
 }
 
-// [note: owners of both kinds] Leaves that were boxes of a parameter and are cut further. Sums wrap
-// and are exact, and a largest element is one in any order, so first the ranks that share a box are
-// asked and then those that hold the other boxes: each element of the parameter counts once.
+// [note: owners of both kinds] Leaves that were boxes of a parameter and were then sharded. Integer
+// sums are exact and a maximum does not depend on the order, so a collective first runs over the
+// ranks that share a box and then over those that hold the other boxes: each element of the
+// parameter counts once.
 class PairOwners : public Owners {
  public:
   PairOwners(std::shared_ptr<Owners> inner, std::shared_ptr<Owners> former)

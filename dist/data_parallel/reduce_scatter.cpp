@@ -44,7 +44,7 @@ Reduce reduce_by_hook(std::shared_ptr<const CommHook> hook,
 
 namespace {
 
-// DDP's.
+// The reduction of DDP: an all-reduce of the whole bucket.
 Reduce all_reduce(const UnitOptions& options) {
   return [options](GradientReduction& r) {
     r.own = r.bucket;

@@ -1,5 +1,5 @@
-// What a module of buckets needs beside: parameters nobody used, and buckets in the order in which
-// gradients become ready.
+// The parts of ShardedModule for buckets (DDP, ZeRO-1 and ZeRO-2): unused parameters, and buckets
+// in the order in which gradients become ready.
 #include <algorithm>
 
 #include <hero/dist/checkpoint/agree.h>

@@ -1,5 +1,5 @@
-// Buffers, such as the running means of a batch norm, of which each rank computes its own: rank 0's
-// are those of all.
+// Broadcasting rank 0's buffers, such as the running means of a batch norm, which each rank
+// computes from its own batches.
 #include <algorithm>
 
 #include <hero/autograd/graph/grad_mode.h>

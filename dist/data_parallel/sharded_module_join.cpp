@@ -1,4 +1,5 @@
-// Ranks with different numbers of batches: those that have no more take part in the others' steps.
+// join(), for ranks with different numbers of batches: ranks without further batches take part in
+// the other ranks' steps.
 #include <algorithm>
 
 #include <hero/core/array.h>

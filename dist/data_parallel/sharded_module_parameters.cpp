@@ -1,5 +1,5 @@
-// What a sharded module does with parameters and gradients beside a step: conversions, summoned
-// parameters, what backward needs again, gradients of a backward before.
+// The parts of ShardedModule for parameters and gradients outside of a step: conversions, summoned
+// parameters, gathering again for backward, and gradients of earlier backward passes.
 #include <algorithm>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// What a program says of parts of a sharded module, by their paths; sharded modules within one.
+// Settings of a program for parts of a sharded module, by their paths; nested sharded modules.
 #include <algorithm>
 
 #include <hero/core/error.h>

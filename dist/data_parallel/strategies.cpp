@@ -20,8 +20,8 @@ bool has_boxes(const Tensor& tensor) {
   return part != nullptr && !part->boxes.empty();
 }
 
-// Where first values come from that nobody has drawn yet. Ranks with other streams would each draw
-// their parts of another model.
+// The random stream of a parameter whose initial values are not drawn yet. Ranks with different
+// streams would draw their shards of different models.
 std::string stream_of(const nn::Slot& slot) {
   if (!on_meta(slot.tensor) || !slot.init.fill) return "";
   return " of random stream " + std::to_string(slot.stream.key) + "/" +

@@ -1,5 +1,5 @@
-// What a unit does with parameters. unit_shards.cpp says which rank has which elements,
-// unit_gradients.cpp what happens to gradients.
+// The part of Unit for gathering and freeing parameters. unit_shards.cpp computes which rank has
+// which elements, unit_gradients.cpp reduces gradients.
 #include <algorithm>
 
 #include <hero/dist/data_parallel/forward_writes.h>

@@ -1,5 +1,5 @@
-// What a unit does with gradients: pack, average over the ranks, hand this rank's part to the
-// leaves.
+// The part of Unit for gradients: they are packed, averaged over the ranks, and this rank's part is
+// added to the gradients of the leaves.
 #include <algorithm>
 #include <utility>
 

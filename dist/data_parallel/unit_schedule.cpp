@@ -38,7 +38,7 @@ void UnitSchedule::order_disk() {
 void UnitSchedule::remove(const ShardedModule& sharded) {
   std::erase(modules_, &sharded);
   const auto is_its = [&](const ModuleState* state) { return state->owner == &sharded; };
-  // An order with a hole is none that anybody could follow.
+  // An order without one of its modules cannot be used for prefetching.
   for (auto* order : {&order_, &former_order_}) {
     if (std::any_of(order->begin(), order->end(), is_its)) order->clear();
   }

@@ -6,7 +6,7 @@
 namespace hero::dist {
 namespace {
 
-// A parameter that another stage of a pipeline holds.
+// Whether another stage of a pipeline holds the parameter.
 bool lies_elsewhere(const Tensor& leaf) {
   const Partition* part = partition(leaf);
   return part != nullptr && part->owners && part->owners->elsewhere() != nullptr &&

@@ -4,8 +4,8 @@
 namespace hero::dist {
 namespace {
 
-// ZeRO-1: each rank steps its part of every bucket; ZeRO-2: and keeps only that part's gradients;
-// ZeRO-3: and that part's parameters.
+// ZeRO-1: each rank steps its part of every bucket; ZeRO-2: it also keeps only the gradients of
+// that part; ZeRO-3: it also keeps only the parameters of that part.
 std::shared_ptr<ShardedModule> make_zero(nn::Module& module, const Communicator& comm,
                                          const ZeROOptions& options) {
   check(options.stage >= 1 && options.stage <= 3, "zero: stage must be 1, 2 or 3: ", options.stage);

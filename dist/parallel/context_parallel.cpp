@@ -34,7 +34,7 @@ int checked_slices(const Communicator& group, int slice_count) {
   return slice_count;
 }
 
-// A module that says how it may be divided.
+// A module that has a ParallelForm.
 struct Said {
   std::string path;
   nn::Module* module;

@@ -36,8 +36,8 @@ struct ExchangeRows : Op {
   Grads backward(const Tensor& g) override { return {exchange_rows(comm, g, recv, send)}; }
 };
 
-// Rows in another order: row i of the result is row order[i]. The derivative is the way back, and
-// not a sum of what came from one place, as that of index_select is.
+// Rows in another order: row i of the result is row order[i]. Its derivative is the inverse
+// permutation, and not a sum over equal indices, as that of index_select is.
 struct ReorderRows : Op {
   static constexpr CastRule kCast = CastRule::promote;
   Array order, inverse;

@@ -33,7 +33,7 @@ KeepGathered::~KeepGathered() {
   try {
     end();
   } catch (const std::exception&) {
-    // What is still being gathered will not come: an Error that says so is on its way already.
+    // A gathering that is under way has failed; the Error of that call is already being thrown.
   }
 }
 

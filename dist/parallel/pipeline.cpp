@@ -20,7 +20,7 @@
 namespace hero::dist {
 namespace {
 
-// What every rank must say alike.
+// The text that must be the same on every rank.
 std::string text_of(nn::Chain& chain, const PipelineOptions& options,
                     const std::vector<size_t>& begins) {
   std::string names;

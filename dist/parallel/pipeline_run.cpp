@@ -90,7 +90,7 @@ Array PipelineRun::take(const Action& action) {
   return node.mapped().array;
 }
 
-// Inside the hooks of the root, which gather what it holds itself.
+// It runs inside the hooks of the root module, which gather the root's own unit.
 Tensor PipelineRun::run_stage(int stage, const Tensor& x, int micro) {
   nn::Chain& chain = *parts_.chain;
   const bool last = stage + 1 == parts_.stages();

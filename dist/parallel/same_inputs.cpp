@@ -28,9 +28,9 @@ bool compares(const Communicator& group) {
   return group.size() > 1 && group.backend_kind() != BackendKind::simulated;
 }
 
-// Boxes differ from rank to rank, and shards may: they are parts of rows that contain boxes. What
-// is neither is the same on all ranks before the first step, and after it unless one of its
-// gradients was only a part of it.
+// Boxes differ from rank to rank, and shards may, since they are parts of flat parameters that
+// contain boxes. All other parameters are the same on all ranks before the first step, and after a
+// step unless a rank's gradient was only a part of the whole gradient.
 void declare_values(const nn::Module& module, const Communicator& group, const char* what,
                     uint64_t forwards) {
   uint32_t hash = 0;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTimeDim = 2;  // of queries, keys and values
 
-// One rank as its own group: sums over its slices go nowhere.
+// One rank as a group of its own, so that sums over its slices need no communication.
 class Alone : public Owners {
  public:
   void add_up(const Array&) override {}

@@ -20,7 +20,7 @@ Tensor converted(const Tensor& x, std::optional<DType> dtype) {
   return dtype && is_floating(x.dtype()) ? x.to(*dtype) : x;
 }
 
-// From now on all values of a module are planned, on meta, until `shown` ends.
+// Replaces all values of a module by planned ones on meta until `shown` is destroyed.
 void show_planned(ShownSlots& shown, const std::vector<StageValue>& values,
                   std::optional<DType> dtype) {
   for (const StageValue& value : values) {

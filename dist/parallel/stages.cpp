@@ -13,8 +13,8 @@ namespace {
 
 bool lies_on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
-// Who holds a parameter of a stage: those among whom it was cut before, or this rank alone; and
-// elsewhere the ranks of the pipeline.
+// The owners of a parameter of a stage: the ranks among which it was sharded before, or this rank
+// alone. Their elsewhere() are the ranks of the pipeline.
 class StageOwners : public Owners {
  public:
   StageOwners(std::shared_ptr<GroupOwners> pipe, std::shared_ptr<Owners> former, bool copy)

@@ -1,4 +1,4 @@
-// What a region does around its module's forward.
+// The communication of a region around its module's forward.
 #include <hero/autograd/ops/collectives.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>

@@ -1,4 +1,4 @@
-// What a strategy costs at least, in closed form.
+// Lower bounds of a strategy's time and memory, in closed form.
 #include <algorithm>
 
 #include <hero/dist/plan.h>

@@ -1,4 +1,4 @@
-// What this machine does, as numbers of a Cluster.
+// Measures this machine as a Cluster.
 #include <algorithm>
 #include <chrono>
 

@@ -17,7 +17,7 @@ namespace hero::dist {
 
 namespace {
 
-// Flops of what runs while it lives.
+// Counts the flops of kernels that run while it lives.
 class FlopsMeter : public core::WorkMeter {
  public:
   void charge(const core::Work& work) override {

@@ -46,7 +46,7 @@ std::unique_ptr<nn::Module> model_of(const PlanRequest& request, const Strategy&
   return model;
 }
 
-// As many blocks on every stage; the embedding is with the first one and the head with the last.
+// Equally many blocks on every stage; the embedding is in the first stage and the head in the last.
 std::vector<size_t> first_layers(const PlanRequest& request, const Strategy& s) {
   const auto stages = static_cast<size_t>(s.pipe) * static_cast<size_t>(s.schedule.chunks());
   const auto blocks = static_cast<size_t>(blocks_of(request)) / stages;

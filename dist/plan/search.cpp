@@ -1,4 +1,4 @@
-// The best of all strategies: bounds first, simulations of what they leave.
+// Finds the best strategies: first by bounds, then by simulations of those that remain.
 #include <algorithm>
 #include <atomic>
 #include <limits>

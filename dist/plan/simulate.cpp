@@ -1,4 +1,4 @@
-// What a strategy costs by a simulation.
+// The cost of a strategy by a simulation.
 #include <algorithm>
 
 #include <hero/dist/plan/model_sizes.h>

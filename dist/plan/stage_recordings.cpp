@@ -17,9 +17,9 @@ namespace hero::dist {
 
 namespace {
 
-// [note: units between passes] Where units are freed after a pass it depends on the one before
-// which of them are gathered when it begins; and units are gathered ahead in the order of the last
-// forward pass, if that was of the same chunk.
+// [note: units between passes] If units are freed after a pass, the units that are gathered when
+// the next pass begins depend on the pass before; and units are gathered ahead in the order of the
+// last forward pass, if that was of the same chunk.
 bool frees_units(const Strategy& s) { return s.sharding >= PlanSharding::fsdp && s.reshard; }
 
 Strategy with_micro_batches(Strategy s, int64_t micro_batches) {

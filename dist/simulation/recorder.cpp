@@ -10,7 +10,8 @@ namespace {
 
 thread_local RankRecorder* current_recorder = nullptr;
 
-// A call of a simulated rank, complete at once; what counts is where the rank says that it waits.
+// A call of a simulated rank, which is complete at once; it records when the rank first waits for
+// it.
 class Recorded : public Pending {
  public:
   Recorded(RankRecorder& recorder, int64_t number) : call(number), recorder_(recorder) {}

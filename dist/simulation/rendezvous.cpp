@@ -23,7 +23,7 @@ const std::vector<int>& AllRendezvous::members(const TimelineEvent& call) const 
   return recording_.groups[static_cast<size_t>(call.group)].ranks;
 }
 
-// Where a rank's calls of that kind meet others, found at its first one.
+// The lane of a rank's calls of this kind, looked up at the first of them.
 AllRendezvous::Way& AllRendezvous::way(size_t rank, const TimelineEvent& begin) {
   const bool sends = begin.op == Collective::send, message = sends || begin.op == Collective::recv;
   const int peer = message ? begin.peer : -1;

@@ -1,4 +1,4 @@
-// Config from JSON and back.
+// Reads a Config from JSON and writes it.
 #include <hero/core/io/file.h>
 #include <hero/core/json/json.h>
 #include <hero/dist/pipeline_schedule.h>

@@ -1,4 +1,4 @@
-// How keys are found again in the text, and reported.
+// Finds the lines of keys in the text, and reports problems.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -17,7 +17,7 @@ namespace {
 
 using Parameters = std::vector<Tensor>;
 
-// With DeepSpeed's values where they are not those of the optimizer's options.
+// Makes an optimizer with DeepSpeed's default values, where these differ from Hero's.
 std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves,
                                                const DataParallel& strategy) {
   if (type == "Adam" || type == "AdamW") {

@@ -1,4 +1,4 @@
-// "zero_optimization": which strategy, and where its shards lie.
+// Reads "zero_optimization": the strategy, and where its shards are kept.
 #include <limits>
 
 #include <hero/core/json/json.h>

@@ -8,7 +8,7 @@ namespace hero::dist {
 
 namespace {
 
-// A line "zero_optimization/stage 3" for each value that has no others in it.
+// Adds a line, such as "zero_optimization/stage 3", for each value that is not an object or list.
 void add_lines(const core::JSON& value, const std::string& path, std::string& lines) {
   const std::string below = path.empty() ? "" : path + "/";
   if (value.is_object()) {

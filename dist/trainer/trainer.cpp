@@ -46,7 +46,7 @@ Mesh mesh_of(const Config& config, const Communicator& world) {
       world, {{"pipe", pipe}, {"replicate", data / shards}, {"shard", shards}, {"tensor", tensor}});
 }
 
-// As ZeRO++ has them: weights in int8, gradients in int4.
+// The codecs of ZeRO++: weights in int8, gradients in int4.
 Quantize quantize_of(const Config::Zero& zero) {
   Quantize quantize;
   if (zero.quantized_weights) quantize.weights = core::Codec::int8;

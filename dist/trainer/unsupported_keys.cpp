@@ -1,5 +1,5 @@
-// What DeepSpeed's files have and a Config has not: each is accepted where it is switched off, or
-// as DeepSpeed has it by itself, and refused with what to do in its place otherwise.
+// Keys of DeepSpeed's files that a Config does not have: each is accepted if it is switched off or
+// has DeepSpeed's default, and otherwise refused with advice on what to do instead.
 #include <algorithm>
 
 #include <hero/core/json/json.h>

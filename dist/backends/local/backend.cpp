@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 class LocalPending;
 
-// What a rank has begun and not completed, over all its groups, oldest first.
+// The calls that a rank has begun and not completed, in all its groups, oldest first.
 struct LocalRank {
   std::shared_ptr<LocalWorld> world;
   int number = 0;

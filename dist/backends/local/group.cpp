@@ -23,7 +23,8 @@ void LocalGroup::arrive(LaneKey key, LocalRound& round, std::span<const int> par
   round.stages[me].store(LocalRound::kArrived);
   if (round.arrived.load() + 1 == round.parties()) round.due = link.leave(round.calls, parties);
   round.arrived.fetch_add(1);
-  // A rank that begins a call has the round; those that all have come to are not asked for again.
+  // A rank that begins a call holds its round; the lane may drop a round at which all ranks have
+  // arrived.
   Lane& lane = lanes[key];
   while (!lane.open.empty() && lane.open.front()->arrived.load() == lane.open.front()->parties()) {
     lane.open.pop_front();

@@ -7,8 +7,8 @@
 namespace hero::dist {
 namespace {
 
-// Others' slices into places of the own output, beginning behind the own rank, so that not all
-// ranks read from the same one at once.
+// Copies other ranks' slices into this rank's output, beginning with the next rank, so that not all
+// ranks read from the same rank at once.
 template <class Copy>
 void for_each_other(int parties, int me, const Copy& copy) {
   for (int i = 1; i <= parties; ++i) copy((me + i) % parties);

@@ -11,12 +11,12 @@
 namespace hero::dist {
 namespace {
 
-// [note: how a rank waits]
-// A rank that cannot go on first pauses for about 20 us, as waking a sleeping thread costs 50; then
-// it yields, so that ranks that share its core go first; then it sleeps until an event. Where there
-// are more ranks than cores, pausing would only keep another rank from its core. On a machine that
-// is busy with other programs a yield gives them whole time slices, while one who sleeps is woken
-// first: so nobody yields for longer than kYieldTime.
+// [note: how a rank waits] A rank that cannot continue first pauses for about 20 us, since waking a
+// sleeping thread costs 50 us; then it yields, so that ranks on the same core run; then it sleeps
+// until an event. If there are more ranks than cores, it does not pause, which would only keep
+// another rank from the core. On a machine that is busy with other programs a yield gives them
+// whole time slices, while a sleeping thread is woken first: so no rank yields for longer than
+// kYieldTime.
 constexpr int kPauses = 500;
 constexpr int kYields = 200;
 constexpr auto kYieldTime = std::chrono::microseconds(200);

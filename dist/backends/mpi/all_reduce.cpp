@@ -20,13 +20,14 @@ std::atomic<int64_t> staging_budget{int64_t{16} << 20};
 
 size_t index_of(int64_t i) { return static_cast<size_t>(i); }
 
-// [note: a reduction in segments]
-// Every party reduces one part and sends the others theirs, segment by segment: while a segment of
-// all ranks is added up, later ones are under way. In an all_reduce each reduced segment goes to
-// all at once; a segment of theirs is received into the place from which its unreduced one was
-// sent, so not before that has left. Message k (N - 1) + s - 1 of each kind is that of segment k
-// to the party s behind the own one, or from that s before it: the same order on all ranks, so
-// whoever waits for room in a window waits for an earlier message, and the first of all can go.
+// [note: a reduction in segments] Every party reduces one part and sends the other parties theirs,
+// segment by segment: while a segment of all ranks is added up, later ones are under way. In an
+// all_reduce each reduced segment is sent to all parties at once; a reduced segment is received
+// into the place from which the unreduced one was sent, so only after that send is complete.
+// Message k (N - 1) + s - 1 of each kind is that of segment k to the party s places after this one,
+// or from the party s places before it. This order is the same on all ranks, so a message that
+// waits for room in a window waits for an earlier message, and the earliest of all can always
+// proceed (no deadlock).
 class Reduction : public ChunkTransfer {
  public:
   Reduction(Transport& transport, Agreed agreed)

@@ -12,7 +12,7 @@
 namespace hero::dist {
 namespace {
 
-// What a rank has begun and not yet seen complete, over all its groups, oldest first.
+// The calls that a rank has begun and not yet seen complete, in all its groups, oldest first.
 struct MpiRank {
   std::shared_ptr<MpiWorld> world;
   std::vector<std::shared_ptr<MpiCall>> begun;

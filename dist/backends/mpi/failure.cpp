@@ -1,4 +1,4 @@
-// The part of MpiProgress that knows of failure, time and the end.
+// The part of MpiProgress for failures, time-outs and the end of a run.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

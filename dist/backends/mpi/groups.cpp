@@ -1,5 +1,5 @@
-// The part of MpiProgress and MpiWorld that knows the communicators which MPI needs for its own
-// reductions (Order::native).
+// The part of MpiProgress and MpiWorld for the communicators that MPI needs for its own reductions
+// (Order::native).
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

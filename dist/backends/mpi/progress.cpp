@@ -53,8 +53,9 @@ void MpiProgress::begin(const std::shared_ptr<MpiCall>& call) {
   if (!call->after) tell_call(*call);
 }
 
-// Whether the others know of the call: they are told when the one before it is complete, unless
-// this rank has said that it begins no more (see the note on failure).
+// Whether the call is announced to the other ranks: that happens when the call `after` which it
+// begins is complete, unless this rank has declared that it begins no further calls (see the note
+// on failure).
 bool MpiProgress::follows(MpiCall& call) {
   if (!call.after) return true;
   const bool never = call.after->state.load() == MpiCall::kFailed;

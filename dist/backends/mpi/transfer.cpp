@@ -22,8 +22,8 @@ constexpr int64_t kTagBytes = 8;         // what follows is aligned for every dt
 
 int64_t round_up(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// Bytes of a contribution that comes with the agreement; 0 where none does. Of nothing but what
-// all parties state alike.
+// Bytes of an input that is sent with the agreement; 0: none is. It depends only on what all
+// parties state alike.
 int64_t contributed_bytes(const Call& call, int64_t parties) {
   const int64_t item = item_size(call.dtype);
   int64_t elements = 0;

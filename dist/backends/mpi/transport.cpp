@@ -46,7 +46,7 @@ void mpi_check(int code, const char* what) {
   fail("mpi: ", what, ": ", std::string(text, static_cast<size_t>(length)));
 }
 
-// What MPI adds up in; MPI_DATATYPE_NULL for dtypes it does not know.
+// The type in which MPI adds up; MPI_DATATYPE_NULL for dtypes that it does not know.
 MPI_Datatype mpi_type(DType dtype) {
   if (dtype == kBool || dtype == kUInt8) return MPI_UINT8_T;
   if (dtype == kInt32) return MPI_INT32_T;

@@ -1,4 +1,5 @@
-// The part of MpiProgress that knows who waits: for whom, for how long, and whether all do.
+// The part of MpiProgress that knows which ranks wait, for which ranks and how long, and whether
+// all wait.
 #include <algorithm>
 #include <mutex>
 #include <utility>

@@ -106,12 +106,12 @@ WaitAnswer take_wait_answer(Packet& packet) {
   return answer;
 }
 
-// [note: when no process can go on]
-// A rank that has waited for a while without any bytes under way says so, up the tree. When all
-// have, rank 0 asks each of them, and once more when all have answered that they wait. If by both
-// answers as many messages were told in all, as many heard, and as many told as heard, then nobody
-// has told or heard any between the two questions, all waited at the moment of the second, and
-// nothing is under way that could wake them.
+// [note: when no process can go on] A rank that has waited for a while without any bytes under way
+// reports it up the tree. When all ranks have, rank 0 asks each of them whether it still waits, and
+// asks again when all have answered yes. If both answers have the same total numbers of messages
+// sent and received, and as many were sent as received, then no rank has sent or received a message
+// between the two questions, all ranks waited at the moment of the second, and no message is under
+// way that could wake one: a deadlock.
 bool DeadlockSearch::asks(bool all_wait) {
   const auto now = Clock::now();
   const bool lost = !answered_ && now - since_ >= kLostQuestion;

@@ -6,8 +6,8 @@
 namespace hero::dist {
 namespace {
 
-// [note: counts on the wire] Balanced counts are two numbers; others are as many as there are
-// parts. Whether they were given as a list goes along, as ranks are told apart by it.
+// [note: counts on the wire] Balanced counts are sent as two numbers, others as one number for each
+// part. The message also tells whether they were given as a list, since ranks compare that.
 enum class CountsForm : uint8_t { balanced, balanced_list, list };
 
 void put_counts(Packet& packet, const ChunkCounts& counts) {

@@ -19,7 +19,8 @@ constexpr auto kStuck = std::chrono::milliseconds(250);  // less than from SIGTE
 
 std::atomic<MpiWorld*> current_world{nullptr};
 
-// Runs are numbered alike on all ranks: messages of one that is over are known by it.
+// Runs have the same numbers on all ranks, by which messages of a run that has ended are
+// recognised.
 uint64_t next_number() {
   static std::atomic<uint64_t> number{0};
   return ++number;

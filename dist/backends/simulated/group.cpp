@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kSame = "; every rank must make the same calls in the same order";
 
-// What can be compared later: the arrays are gone by then.
+// The statement without its arrays, which no longer exist when it is compared.
 Call statement_of(const Call& call) {
   Call kept = call;
   kept.after = nullptr;

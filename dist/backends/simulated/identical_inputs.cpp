@@ -16,7 +16,7 @@ void check_said(const Call& call, const core::Array& said) {
         " are taken for what all ranks say; otherwise ", kNoValues);
 }
 
-// Parts of a size that this rank does not know from its own.
+// Throws an Error if the parts have sizes that this rank cannot know from its own.
 void check_even(const Call& call, bool even) {
   check(even, name(call.op), ": parts of different sizes on the cpu; ", kNoValues);
 }

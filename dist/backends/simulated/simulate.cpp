@@ -13,7 +13,7 @@
 namespace hero::dist {
 namespace {
 
-// simulate_ranks(), and what the ranks do goes to `recorder` where there is one.
+// simulate_ranks(); the events of the ranks are recorded in `recorder` if there is one.
 void simulate(const char* what, int size, const RankProgram& program, const std::vector<int>& ranks,
               Recorder* recorder) {
   check(static_cast<bool>(program), what, ": there is no function for the ranks to run");
