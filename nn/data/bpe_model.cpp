@@ -28,7 +28,7 @@ constexpr std::array<uint8_t, 256> make_byte_order() {
   return order;
 }
 
-// Where the white space character begins that ends before byte `at`; `at` for none.
+// The first byte of the white space character that ends before byte `at`; `at` if there is none.
 size_t space_before(std::string_view text, size_t at) {
   const uint32_t code = code_point_before(text, at);
   if (character_class(code) != CharacterClass::space) return at;

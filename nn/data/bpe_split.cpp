@@ -33,7 +33,7 @@ Character character_at(std::string_view text, size_t at) {
 
 bool is_line_end(char byte) { return byte == '\n' || byte == '\r'; }
 
-// The end of the run of `kind` from `at` on, of at most so many characters.
+// The end of the run of characters of `kind` from `at` on, of at most `most` characters.
 size_t run_end(std::string_view text, size_t at, Class kind, size_t most = SIZE_MAX) {
   for (; at < text.size() && most > 0; --most) {
     const Character next = character_at(text, at);

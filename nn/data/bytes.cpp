@@ -27,7 +27,8 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // One member from the front of `in`, appended to `out`; gives the bytes it took.
+  // Decompresses one gzip member from the front of `in` and appends it to `out`; returns the number
+  // of bytes read.
   size_t member(std::span<const std::byte> in, std::vector<std::byte>& out) {
     check(inflateReset(&stream_) == Z_OK, "gunzip: ", label_, ": zlib does not start again");
     size_t taken = 0;

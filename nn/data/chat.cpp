@@ -19,7 +19,7 @@ constexpr uint64_t kMostTemplateBytes = uint64_t{1} << 24;
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-// What the filter `trim` leaves.
+// The text without white space around it, as Jinja's filter `trim` returns it.
 std::string_view stripped(std::string_view text) {
   constexpr std::string_view kSpaces = " \t\n\v\f\r";
   const size_t begin = text.find_first_not_of(kSpaces);

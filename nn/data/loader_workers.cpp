@@ -15,7 +15,7 @@
 namespace hero::nn::data {
 namespace {
 
-// Workers of a parent process; what the list reaches counts as in use.
+// A list of the workers of parent processes, which keeps them reachable for leak checkers.
 constinit std::atomic<BatchWorkers*> last_kept = nullptr;
 
 }  // namespace

@@ -12,8 +12,8 @@
 namespace hero::nn::data {
 namespace {
 
-// The numbers of one epoch; the name keeps them apart from all that a Generator of the same seed
-// hands out.
+// The random stream of one epoch; its name makes it differ from all streams of a Generator with the
+// same seed.
 RandomStream epoch_stream(uint64_t seed, int64_t epoch, int64_t round = 0) {
   std::string name = "sampler epoch " + std::to_string(epoch);
   if (round > 0) name += " round " + std::to_string(round);

@@ -28,7 +28,7 @@ AffineTransform::AffineTransform(double l, double s)
 
 namespace {
 
-// A number as x has them: in its dtype, on its device. Tensors with dimensions stay as they are.
+// A number as a tensor of x's dtype on x's device. Tensors with dimensions are returned unchanged.
 Tensor fitted(const Tensor& parameter, const Tensor& x) {
   return parameter.ndim() > 0 ? parameter : parameter.to(x.dtype()).to(x.device());
 }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto kName = "MultiheadAttention";
 
-// What a mask of the user's says, in the form that scaled_dot_product_attention takes: `seen` is
-// true where attended, `added` goes to the scores.
+// A user's mask in the form that scaled_dot_product_attention takes: `seen` is true where a query
+// attends to a key, `added` is added to the scores.
 struct Masks {
   Tensor seen, added;
 

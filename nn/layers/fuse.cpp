@@ -1,4 +1,4 @@
-// What is done with batch norms after training.
+// Functions for batch norms after training: update_bn() and fusing.
 #include <hero/autograd/ops/conv/conv.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>

@@ -44,7 +44,7 @@ void StatisticsNorm::reset_running_stats() {
 double BatchNorm::next_momentum() {
   const NoGrad no_grad;
   const detail::LeafTurn turn(num_batches_tracked.impl()->lock);
-  // The statistics have this batch already where a checkpoint runs it again.
+  // When activation checkpointing repeats a forward, the statistics contain this batch already.
   if (!recomputing()) num_batches_tracked.add_(1);
   if (options().momentum) return *options().momentum;
   if (num_batches_tracked.device() == kMeta) return 0.0;

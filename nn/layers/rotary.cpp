@@ -22,7 +22,7 @@ struct Angles {
 
 constexpr double kTurn = 6.283185307179586;
 
-// By the library's own functions, which have the same bits everywhere.
+// Computed by the library's own functions, which give the same bits on all machines.
 double ln(double x) { return log(full({}, x, {.dtype = kFloat64})).item(); }
 
 // base^(-2 i / D) of each pair.

@@ -1,4 +1,4 @@
-// Keys and values of what a model has read.
+// KeyValueCache: the keys and values of all positions that a model has read.
 #include <algorithm>
 
 #include <hero/autograd/ops/creation/creation.h>

@@ -20,8 +20,9 @@ namespace hero::nn {
 
 namespace before_linear {
 
-// A norm that a linear layer alone reads: under Autocast it has autocast's dtype, to which the
-// layer would cast it. Not where a hook, or what replaced a reader, would see that.
+// A norm whose output only linear layers read: under Autocast it is computed in autocast's dtype,
+// to which those layers would cast it, unless a hook, or a module that replaced such a layer, would
+// see the difference.
 class LayerNorm : public nn::LayerNorm {
  public:
   using nn::LayerNorm::LayerNorm;

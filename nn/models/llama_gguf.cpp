@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kRotationFactors = "rope_freqs.weight";
 
-// Metadata of an architecture, read key by key: a key of the architecture that nobody asks for may
-// change what the model computes, and is an Error.
+// Metadata of an architecture, read key by key: a key of the architecture that was not read is an
+// Error, since it may change what the model computes.
 class ArchitectureKeys {
  public:
   ArchitectureKeys(const GGUFReader& file, std::string architecture)

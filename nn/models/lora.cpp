@@ -29,7 +29,7 @@ std::vector<Linear*> adapted(const char* op, Module& model) {
   return layers;
 }
 
-// Also of a model in whose weights they are merged.
+// The adapters' entries of the state, also if adapters are merged into the weights.
 StateDict adapters_of(const char* op, const Module& model) {
   StateDict adapters;
   for (const auto& [name, slot] : const_cast<Module&>(model).slots()) {

@@ -1,4 +1,4 @@
-// Calling a module: its place for messages, and the hooks around forward and backward.
+// Calling a module: its path for error messages, and the hooks around forward and backward.
 #include <algorithm>
 #include <atomic>
 #include <utility>

@@ -10,7 +10,7 @@ namespace hero::nn::detail {
 
 namespace {
 
-// What adopts a child may only be called by classes of modules; this names it for all of them.
+// Module::adopt() is protected; this class makes it accessible for the functions below.
 struct Adopter : Module {
   static Module& adopt_in(Module& parent, const std::string& name, std::unique_ptr<Module> child) {
     return (parent.*&Adopter::adopt)(name, std::move(child));

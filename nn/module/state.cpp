@@ -1,4 +1,4 @@
-// What is done to all parameters and buffers of a module: modes, conversions, state dicts.
+// Functions for all parameters and buffers of a module: modes, conversions, state dicts.
 #include <algorithm>
 #include <atomic>
 

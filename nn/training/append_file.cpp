@@ -34,7 +34,7 @@ uint64_t AppendFile::size() const {
 }
 
 void AppendFile::cut_back(uint64_t size) noexcept {
-  // Where even this fails the next reader finds a torn piece, and cuts it itself.
+  // If even this fails, the next reader finds an incomplete piece and removes it.
   (void)retried([&] { return ::ftruncate(fd_, static_cast<off_t>(size)); });
 }
 

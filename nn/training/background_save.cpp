@@ -22,7 +22,7 @@
 namespace hero::nn {
 namespace {
 
-// Nobody but the array can write to its storage, which has no other bytes than the array's.
+// Whether only this array refers to its storage, and the storage has no other bytes.
 bool is_alone(const core::Array& array) {
   return array.device() == kCpu && array.is_contiguous() && array.storage_ref()->unique() &&
          array.storage().bytes() == array.nbytes();

@@ -11,7 +11,8 @@
 namespace hero::nn {
 namespace {
 
-// A sum is finite where all its terms are; where it overflows by itself, terms decide.
+// If the sum is finite, all terms are; if the sum itself overflows, the terms are checked one by
+// one.
 bool is_finite(const Tensor& gradient) {
   const NoGrad no_grad;
   if (std::isfinite(sum(gradient).item())) return true;

@@ -31,8 +31,8 @@ constexpr const char* kOn = " on ";  // between the process and its host
 
 std::atomic<double> seconds_for_other_hosts{0};
 
-// The locks of this process by the identity of their files. A child that was forked has its
-// parent's descriptors, but is another writer.
+// The locks of this process by the identity of their files. A forked child has copies of its
+// parent's descriptors, but counts as another writer.
 struct Held {
   pid_t process;
   std::weak_ptr<FolderLock> lock;

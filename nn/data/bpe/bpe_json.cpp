@@ -13,7 +13,7 @@ using core::shown;
 
 const JSON kNull;
 
-// What an object has under a name; null where it has nothing.
+// The member of an object with this name; a JSON null if there is none.
 const JSON& member(const JSON& object, const char* name) {
   const JSON* found = object.find(name);
   return found == nullptr ? kNull : *found;
