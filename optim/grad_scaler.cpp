@@ -24,7 +24,7 @@ void check_values(const GradScalerOptions& o) {
         "grad_scaler: growth_interval must be positive: ", o.growth_interval);
 }
 
-// What is known of gradients, in an order in which the largest of several answers is that of all.
+// The state of gradients, ordered so that the maximum over several ranks is the state of all.
 enum Gradients : int64_t { kNone, kFinite, kOverflowed };
 
 Gradients gradients_of(const Optimizer& optimizer) {

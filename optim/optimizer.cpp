@@ -31,7 +31,8 @@ std::string group_key(int group, const std::string& name) {
   return "group." + std::to_string(group) + "." + name;
 }
 
-// A repetition of a recorded step has the device's work alone.
+// Throws an Error unless all parameters with gradients are on a GPU, since the repetition of a
+// recorded step runs only the work of the GPU.
 void check_repeatable(const char* name, const std::vector<Tensor>& params) {
   for (const Tensor& param : params) {
     check(!param.grad().defined() || param.device().type == DeviceType::cuda, name,

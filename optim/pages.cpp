@@ -106,7 +106,7 @@ void Optimizer::Pages::begin_read(int window) {
   for (const auto& each : windows_[static_cast<size_t>(window)].swapped) each->begin_read();
 }
 
-// States that were made since, or took the place of others, get a slot.
+// States that were made or replaced since the last write get a slot in the file.
 void Optimizer::Pages::begin_write(int window) {
   auto& swapped = windows_[static_cast<size_t>(window)].swapped;
   std::vector<const core::Storage*> present;

@@ -32,8 +32,8 @@ double epsilon_of(DType dtype) {
 
 Tensor rms(const Tensor& x) { return sqrt(mean(square(x))); }
 
-// Moves a state a part of the way. lerp() begins at the nearer end: otherwise rounding at the size
-// of the old state would remain of a new one that is far smaller.
+// Moves a state towards `to` by the fraction `part`. lerp() begins at the nearer end; otherwise a
+// new state that is far smaller than the old one would have rounding errors of the old one's size.
 void move(const Tensor& state, const Tensor& to, double part) {
   state.copy_(lerp(state, to, part));
 }

@@ -16,7 +16,7 @@ std::vector<const char*> adam_arrays(const Options& o) {
   return {"exp_avg", "exp_avg_sq"};
 }
 
-// What Adam and AdamW have in common; they differ in where the decay goes.
+// The common step of Adam and AdamW, which differ only in where the weight decay is applied.
 template <class Options>
 k::AdamStep<double> adam_step(const Options& o, double t, double l2, double keep) {
   const auto [beta1, beta2] = o.betas;

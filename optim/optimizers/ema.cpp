@@ -12,7 +12,8 @@ void EMAOptions::check_values() const { check_fraction("ema", "decay", decay); }
 
 std::vector<const char*> EMA::array_names(int) const { return {"average"}; }
 
-// What is averaged is there without a gradient.
+// The "gradient" that a step reads is the parameter itself, which is averaged also without a
+// gradient.
 Array EMA::gradient_of(int param) const { return state(param).param.array(); }
 
 void EMA::update(int group, State& state, const Array& /*grad*/) {

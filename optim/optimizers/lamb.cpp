@@ -15,8 +15,8 @@ namespace k = core::kernels;
 
 namespace {
 
-// Bytes of directions that are a batch: a GPU is busy for longer than the launches take, and on the
-// CPU they stay in its caches.
+// Bytes of directions that are stepped in one batch: on a GPU enough work to hide the launches, on
+// the CPU few enough to stay in its caches.
 int64_t batch_bytes(Device device) {
   return device.type == DeviceType::cpu ? int64_t{64} << 10 : int64_t{16} << 20;
 }

@@ -23,7 +23,7 @@ double NAdam::first_value(int, const char* name) const {
   return std::string_view(name) == "mu_product" ? 1.0 : 0.0;
 }
 
-// A product of fractions.
+// The product of the mu_t, each of which lies in [0, 1].
 std::array<double, 2> NAdam::number_range(const char*) const { return {0.0, 1.0}; }
 
 void NAdam::update(int group, State& state, const Array& grad) {

@@ -20,7 +20,7 @@ namespace {
 
 namespace k = core::kernels;
 
-// One list of all elements, in double precision.
+// The tensors concatenated along `dim`, in double precision.
 Tensor in_float64(const std::vector<Tensor>& parts, int64_t dim) {
   std::vector<Tensor> list;
   for (const Tensor& part : parts) list.push_back(part.detach().to(kCpu).to(kFloat64));
