@@ -21,7 +21,7 @@ namespace hero::dist {
 /// around it, and returns a function that makes a step; the function is destroyed when the
 /// candidate's turn is over.
 struct TuneCandidate {
-  std::string name;  ///< its name in the table
+  std::string name;  ///< name of the candidate in the table
   /// Builds everything and returns a function that makes a step.
   std::function<std::function<void()>()> make;
   double planned = 0.0;  ///< seconds per step that a plan predicted, shown in the table; 0: none

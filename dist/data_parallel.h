@@ -1,7 +1,7 @@
 #pragma once
 // DataParallel: a module that several ranks train, each on its own part of the batch. DDP, the
-// stages of ZeRO and FSDP are strategies, of which each shards one thing more. A program
-// changes one line to move from one strategy to the next.
+// stages of ZeRO and FSDP are strategies: each one shards one more kind of data than the previous
+// one. A program changes one line to move from one strategy to the next.
 //
 //   dist::DDP ddp(model, world);                     // every rank holds everything
 //   dist::ZeRO zero(model, world, {.stage = 1});     // optimizer states are sharded

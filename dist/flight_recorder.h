@@ -24,10 +24,10 @@ struct FlightCall {
   int64_t size = 0;        ///< elements of the whole array
   int64_t bytes = 0;       ///< bytes that the rank sends, as in Traffic
   int root = -1;           ///< the root of a call that has one; the other rank of a message
-  double asked = 0.0;      ///< when the program called
-  double awaited = 0.0;    ///< when it began to wait for the call
-  double begun = 0.0;      ///< over NCCL: when the GPU came to it, as seen within about 20 ms
-  double done = 0.0;       ///< when the program knew that the call is complete; over NCCL, as begun
+  double asked = 0.0;      ///< time at which the program made the call
+  double awaited = 0.0;    ///< time at which it began to wait for the call
+  double begun = 0.0;      ///< over NCCL: time at which the GPU came to it, to about 20 ms
+  double done = 0.0;  ///< time at which it knew that the call was complete; over NCCL like begun
 };
 
 /// The last calls of one rank. Each communicator of the rank adds its own. Any thread may read it.

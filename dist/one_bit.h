@@ -204,7 +204,8 @@ class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public OneBitEr
   void freeze();
   void step_along(int group, State& state, const Array& before);
 
-  std::vector<std::pair<int, State*>> directed_;  // of the warm-up step now running, by group
+  // Parameters of the current warm-up step that have a direction, with their group.
+  std::vector<std::pair<int, State*>> directed_;
 };
 
 /// Options of ZeroOneAdam. Numbers of steps count those of all groups.

@@ -25,8 +25,8 @@ namespace hero::dist {
 enum class PlanSharding : uint8_t {
   ddp,    ///< each replica has everything; with one replica: no data parallelism
   zero1,  ///< optimizer states are divided
-  zero2,  ///< and gradients
-  fsdp,   ///< and parameters (ZeRO-3), by block
+  zero2,  ///< optimizer states and gradients are divided
+  fsdp,   ///< optimizer states, gradients and parameters are divided (ZeRO-3), block by block
   hybrid  ///< like fsdp within a host, replicated among hosts
 };
 /// "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid".
@@ -84,8 +84,8 @@ class PlanModel {
   /// Makes the model on meta.
   std::unique_ptr<nn::Module> make() const;
   const Tensor& x() const { return x_; }                   ///< one sample
-  const Tensor& y() const { return y_; }                   ///< its target
-  const PlanModelSizes& sizes() const { return *sizes_; }  ///< what was measured
+  const Tensor& y() const { return y_; }                   ///< the target of the sample
+  const PlanModelSizes& sizes() const { return *sizes_; }  ///< the measured sizes and work
 
  private:
   std::function<std::unique_ptr<nn::Module>()> make_;

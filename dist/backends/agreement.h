@@ -65,7 +65,7 @@ class Agreement {
   bool sent_ = false;                    // whether this rank has sent its message of this stage
   size_t unit_ = 0;                      // bytes that each rank carries
   StatementSummary known_;
-  std::map<int, StatementSummary> heard_;  // by stage
+  std::map<int, StatementSummary> heard_;  // received summaries, by stage
 };
 
 }  // namespace hero::dist

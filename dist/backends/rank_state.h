@@ -14,7 +14,7 @@ class GroupOwners;
 struct RankState {
   explicit RankState(int rank) : flight(std::make_shared<FlightRecorder>(rank)) {}
   Traffic traffic;
-  const std::shared_ptr<FlightRecorder> flight;  ///< its last calls
+  const std::shared_ptr<FlightRecorder> flight;  ///< the rank's last calls
   std::ostream out{nullptr};                     ///< no buffer: what is written is dropped
   bool met = false;  ///< true: a call of this rank was completed, so the other ranks have started
   std::vector<std::weak_ptr<GroupOwners>> owners;  ///< those that exist; see GroupOwners::of()

@@ -49,7 +49,7 @@ Manifest save_files(const std::string& folder, const Communicator& world,
 /// \{
 /// A file of this rank, before it is written.
 struct RankFile {
-  std::string name;    ///< in the folder
+  std::string name;    ///< name of the file in the folder
   std::string object;  ///< name of the tracked object
   bool boxes = false;  ///< true: it has a part that consists of boxes
   FileContent content = {};

@@ -29,10 +29,10 @@ struct Manifest {
   int64_t step = 0;
   int ranks = 1;
   std::map<std::string, std::string> tracked;  ///< name to kind: "module", "optimizer", ...
-  std::map<std::string, File> files;           ///< by name in the folder
+  std::map<std::string, File> files;           ///< all files, by name in the folder
   std::map<std::string, int64_t> integers;
   std::map<std::string, double> numbers;
-  std::map<std::string, States> generators;  ///< of each rank
+  std::map<std::string, States> generators;  ///< states of each generator, one for each rank
 
   /// The files of one object, with their folder.
   std::vector<PartFile> files_of(const std::string& object, const std::string& folder) const;

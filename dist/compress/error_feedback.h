@@ -33,7 +33,7 @@ class ErrorFeedback {
   void move_errors(Bucket& to);
 
   std::vector<Bucket> buckets_;
-  std::map<std::string, Array> means_;  // by bucket
+  std::map<std::string, Array> means_;  // errors of the means, by bucket
 };
 
 }  // namespace hero::dist

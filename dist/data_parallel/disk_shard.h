@@ -64,7 +64,7 @@ class DiskShard : public core::Fetcher {
 
   std::mutex mutex_;
   core::Ref<core::Storage> storage_, travelling_;
-  core::Swapped swapped_;  // of travelling_
+  core::Swapped swapped_;  // the slot of travelling_ in the file
   DiskShardOptions options_;
   std::shared_ptr<DiskOrder> order_;
   Traffic& traffic_;

@@ -36,7 +36,8 @@ class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwne
 
  private:
   Communicator group_, replicas_;
-  std::vector<std::pair<const Owners*, std::weak_ptr<Owners>>> pairs_ = {};  // by the former
+  // Results of together_with(), by the former owners.
+  std::vector<std::pair<const Owners*, std::weak_ptr<Owners>>> pairs_ = {};
 };
 
 }  // namespace hero::dist

@@ -195,7 +195,7 @@ class ShardedModule : public ParameterOwner,
   struct Frozen {
     std::string name;
     Tensor tensor;
-    uint32_t seen;  // its version when a forward began
+    uint32_t seen;  // version of its storage when a forward began
   };
 
   // forward and backward, in the order of a step
@@ -265,7 +265,7 @@ class ShardedModule : public ParameterOwner,
   std::shared_ptr<GroupOwners> owners_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<ModuleState>> module_states_;  // the first is the root module's
-  std::vector<ParameterEntry> parameters_;  // of every parameter, by UnitParameter::id
+  std::vector<ParameterEntry> parameters_;                   // all parameters, by UnitParameter::id
   // The id of each parameter, by its leaf.
   std::unordered_map<const detail::TensorImpl*, size_t> known_;
   std::vector<Frozen> frozen_;

@@ -35,8 +35,9 @@ struct UnitParameter {
   std::string name;
   std::vector<std::string> names = {};  ///< all its names; more than one if it is tied
   std::vector<nn::Slot*> slots = {};    ///< all slots of the module that hold it
-  Tensor leaf = {};  ///< what optimizers hold: its shard, or itself under Stage::none
-  Tensor full = {};  ///< what forward computes with; `leaf` itself under Stage::none
+  /// The leaf of optimizers: the shard, or under Stage::none the whole parameter.
+  Tensor leaf = {};
+  Tensor full = {};  ///< the whole parameter, used in forward; under Stage::none `leaf`
   Shape shape = {};  ///< shape of `full`
   std::shared_ptr<const Partition> former = {};  ///< which part of a larger parameter `full` is
   std::shared_ptr<Owners> owners = {};           ///< owners of its shards

@@ -16,10 +16,10 @@ struct ModuleState;
 
 /// Settings of a program for the units of a module.
 struct ModulePolicy {
-  bool sync = true;                    ///< gradients are averaged over the ranks
-  bool all_reduce = true;              ///< in hybrid sharding: and over the replicas
+  bool sync = true;        ///< gradients are averaged over the ranks
+  bool all_reduce = true;  ///< in hybrid sharding, gradients are averaged over the replicas, too
   bool reshard_after_forward = true;   ///< whole parameters are freed after forward
-  bool reshard_after_backward = true;  ///< and after backward
+  bool reshard_after_backward = true;  ///< whole parameters are freed after backward
   /// What is gathered ahead when its forward or backward begins, in place of the next modules in
   /// the recorded order.
   std::optional<std::vector<ModuleState*>> forward_prefetch = {}, backward_prefetch = {};

@@ -64,7 +64,7 @@ class PipelineRun {
   struct Sent {
     Work work;
     Array array;
-    Tensor output;  // of which `array` has the bytes; undefined for a gradient
+    Tensor output;  // the tensor whose bytes `array` has; undefined for a gradient
   };
   struct Received {
     Work work;

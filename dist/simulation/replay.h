@@ -59,8 +59,8 @@ struct ReplayMessage {
   int from = 0, to = 0;  ///< ranks of the world
   int32_t label = -1;    ///< of Simulation::labels
   bool outside = false;  ///< true: it takes the sender's port to other hosts
-  double begin = 0.0;    ///< when its first byte leaves
-  double end = 0.0;      ///< when it is complete
+  double begin = 0.0;    ///< time when its first byte leaves
+  double end = 0.0;      ///< time when it is complete
 };
 
 /// The result of a replay: one step on a cluster. Fractions are means over the recorded ranks.
@@ -81,7 +81,7 @@ struct Simulation {
   /// Of all ranks of the world, assuming the others are like the recorded ones.
   double flops = 0.0;
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
-  int peak_rank = 0;       ///< that rank
+  int peak_rank = 0;       ///< the rank that held it
   /// Bytes sent along each axis by the rank that sends most.
   std::map<std::string, int64_t> bytes_by_axis;
   std::vector<ReplayCall> waits;  ///< the longest first

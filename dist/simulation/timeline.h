@@ -46,7 +46,7 @@ struct TimelineEvent {
 
 /// The part of a step between two calls of simulated_part().
 struct TimelinePart {
-  int32_t label = -1;                    ///< of Recording::labels
+  int32_t label = -1;                    ///< index in Recording::labels
   size_t first = 0;                      ///< index of its first event
   int64_t live = 0;                      ///< bytes that the rank held at its beginning
   int64_t most = 0;                      ///< the most bytes that it held in this part

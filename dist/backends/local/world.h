@@ -76,7 +76,7 @@ class LocalWorld {
  private:
   struct Rank {
     std::atomic<bool> finished{false};
-    bool asleep = false;  // these three under mutex_
+    bool asleep = false;  // mutex_ protects this member and the next two
     uint64_t seen = 0;
     // Evaluated when the text is printed, since others arrive meanwhile.
     std::function<std::string()> waiting;

@@ -27,9 +27,9 @@ int mpi_world_rank();
 /// Runs `program` on all processes of the world, each of which must call this, and returns when all
 /// have ended, with the same failure on all of them if there was one: its rank is that of the first
 /// rank to fail by itself. `report` prints it, once, as soon as a rank has ended with it. May be
-/// called again. A program that goes on for long after a failure (30 seconds, or the time-out where
-/// that is less, but 5 at least) is stopped with the whole world; after a time-out, it is stopped
-/// after 2 seconds if the missing process does not answer at all.
+/// called again. A program that continues after a failure for 30 seconds (or the time-out if that
+/// is less, but at least 5 seconds) is stopped with the whole world; after a time-out, it is
+/// stopped after 2 seconds if the missing process does not answer at all.
 std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& options,
                                   const MpiWorld::Report& report);
 

@@ -36,7 +36,7 @@ struct MpiCall {
   core::Array input, output;
   std::shared_ptr<MpiCall> after;  // announced when that call is complete; null: at once
   std::atomic<int> state{kBegun};
-  std::atomic<bool> overdue{false};  // its rank has waited for longer than the time-out
+  std::atomic<bool> overdue{false};  // true: its rank has waited for longer than the time-out
 
   std::string where() const { return describe(call, key.sequence, axis); }
   bool to_oneself() const { return key.lane.from >= 0 && key.lane.from == key.lane.to; }
@@ -129,8 +129,8 @@ class MpiWorld {
   std::atomic<bool> driven_{false};  // true: the rank's thread makes progress
   std::atomic<bool> failed_{false};
   std::atomic<bool> in_library_{false};
-  std::condition_variable work_;       // for the thread of progress
-  std::condition_variable completed_;  // for the rank's thread
+  std::condition_variable work_;       // the progress thread waits for it
+  std::condition_variable completed_;  // the rank's thread waits for it
   // under mutex_
   std::vector<std::shared_ptr<MpiCall>> posted_;
   std::vector<uint64_t> left_;        // groups, not yet told

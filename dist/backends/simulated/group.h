@@ -59,8 +59,9 @@ class SimulatedGroup {
 
   int first_rank_ = -1;
   std::vector<Call> calls_;
-  std::map<uint64_t, std::vector<Counts>> counts_;                 // of all_to_all, by place
-  std::map<std::tuple<int, int, int>, std::deque<Message>> open_;  // by awaited rank, from, to
+  std::map<uint64_t, std::vector<Counts>> counts_;  // counts of each all_to_all, by its number
+  // Unmatched messages, by (awaited rank, from, to).
+  std::map<std::tuple<int, int, int>, std::deque<Message>> open_;
   std::map<Lane, std::array<uint64_t, 2>> numbers_;  // messages sent and received on a lane
 };
 
