@@ -98,7 +98,7 @@ class MultiheadAttention : public Module, public Parallelizable {
   MultiheadAttentionResult attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const MultiheadAttentionInputs& inputs);
   struct Projections {
-    Tensor q, k, v, in, bias;  // of the parameters' names
+    Tensor q, k, v, in, bias;  // tensors under the parameters' names
   };
   Projected project(const Tensor& query, const Tensor& key, const Tensor& value,
                     const Projections& by) const;

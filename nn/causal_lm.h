@@ -135,7 +135,7 @@ class CausalSelfAttention : public CausalLMPart, public Parallelizable {
   std::vector<Linear*> added_projections(const CausalLMConfig& config);
   Tensor run(const Tensor& x, const Past* past);
 
-  std::vector<HeadWeight> weights_;  // of the projections, then of `out`
+  std::vector<HeadWeight> weights_;  // forms of the projections, then of `out`
   int64_t heads_, kv_heads_, dim_;
   double dropout_;
   RotaryEmbedding* rotary_;

@@ -18,8 +18,8 @@ namespace hero::distributions {
 
 /// A draw with its log probability.
 struct DrawWithLogProb {
-  Tensor value;     ///< as rsample() returns it
-  Tensor log_prob;  ///< of the value, in the batch's shape
+  Tensor value;     ///< the draw, as rsample() returns it
+  Tensor log_prob;  ///< log probability of the value, of the batch shape
 };
 
 /// The common base of the distributions. Batch and event shapes are PyTorch's: a value has the

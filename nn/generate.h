@@ -87,7 +87,7 @@ class KeyValueCache {
   int64_t capacity_;
   int64_t T_ = 0;
   std::vector<int64_t> read_;    // positions read in each row; one number if all rows are equal
-  std::vector<int64_t> counts_;  // of each row
+  std::vector<int64_t> counts_;  // new tokens that are not padding, in each row
   std::vector<Layer> layers_;
 };
 

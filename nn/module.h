@@ -62,11 +62,11 @@ class EvalScope {
 /// A registered parameter or buffer: the tensor, and how it is initialised.
 struct Slot {
   enum class Kind : uint8_t { parameter, buffer, buffer_not_saved };
-  std::string name;             ///< its name in the module
+  std::string name;             ///< name in the module
   Tensor tensor;                ///< undefined if an option left it out
   Init init;                    ///< its initialiser; empty if the values were given
   RandomStream stream;          ///< the random stream that its initial values come from
-  Kind kind = Kind::parameter;  ///< what it is
+  Kind kind = Kind::parameter;  ///< parameter, saved buffer or buffer that is not saved
 };
 
 /// Options of Module::load_state_dict().
@@ -366,7 +366,7 @@ class Module {
   Slot* find_slot(const std::string& path, bool parameter);
 
   std::string name_;
-  std::string path_;  // from the outermost module known; for messages
+  std::string path_;  // path below the outermost known module, for messages
   Origin origin_;     // what initial values depend on; see [note: first values]
   std::vector<std::unique_ptr<Slot>> slots_;  // pointers: references to the tensors stay good
   std::vector<std::unique_ptr<Module>> children_;

@@ -37,9 +37,9 @@ struct RotaryScaling {
     /// multiplied by attention_factor. Peng et al., "YaRN", arXiv 2309.00071.
     yarn,
   };
-  Kind kind = Kind::none;             ///< which rule
+  Kind kind = Kind::none;             ///< the rule by which rates are changed
   double factor = 1.0;                ///< what rates are divided by; at least 1
-  double low_freq_factor = 1.0;       ///< of llama3
+  double low_freq_factor = 1.0;       ///< for llama3
   double high_freq_factor = 4.0;      ///< for llama3; larger than low_freq_factor
   int64_t original_positions = 8192;  ///< the longest sequence in the original training
   double beta_fast = 32.0;            ///< for yarn, in full turns; larger than beta_slow

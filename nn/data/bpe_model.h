@@ -27,7 +27,7 @@ class BPEPairTable {
   static constexpr int32_t kNone = 0x7fffffff;
   struct Entry {
     uint64_t pair = ~uint64_t{0};
-    int32_t rank = kNone;  // of the merge; the lowest merges first
+    int32_t rank = kNone;  // rank of the merge; the merge of the lowest rank comes first
     int32_t result = -1;
   };
 
@@ -58,13 +58,13 @@ class BPEPairTable {
 /// A token that is found in a text as a whole, before the text is cut into pieces.
 struct BPEAddedToken {
   int32_t token = -1;
-  std::string text = {};       ///< as the file writes it
-  std::string found = {};      ///< what is looked for: `text`, normalized if `normalized`
-  bool single_word = false;    ///< not found if a word character is next to it
-  bool lstrip = false;         ///< it takes the white space before it
-  bool rstrip = false;         ///< and behind it
-  bool normalized = false;     ///< it is looked for in the normalized text, after all others
-  bool special = true;         ///< SpecialTokens decides about it; others are always encoded
+  std::string text = {};     ///< its text in the file
+  std::string found = {};    ///< the text that is searched for: `text`, normalized if `normalized`
+  bool single_word = false;  ///< not found if a word character is next to it
+  bool lstrip = false;       ///< the token includes white space before it
+  bool rstrip = false;       ///< the token includes white space after it
+  bool normalized = false;   ///< it is searched for in the normalized text, after all others
+  bool special = true;       ///< SpecialTokens decides about it; others are always encoded
   bool in_vocabulary = false;  ///< it is in the model's vocabulary; merges may make it, too
 };
 
@@ -122,7 +122,7 @@ struct BPEModel {
   std::array<int32_t, 256> byte_tokens{};  ///< -1: the vocabulary has none
   BPEPairTable table;
   BPEAddedTokens added_raw, added_normalized;
-  std::unordered_map<std::string, int32_t> whole;  ///< by bytes, if ignore_merges
+  std::unordered_map<std::string, int32_t> whole;  ///< tokens by their bytes, if ignore_merges
 
   /// Checks and completes the data: no two tokens are one byte, every merge makes the token it
   /// says, and added tokens have distinct texts. `label` names the source in errors.

@@ -40,7 +40,7 @@ class MNIST : public Dataset {
  protected:
   /// What tells one data set of this form from another.
   struct Kind {
-    const char* name;     // in errors
+    const char* name;     // name of the data set in errors
     const char* folder;   // below HERO_DATA
     const char* package;  // Debian's, or null
     std::vector<std::string> classes;

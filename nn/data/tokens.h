@@ -45,7 +45,7 @@ class Tokens {
   // One of the two: the open file, or bytes in memory.
   std::shared_ptr<const InputFile> file_;
   std::shared_ptr<const std::vector<std::byte>> bytes_;
-  int64_t begin_ = 0;  // of the first token, in bytes
+  int64_t begin_ = 0;  // position of the first token, in bytes
   int64_t size_ = 0;
   int width_ = 2;
 };

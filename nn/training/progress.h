@@ -74,7 +74,7 @@ class Progress {
   void show(double now);
 
   ProgressOptions options_;
-  std::deque<Mark> marks_;  ///< of the last `window` seconds
+  std::deque<Mark> marks_;  ///< steps done at moments of the last `window` seconds
   std::vector<Metric> metrics_;
   int64_t step_;
   int64_t shown_step_;
