@@ -68,13 +68,13 @@ class Accumulator {
  private:
   // Level l holds the sum of 2^l micro-batches where bit l of the count is set.
   struct Levels {
-    DType dtype = kFloat32;  // of the gradient
+    DType dtype = kFloat32;  // dtype of the gradient
     std::vector<Array> sums = {};
   };
   void finish(const char* what, double divisor);
 
   std::vector<Tensor> parameters_;
-  std::vector<Levels> levels_;  // of each parameter
+  std::vector<Levels> levels_;  // one for each parameter
   int64_t count_ = 0;
 };
 

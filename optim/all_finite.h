@@ -9,7 +9,7 @@ namespace hero::optim {
 /// memory. All arrays on a GPU take a few launches together, and the host waits once, for the
 /// answer.
 inline bool all_finite(const std::vector<Array>& xs) {
-  core::ExactSum sum;  // which no square of a finite number overflows
+  core::ExactSum sum;  // squares of finite numbers do not overflow it
   sum.add_squares(xs);
   return sum.finite();
 }

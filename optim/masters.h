@@ -78,7 +78,7 @@ class Optimizer::Masters {
   const Tensor& with_gradient(const State& state, int at) const;
 
   std::vector<Tensor> params_;
-  double factor_ = 1.0;  // of the step now running
+  double factor_ = 1.0;  // factor of the gradients in the current step
   bool begun_ = false;   // the masters have digits that the parameters lack
 };
 

@@ -98,10 +98,11 @@ struct ParamGroup {
 ///
 /// States follow their parameter: if it has been converted to another dtype, moved to another
 /// device or cut into shards since its last step, so are they at the next step() or state_dict(),
-/// and training goes on with the bits of an optimizer that always had such states. A shard's states
-/// are those of its elements; states that every rank has as a whole (is_number()) stay whole. An
-/// Error says what to do if states cannot follow, and changes none of them: if the parameter has
-/// got elements that it did not hold before, or is moved from meta, where states have no values.
+/// and training continues bitwise as with an optimizer that always had such states. A shard's
+/// states are those of its elements; states that every rank has as a whole (is_number()) stay
+/// whole. An Error says what to do if states cannot follow, and changes none of them: if the
+/// parameter has got elements that it did not hold before, or is moved from meta, where states have
+/// no values.
 ///
 /// step() gives many parameters to their device at a time, so that a GPU steps a whole model in a
 /// few launches. Parameters must not overlap in memory.

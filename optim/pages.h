@@ -33,7 +33,7 @@ class Optimizer::Pages {
 
  private:
   struct Window {
-    int end = 0;  // its parameters are those from the end of the window before
+    int end = 0;  // one past its last parameter; it begins at the end of the previous window
     std::vector<std::unique_ptr<core::Swapped>> swapped = {};
   };
 
@@ -50,8 +50,8 @@ class Optimizer::Pages {
   const PagedOptions options_;
   const Optimizer* of_ = nullptr;
   std::vector<Window> windows_;
-  std::vector<bool> has_master_;  // of each parameter
-  std::vector<int> stepped_;      // of the window in memory
+  std::vector<bool> has_master_;  // whether each parameter has a master
+  std::vector<int> stepped_;      // parameters of the window in memory that were stepped
   int current_ = -1;  // the window in memory, and those on their way in and out; -1: none
   int coming_ = -1;
   int leaving_ = -1;

@@ -12,8 +12,8 @@ namespace hero::optim {
 /// The elements of a parameter that a leaf held when the layout was taken: elements first to first
 /// + shape.numel() - 1 of the boxes of a parameter of shape `whole`; see Partition.
 struct ShardLayout {
-  Shape shape;                  ///< of the leaf
-  Shape whole;                  ///< of the parameter
+  Shape shape;                  ///< shape of the leaf
+  Shape whole;                  ///< shape of the whole parameter
   std::vector<Box> boxes = {};  ///< as in the leaf's partition
   int64_t first = 0;            ///< as in the leaf's partition
 
