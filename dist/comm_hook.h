@@ -64,7 +64,7 @@ struct GradBucket {
   /// zeros in gaps of fewer than 8 elements. The hook replaces them by the mean over the ranks.
   Array buffer;
   std::vector<BucketParameter> parameters;  ///< which parameters have their gradients in the buffer
-  double divide_by = 1.0;                   ///< what the sum over the ranks is divided by
+  double divide_by = 1.0;                   ///< divisor of the sum over the ranks
   /// The options of the all_reduce that DDP makes if there is no hook: an asynchronous mean.
   CallOptions mean;
 };

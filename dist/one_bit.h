@@ -135,12 +135,12 @@ struct OneBitLAMBOptions {
   int64_t freeze_step = 100'000;  ///< steps of warm-up; the same for all groups
   /// Elements of momentum that are sent together; the same for all groups.
   int64_t bucket_elements = int64_t{4} << 20;
-  double max_coeff = 10.0;  ///< upper limit of the quotient |p| / |d| in the warm-up
-  double min_coeff = 0.01;  ///< lower limit of it
-  double coeff_beta = 0.9;  ///< decay of its running mean, which stays fixed after the warm-up
-  double factor_max = 4.0;  ///< upper limit of the factor f that it gets in a frozen step
-  double factor_min = 0.5;  ///< lower limit of it
-  double factor_threshold = 0.1;  ///< the share by which f may change from one step to the next
+  double max_coeff = 10.0;  ///< upper limit of the quotient c = |p| / |d| in the warm-up
+  double min_coeff = 0.01;  ///< lower limit of c
+  double coeff_beta = 0.9;  ///< decay of the running mean of c, which stays fixed after the warm-up
+  double factor_max = 4.0;  ///< upper limit of the factor f of a frozen step
+  double factor_min = 0.5;  ///< lower limit of f
+  double factor_threshold = 0.1;  ///< largest relative change of f from one step to the next
 
   /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
@@ -162,15 +162,15 @@ struct OneBitLAMBOptions {
   }
 };
 
-/// 1-bit LAMB. The warm-up is LAMB's, its quotient c = |p| / |d| kept within [min_coeff, max_coeff]
-/// and averaged over the steps, each parameter's by itself. A frozen step makes momenta as
-/// OneBitAdam does, after scaling each parameter's to the same root of the mean square (scales are
-/// those of the freeze); v and the average of c stay, and v' starts from v with the gradients that
-/// the means stand for, (m - beta1 m') / (1 - beta1). Then p -= lr c f d, d = m / (1 - beta1^t) /
-/// denominator
-/// + weight_decay p, where f is the largest quotient of the denominators by v and by v', drawn
-/// towards 1 by the share of the decay in d, within [factor_min, factor_max] and within
-/// factor_threshold of the last step's. Li et al., arXiv 2104.06069, algorithm 1.
+/// 1-bit LAMB. The warm-up is LAMB's: the quotient c = |p| / |d| of each parameter is limited to
+/// [min_coeff, max_coeff], and its mean over the steps is kept. A frozen step averages momenta as
+/// OneBitAdam does, after scaling each parameter's momentum to the same root mean square (by
+/// factors that were computed at the freeze). v and the mean of c stay fixed; v' starts from v and
+/// is updated by the gradients that follow from the averaged momenta, (m - beta1 m') / (1 - beta1),
+/// with the previous momentum m'. Then p -= lr c f d, d = m / (1 - beta1^t) / denominator +
+/// weight_decay p, where f is the largest quotient of the denominators by v and by v', moved
+/// towards 1 by the share of the decay in d, and limited to [factor_min, factor_max] and to a
+/// change of factor_threshold from the last step's f. Li et al., arXiv 2104.06069, algorithm 1.
 ///
 /// What OneBitAdam says about bytes, errors, checkpoints and DDP is true here, too. It has
 /// one more array for each parameter, v'.

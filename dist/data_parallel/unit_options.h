@@ -43,7 +43,7 @@ struct UnitOptions {
   std::optional<DType> gathered = {};  ///< dtype of whole parameters; absent: that of the shards
   std::optional<DType> reduce = {};    ///< dtype in which gradients are sent; absent: their own
   Order order = Order::tree;           ///< order in which gradients are added up
-  double divide_by = 0.0;              ///< what their sum is divided by; 0: the number of ranks
+  double divide_by = 0.0;              ///< divisor of the sum of gradients; 0: the number of ranks
   Device device = kCpu;                ///< device on which parameters made on meta are allocated
   Offload offload = {};                ///< where shards lie while they are not needed
   Quantize quantize = {};              ///< Stage::parameters: which messages are encoded

@@ -11,12 +11,12 @@ namespace hero::dist {
 /// Recordings of a strategy with at least two stages: of the first stage, of the last one, and of
 /// one or a few between them, which stand for all others between. Each has three kinds of
 /// micro-batches: a first one, with whose forward parameters are gathered; a last one, with whose
-/// backward gradients are averaged; and those between, of which one stands for all. Stages and
-/// micro-batches that stand for others have the same passes in another order, which the schedule
-/// knows. Where units are freed after each pass, a pass is like another one if it also follows the
-/// same kind of pass, of the same chunk or of another, and the last forward pass was of the same
-/// chunk or was not; so more micro-batches and stages are recorded, among which there are all of
-/// these.
+/// backward gradients are averaged; and those between, of which one stands for all. The stages and
+/// micro-batches for which they stand have the same passes in another order, which follows from the
+/// schedule. If units are freed after each pass, two passes are alike only if they also follow the
+/// same kind of pass (both of their own chunk or both of another one), and if the last forward pass
+/// before them was of their own chunk for both or for neither; so more micro-batches and stages are
+/// recorded, to contain all these cases.
 class StageRecordings {
  public:
   StageRecordings(const PlanRequest& request, const Strategy& strategy);
@@ -24,8 +24,8 @@ class StageRecordings {
   /// How many micro-batches are recorded.
   static int64_t recorded(const Strategy& strategy);
   /// Whether of() is what the stages do: there are at least three micro-batches, and two for each
-  /// stage where units are freed; all passes of so many micro-batches were recorded, and
-  /// none depends on others in another way than the recording knows.
+  /// stage where units are freed; all kinds of passes with this number of micro-batches were
+  /// recorded, and they depend on other passes in the same way as in the recording.
   bool has(int64_t micro_batches) const;
   /// The Recording of the first rank of every stage with this number of micro-batches: calls, their
   /// times and peaks of memory. Names of units and traffic are those of the recorded stages. Throws

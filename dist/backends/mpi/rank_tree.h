@@ -7,9 +7,8 @@ namespace hero::dist {
 
 /// Rank 0 is the root, and every rank has at most log2 N + 1 children and as many ranks above it.
 /// Its edges join ranks that exchange summaries anyway (agreement.h): with P the largest power of
-/// two up to N, the parent of a rank below P differs in its lowest bit that is set, and that of
-/// rank P
-/// + i is rank i.
+/// two up to N, the parent of a rank below P is that rank without its lowest set bit, and the
+/// parent of rank P + i is rank i.
 class RankTree {
  public:
   RankTree(int rank, int size);
