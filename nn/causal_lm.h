@@ -78,7 +78,7 @@ struct CausalLMConfig {
   /// Where the tensors that blocks save for backward are kept until then, see offload(); when
   /// absent, they stay where they are.
   std::optional<OffloadOptions> offload = {};
-  CausalLMNames names = {};  ///< what modules are called
+  CausalLMNames names = {};  ///< the names of the modules
 };
 
 /// The common base of a CausalLM's modules, which print as classes with the names from

@@ -227,8 +227,8 @@ class Pareto : public Distribution {
   explicit Pareto(const std::vector<Tensor>& both);
 };
 
-/// The distribution of what exceeds a threshold, loc: with z = (x - loc) / scale, of cdf 1 - (1 +
-/// concentration z)^(-1 / concentration), which is 1 - exp(-z) for a concentration of 0.
+/// The distribution of values that exceed a threshold, loc: with z = (x - loc) / scale, of cdf 1 -
+/// (1 + concentration z)^(-1 / concentration), which is 1 - exp(-z) for a concentration of 0.
 class GeneralizedPareto : public Distribution {
  public:
   /// The three broadcast. Throws an Error unless scale is positive.

@@ -45,7 +45,7 @@ struct EmbeddingBagOptions {
   /// share the table and shorten other rows get an Error.
   std::optional<double> max_norm = {};
   double norm_type = 2.0;            ///< the p of the p-norm that max_norm limits
-  BagMode mode = BagMode::mean;      ///< what a bag gives
+  BagMode mode = BagMode::mean;      ///< how the rows of a bag are combined
   bool include_last_offset = false;  ///< true: the last offset is the end of the last bag
   /// A row that does not count and gets no gradient; negative numbers count from the end.
   std::optional<int64_t> padding_idx = {};

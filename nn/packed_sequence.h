@@ -39,7 +39,7 @@ PackedSequence pack_sequence(const std::vector<Tensor>& sequences, bool enforce_
 /// Options of pad_packed_sequence() and pad_sequence().
 struct PadOptions {
   bool batch_first = false;    ///< true: the result is [N, T, ..] instead of [T, N, ..]
-  double padding_value = 0.0;  ///< what stands behind the end of a sequence
+  double padding_value = 0.0;  ///< the value of padding after the end of a sequence
   /// The size of the time dimension, for pad_packed_sequence(); the longest length when absent.
   std::optional<int64_t> total_length = {};
 };

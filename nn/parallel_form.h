@@ -81,10 +81,10 @@ struct AttentionForm {
 /// The parts of a model that runs as embedding, then equal blocks, then norm, then head. Each is
 /// named by its path.
 struct StackForm {
-  std::vector<std::string> embedding = {};  ///< what is before the blocks
+  std::vector<std::string> embedding = {};  ///< the modules before the blocks
   std::string blocks = "";                  ///< the list whose children are the blocks
-  std::string norm = "";                    ///< what follows the last block; "" if nothing does
-  std::string head = "";                    ///< what follows the norm; "" if nothing does
+  std::string norm = "";                    ///< the norm after the last block; "" if there is none
+  std::string head = "";                    ///< the module after the norm; "" if there is none
 };
 
 /// A module's description of how it may be divided. All paths are below the module itself.

@@ -38,7 +38,7 @@ struct RotaryScaling {
     yarn,
   };
   Kind kind = Kind::none;             ///< the rule by which rates are changed
-  double factor = 1.0;                ///< what rates are divided by; at least 1
+  double factor = 1.0;                ///< divisor of the rates; at least 1
   double low_freq_factor = 1.0;       ///< for llama3
   double high_freq_factor = 4.0;      ///< for llama3; larger than low_freq_factor
   int64_t original_positions = 8192;  ///< the longest sequence in the original training

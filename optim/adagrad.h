@@ -9,7 +9,7 @@ struct AdagradOptions {
   double lr = 0.01;           ///< learning rate
   double lr_decay = 0.0;      ///< step t takes lr / (1 + (t - 1) lr_decay)
   double weight_decay = 0.0;  ///< L2 penalty: this times the parameter is added to its gradient
-  double initial_accumulator_value = 0.0;  ///< what the sum s of squared gradients begins with
+  double initial_accumulator_value = 0.0;  ///< initial value of the sum s of squared gradients
   double eps = 1e-10;                      ///< added to the root that is divided by
   bool maximize = false;  ///< true: steps go up the gradient, which maximises the loss
 
