@@ -3,16 +3,15 @@
 
 namespace hero {
 
-/// The node of a leaf, which adds the gradients that arrive to the leaf's grad(). It belongs to the
-/// leaf, is made when the first operation is recorded on it, and all graphs of all threads share
-/// it.
+/// The node of a leaf, which adds arriving gradients to the leaf's grad(). The leaf owns it; it is
+/// made when the first operation on the leaf is recorded, and all graphs of all threads share it.
 ///
-/// [note: who keeps a leaf] Edges to the node keep the leaf alive, together by one reference, which
-/// the first edge takes and the last gives back; so a graph keeps its leaves and not the other way
-/// round, and threads make and drop edges without a lock. A node that set_data() has left behind is
-/// no longer the leaf's (kOwned) and goes with its last edge. live_nodes() counts it for the thread
-/// of the first edge and uncounts it for that of the last: with shared leaves the sum over the
-/// threads is what must be 0.
+/// [note: who keeps a leaf] Edges to the node keep the leaf alive by one reference for all of them,
+/// which is added with the first edge and dropped with the last; so a graph keeps its leaves and
+/// not the other way round, and threads make and drop edges without a lock. A node that set_data()
+/// has separated from its leaf is no longer owned by the leaf (kOwned) and is freed with its last
+/// edge. live_nodes() counts the node for the thread of the first edge, and subtracts it for the
+/// thread of the last one: with shared leaves, only the sum over the threads must be 0.
 class AccumulateGrad final : public detail::Node {
  public:
   /// The sequence() of such a node, which makes it run before every other node.
@@ -26,7 +25,7 @@ class AccumulateGrad final : public detail::Node {
   const char* name() const override { return "accumulate_grad"; }
   Grads run(const Grads& grads) override;
   detail::TensorImpl& leaf() const { return *leaf_; }
-  /// Throws when set_data() gave the leaf other values since this node was made.
+  /// Throws an Error if set_data() gave the leaf other values since this node was made.
   void check_current() const;
 
  private:

@@ -12,9 +12,9 @@ struct AnomalyOptions {
 /// While it lives, the first operation on this thread that produces a NaN throws an Error with the
 /// name of the operation, the shapes of its inputs, and the module (PlaceScope) in which it runs;
 /// in backward, with the operation whose derivative produced the NaN and the module where this
-/// operation was recorded (inside the scope). A NaN that comes from outside is an Error where it
-/// first appears in a result. It costs a pass over every result, and nothing if no scope is open.
-/// Writes in place that are not recorded are not checked.
+/// operation was recorded (inside the scope). A NaN in the data that operations are given is an
+/// Error at the first operation with a NaN in its result. It costs a pass over every result, and
+/// nothing if no scope is open. Writes in place that are not recorded are not checked.
 class DetectAnomaly {
  public:
   /// Begins the scope.

@@ -63,10 +63,10 @@ class Node : public core::Counted {
   virtual Grads run(const Grads& output_grads) = 0;
   /// The input whose memory output `i` may share; -1 if it has memory of its own.
   virtual int viewed_input(int) const { return -1; }
-  /// Drops what was saved for backward.
+  /// Drops the arrays that were saved for backward.
   virtual void release() {}
 
-  /// True when input i wants a gradient.
+  /// True if a gradient of input i is needed.
   bool needs(int i) const { return static_cast<bool>(inputs_[i].edge.node); }
   uint64_t sequence() const { return sequence_; }
   int input_count() const { return inputs_.size(); }
@@ -74,7 +74,7 @@ class Node : public core::Counted {
   const GradSpec& input_spec(int i) const { return inputs_[i].spec; }
   const GradSpec& output_spec(int i) const { return outputs_[i]; }
   int output_count() const { return outputs_.size(); }
-  /// True when something that was saved for backward has been dropped.
+  /// True if arrays that were saved for backward have been dropped.
   bool released() const { return released_; }
 
   /// Like Counted::drop(), except for the node of a leaf, see AccumulateGrad.

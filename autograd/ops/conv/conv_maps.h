@@ -74,13 +74,13 @@ struct Geometry {
 
 /// \name The three maps, on arrays (conv_maps.cpp)
 /// \{
-/// y of x and w, a bias [O], if it is defined, and an activation.
+/// The output y given x and w, a bias [O], if it is defined, and an activation.
 Array convolve(const Array& x, const Array& w, const Geometry& geometry, const Array& bias = {},
                core::Activation activation = core::Activation::none);
-/// x of y and w, and a bias [C], if it is defined.
+/// The transpose: x given y and w, and a bias [C], if it is defined.
 Array convolve_back(const Array& y, const Array& w, const Geometry& geometry,
                     const Array& bias = {});
-/// w of x and y.
+/// The gradient of the weight w given x and y, the gradient of the output.
 Array weight_gradient(const Array& x, const Array& y, const Geometry& geometry);
 /// \}
 
@@ -101,7 +101,7 @@ struct ConvolutionSpec {
   int64_t groups;
   bool is_line = false;  ///< operands are lines with a dimension of height 1
 
-  /// The shape of an operand as errors tell it.
+  /// The shape of an operand as errors show it.
   Shape shown(const Tensor& operand) const {
     Shape shape = operand.shape();
     if (is_line && shape.size() == 4) shape.erase(2);
@@ -111,12 +111,12 @@ struct ConvolutionSpec {
 void check_operands(const ConvolutionSpec& spec, const Tensor& x, const Tensor& w,
                     const Tensor& bias, int64_t outputs);
 core::Window window_of(const ConvolutionSpec& spec, const Tensor& w);
-/// Positions that the kernel spans.
+/// The number of positions that the kernel spans.
 int64_t window_reach(const char* op, const core::Window& window, int axis);
-/// Steps that nobody takes become small, so that kernels may multiply by them: the dilation of one
-/// tap, and a stride that leads out of the padded input.
+/// Replaces steps that have no effect by small ones, so that kernels may multiply by them without
+/// overflow: the dilation of one tap, and a stride that leads out of the padded input.
 void bound_steps(const char* op, core::Window& window, int axis, int64_t padded);
-/// A bias of another dtype promotes.
+/// Adds a bias of each channel; a bias of another dtype promotes.
 Tensor add_channel_bias(const Tensor& y, const Tensor& bias);
 /// \}
 

@@ -1,5 +1,5 @@
 #pragma once
-// What convolution and pooling of volumes share.
+// Helpers of convolution and pooling of volumes.
 #include <hero/autograd/ops/conv/window_sizes.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/array/checked.h>
@@ -22,12 +22,12 @@ inline Tensor as_volume(const Tensor& planes, int64_t batch, int64_t depth) {
   return contiguous(transpose(split, 1, 2));
 }
 
-/// What a window of so many taps spans.
+/// The number of positions that a window of this many taps spans.
 inline int64_t reach_of(const char* op, int64_t taps, int64_t dilation) {
   return (core::Checked{op, dilation} * (taps - 1) + 1).value;
 }
 
-/// body(x), also of x [C, D, H, W], which is taken for a batch of one.
+/// body(x); an x [C, D, H, W] is passed as a batch of one.
 template <class Body>
 Tensor batched(const Tensor& x, int ndim, Body&& body) {
   return x.ndim() == ndim ? squeeze(body(unsqueeze(x, 0)), 0) : body(x);

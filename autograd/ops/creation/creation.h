@@ -69,12 +69,12 @@ requires kIsElement<std::remove_const_t<T>> Tensor tensor(std::span<T, N> values
 
 /// \name Over memory of the program's own, which is not copied
 /// A tensor of this shape whose elements are in memory from `data` on, in row-major order, float32
-/// unless a dtype is given, on options.device. The program and the tensor see each other's writes;
-/// backward does not notice those of the program. The memory has to stay allocated until the last
-/// tensor over it is destroyed, including those that graphs have saved. Then `deleter` is called
-/// with `data`, on the thread that destroys that tensor; it must not throw, and on a GPU, work that
-/// reads the memory may still be queued. Throws an Error if data is null though there are elements,
-/// or not aligned for the dtype.
+/// unless a dtype is given, on options.device. The program and the tensor see each other's writes,
+/// but backward does not notice those of the program. The memory has to stay allocated until the
+/// last tensor over it is destroyed, including those that graphs have saved. Then `deleter` is
+/// called with `data`, on the thread that destroys that tensor; it must not throw, and on a GPU,
+/// work that reads the memory may still be queued. Throws an Error if data is null though there are
+/// elements, or not aligned for the dtype.
 /// \{
 /// \snippet test_examples_tensors.cpp from_blob
 Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
@@ -113,7 +113,7 @@ struct LikeOptions {
   bool requires_grad = false;         ///< true: gradients are computed for the new tensor
 };
 namespace detail {
-/// These options as TensorOptions, with what is absent taken from x.
+/// These options as TensorOptions, in which absent ones are x's dtype and device.
 TensorOptions options_like(const Tensor& x, const LikeOptions& options);
 }  // namespace detail
 
@@ -136,7 +136,8 @@ Tensor arange(Scalar end, const TensorOptions& options = {});
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options = {});
 /// `steps` powers of base, [steps], whose exponents are equally spaced from start to end, both
 /// included. They are computed in double and returned in float32 unless a dtype is given; for an
-/// integer dtype the fractions of start and end are cut off first. An Error if steps is negative.
+/// integer dtype the fractions of start and end are cut off first. Throws an Error if steps is
+/// negative.
 Tensor logspace(double start, double end, int64_t steps, double base = 10.0,
                 const TensorOptions& options = {});
 Tensor eye(int64_t n, const TensorOptions& options = {});

@@ -128,7 +128,7 @@ struct Frexp {
   Tensor mantissa;  ///< in [0.5, 1) with the sign of x, or x itself if it is 0, infinite or NaN
   Tensor exponent;  ///< int32; 0 for such x
 };
-/// x = mantissa * 2^exponent. An Error unless x is floating.
+/// x = mantissa * 2^exponent. Throws an Error unless x is floating.
 Frexp frexp(const Tensor& x);
 /// \}
 

@@ -56,8 +56,8 @@ struct Targets {
 /// classes) nor ignore_index is an Error, on a GPU at the time of call::CheckedIndex.
 Targets read_targets(const char* op, int64_t classes, const Tensor& target, int64_t ignore_index);
 
-/// linear_cross_entropy of targets that are probabilities, or with weights of classes, for so many
-/// rows at a time.
+/// linear_cross_entropy() for targets that are probabilities, or with class weights, in chunks of
+/// `rows` rows.
 Tensor linear_cross_entropy_parts(const Tensor& x, const Tensor& weight, const Tensor& target,
                                   const LinearCrossEntropyOptions& options, int64_t rows);
 

@@ -1,7 +1,7 @@
 #pragma once
-// What pooling of lines, images and volumes asks of its operand and its windows. Pools of one and
-// three dimensions are made of those of images, so they ask first, under their own name. Also what
-// adaptive average and maximum pooling share.
+// The checks of operand and windows in pooling of lines, images and volumes. Pooling in one and
+// three dimensions is computed by that of images, so it checks first, under its own name. Also
+// helpers of adaptive pooling.
 #include <hero/autograd/ops/conv/window_sizes.h>
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
@@ -14,12 +14,13 @@ struct PoolWindows {
   bool ceil_mode = false;
 };
 
-/// Refuses x that is not [N, C, ..] or [C, ..] with `spatial` dimensions after C, or not floating.
+/// Throws an Error unless x is floating and [N, C, ..] or [C, ..], with `spatial` dimensions after
+/// C.
 void check_pooled(const char* op, const Tensor& x, int spatial);
 
-/// Refuses also windows that are not positive, do not fit, or, for maxima, consist of padding
-/// alone. Returns the sizes after C of the result. Strides and dilations that no window uses become
-/// small in `windows`, so that all positions fit into 64 bits.
+/// Also throws an Error for windows that are not positive, do not fit or, for maxima, consist of
+/// padding alone. Returns the sizes of the result after C. Strides and dilations that no window
+/// uses become small in `windows`, so that all positions fit into 64 bits.
 Dims check_pool(const char* op, core::PoolOp kind, const Tensor& x, PoolWindows& windows);
 
 /// The windows that a kernel of N sizes, and options with the names of PoolOptions, describe.
@@ -39,8 +40,8 @@ inline int64_t share(int64_t i, int64_t size, int64_t count) {
   return static_cast<int64_t>(static_cast<Wide>(i) * size / count);
 }
 
-/// Refuses output sizes below -1, which stands for x's own, and x [.., H, W] without pixels; both
-/// for as many dimensions as there are output sizes.
+/// Throws an Error for output sizes below -1 (which stands for x's size) and for x [.., H, W]
+/// without pixels, in as many dimensions as there are output sizes.
 inline void check_cells(const char* op, const Tensor& x, const Shape& cells) {
   for (int i = 0; i < cells.size(); ++i) {
     check(cells[i] >= -1, op, ": output_size must not be negative, except -1: ", cells);

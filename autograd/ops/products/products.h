@@ -60,7 +60,8 @@ Tensor vdot(const Tensor& a, const Tensor& b);
 Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim = -1);
 /// Sums of products over dims_a of a and dims_b of b, which have the same sizes in this order; a
 /// size of 1 repeats. The result has the other dimensions of a, then those of b. Both have one
-/// floating dtype, as for matmul(). An Error names sizes that differ and lists of other lengths.
+/// floating dtype, as for matmul(). Throws an Error for sizes that differ and for lists of
+/// different lengths.
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b);
 /// Does the same over the last `dims` dimensions of a and the first `dims` of b; for 0 it is the
 /// product of each element with each.

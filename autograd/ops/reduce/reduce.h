@@ -237,7 +237,7 @@ std::vector<Tensor> gradient(const Tensor& x, const GradientOptions& options = {
 /// \{
 /// Options of cov().
 struct CovOptions {
-  double correction = 1.0;  ///< what is subtracted from the number of observations
+  double correction = 1.0;  ///< subtracted from the number of observations in the divisor
   Tensor fweights = {};  ///< how often each observation counts, integers [N]; once when undefined
   Tensor aweights = {};  ///< the weight of each observation [N]; equal ones when undefined
 };

@@ -62,7 +62,7 @@ enum class GridPadding { zeros, border, reflection };
 struct GridSampleOptions {
   /// For volumes bilinear is trilinear, and bicubic is an Error.
   GridMode mode = GridMode::bilinear;
-  GridPadding padding_mode = GridPadding::zeros;  ///< what lies outside of the image
+  GridPadding padding_mode = GridPadding::zeros;  ///< the pixels outside of the image
   /// True: -1 and 1 are the centres of corner pixels, else their edges.
   bool align_corners = false;
 };

@@ -161,7 +161,7 @@ Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset = 0, Device de
 Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset = 0, Device device = kCpu);
 /// The Vandermonde matrix [.., N, n] of x [.., N]: column i holds the powers x^i if increasing,
 /// else x^(n - 1 - i). When absent, n is N. Floats keep their dtype, and integers and bools become
-/// int64. An Error if x has no dimension or n is negative.
+/// int64. Throws an Error if x has no dimension or n is negative.
 Tensor vander(const Tensor& x, std::optional<int64_t> n = {}, bool increasing = false);
 /// \}
 
