@@ -41,7 +41,7 @@ class Exchange {
 };
 
 /// A Point after all work queued so far in the calling thread's current stream, for each device
-/// that the process has used. Another thread that goes on with the work joins these points.
+/// that the process has used. A thread that continues the work of this one joins these points.
 std::vector<std::shared_ptr<Point>> points_of_thread();
 
 /// Calls join() of all points.

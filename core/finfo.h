@@ -19,8 +19,8 @@ struct FInfo {
   double resolution;       ///< 10^-d, where d decimal digits of a number are reliable
 };
 
-/// The limits of a floating dtype: `masked_fill(scores, mask, finfo(scores.dtype()).min)`. An Error
-/// for other dtypes.
+/// The limits of a floating dtype: `masked_fill(scores, mask, finfo(scores.dtype()).min)`. Throws
+/// an Error for other dtypes.
 inline FInfo finfo(DType dtype) {
   check(is_floating(dtype), "finfo: ", dtype, " is not floating; iinfo() is for integers");
   if (dtype == kFloat16) return {16, 0x1p-10, 65504.0, -65504.0, 0x1p-14, 0x1p-14, 1e-3};
@@ -40,7 +40,7 @@ struct IInfo {
   int64_t max, min;  ///< the largest and the lowest number
 };
 
-/// The limits of an integer dtype. An Error for other dtypes.
+/// The limits of an integer dtype. Throws an Error for other dtypes.
 inline IInfo iinfo(DType dtype) {
   check(kind(dtype) == 1, "iinfo: ", dtype, " is no integer; finfo() is for floats");
   if (dtype == kUInt8) return {8, 255, 0};

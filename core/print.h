@@ -17,7 +17,7 @@ struct PrintOptions {
   int64_t edge_items = 3;       ///< elements at both ends of a summarised dimension
   int64_t line_width = 75;      ///< columns of a line
   bool suppress_small = false;  ///< true: no scientific notation because of small numbers
-  std::string_view separator = " ";  ///< what is between two elements
+  std::string_view separator = " ";  ///< the text between two elements
 };
 
 /// Only the nested block of values, which is empty for an array on meta.

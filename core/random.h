@@ -64,8 +64,8 @@ struct BatchPart {
 /// All other random operations ignore it.
 BatchPart& batch_part();
 
-/// A stream that depends only on the seed and a name, and not on what was drawn before; it differs
-/// from those of a Generator.
+/// A stream that depends only on the seed and a name, and not on the numbers drawn before; it
+/// differs from all streams of a Generator.
 RandomStream named_stream(uint64_t seed, std::string_view name);
 
 // The numbers of elements first_index ... first_index + out.size() - 1 of a random array. Each

@@ -62,8 +62,7 @@ class Storage : public Counted {
   int64_t charged() const { return lender_ ? 0 : bytes_; }
 
   std::byte* data_ = nullptr;
-  std::unique_ptr<std::function<void()>>
-      lender_;  // of borrowed bytes: who hears that they are free
+  std::unique_ptr<std::function<void()>> lender_;  // `done` of borrowed bytes
   int64_t bytes_;
   Ledger* ledger_;
   // Counted without loss when threads write to different parts of one storage.

@@ -234,7 +234,7 @@ struct PackMatrix {
   void arrays(auto&& visit) const { visit(b); }
   Work work() const;
 };
-/// out = a @ b with the bits of Matmul. half_products() must be what it was when b was packed.
+/// out = a @ b, bitwise identical to Matmul. half_products() must be the same as when b was packed.
 struct MatmulPacked {
   const Array& a;  ///< [M, K]
   const PackedMatrix& b;
@@ -362,7 +362,7 @@ struct SparseMatmul {
   Work work() const;
 };
 /// The positions of the elements that are not zero, in row-major order, as the rows of a new
-/// int64 array [count, ndim]. An Error on meta, where there are no values to count.
+/// int64 array [count, ndim]. Throws an Error on meta, where there are no values to count.
 struct Nonzero {
   using Result = Array;
   const Array& x;

@@ -18,14 +18,14 @@ const char* name(Codec codec);
 /// for elements behind the last one are zeros.
 ///
 /// sign1: the float32 is s = sqrt(sum of squares / elements), the sum without rounding; bit i % 32
-/// of word i / 32 is element i's sign bit, and the element comes back as s or -s (Tang et al.,
-/// arXiv 2102.02888, section 4.1).
-/// int8: the float32 is s = m / 127 for the block's largest magnitude m, byte i the whole number
-/// that is nearest to x[i] * (127 / m), ties to even; s times that comes back. int4: the same with
-/// 7 for 127; byte i holds, each in four bits of two's complement, element i of the block below and
-/// element i + 128 above. fp8: the same with 448 for e4m3 and 57344 for e5m2, and the nearest
-/// number of that format. A block without a magnitude of 2^-110 comes back as zeros; where s
-/// times its largest code would overflow s is the float below.
+/// of word i / 32 is element i's sign bit, and the element is decoded as s or -s (Tang et al.,
+/// arXiv 2102.02888, section 4.1). int8: the float32 is s = m / 127 for the block's largest
+/// magnitude m, byte i the whole number that is nearest to x[i] * (127 / m), ties to even; it is
+/// decoded as s times that number. int4: the same with 7 for 127; byte i holds, each in four bits
+/// of two's complement, element i of the block below and element i + 128 above. fp8: the same with
+/// 448 for e4m3 and 57344 for e5m2, and the nearest number of that format. A block without a
+/// magnitude of 2^-110 or more is decoded as zeros; if s times its largest code would overflow, s
+/// is the next smaller float.
 ///
 /// Numbers that are not finite are never decoded as finite ones: a block (sign1: a row) with an
 /// infinity or a NaN has the scale NaN and is decoded as NaN.

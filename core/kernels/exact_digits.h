@@ -20,7 +20,7 @@ inline constexpr int64_t kInfinite = 1;
 inline constexpr int64_t kNan = int64_t{1} << 32;
 
 inline constexpr int64_t kDigitMask = 0xFFFFFFFF;
-inline constexpr int kExponents = 0x7FF;  ///< the exponent field of what is not finite
+inline constexpr int kExponents = 0x7FF;  ///< the exponent field of infinities and NaN
 
 /// integer * 2^exponent
 struct Parts {

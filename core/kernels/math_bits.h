@@ -59,8 +59,8 @@ template <class T, class... Rest>
   return from_bits((mask & bits(x)) | (~mask & bits(otherwise)));
 }
 
-/// x where a condition holds, else y. What becomes of ?: reads only what is taken, and so only
-/// after the comparison, for whose operands it may have to wait; this reads both at once.
+/// x where a condition holds, else y. The code of ?: reads only the chosen operand, after the
+/// comparison, for whose operands it may have to wait; this reads both at once.
 [[gnu::always_inline]] HERO_HD inline float either(bool condition, float x, float y) {
   const uint32_t taken = uint32_t{0} - static_cast<uint32_t>(condition);
   return from_bits(((bits(x) ^ bits(y)) & taken) ^ bits(y));

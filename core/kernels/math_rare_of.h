@@ -43,8 +43,8 @@ HERO_HD inline double ndtri(double p) {
   return kRootTwo * erfinv(2.0 * p - 1.0);
 }
 
-/// The number of a format that is next to x towards y: of so many digits, with the exponents of 2
-/// of its least and its largest power.
+/// The number next to x towards y in a format with this many digits, given the exponents of its
+/// least and its largest power of 2.
 HERO_HD inline double next_towards(double x, double y, int digits, int least, int largest) {
   if (x != x || y != y) return x + y;
   if (x == y) return y;

@@ -1,6 +1,6 @@
 #pragma once
 // Functions that training seldom needs, of one element, host and device. They are computed in
-// double; the float ones are rounded once. Those of one line are the platform's libm.
+// double; the float ones are rounded once. Functions of one line call the platform's libm.
 #include <cmath>
 #include <limits>
 

@@ -16,7 +16,7 @@ struct Block {
   uint32_t word[4];
 };
 
-/// \name What a round multiplies words by, and what it adds to the halves of the key.
+/// \name The factors of words in a round, and the increments of the two halves of the key.
 /// \{
 inline constexpr uint32_t kFactor0 = 0xD2511F53, kFactor1 = 0xCD9E8D57;
 inline constexpr uint32_t kKeyStep0 = 0x9E3779B9, kKeyStep1 = 0xBB67AE85;
@@ -105,7 +105,7 @@ struct SinCos {
 
 /// Sine and cosine of a full turn times `u` in [0, 1), within 2 ulp.
 HERO_HD inline SinCos turn(double u) {
-  // The nearest quarter turn is taken off exactly, what is left is at most an eighth of a turn.
+  // The nearest quarter turn is subtracted exactly; the rest is at most an eighth of a turn.
   const double quarter = (u * 4.0 + 0x1.8p52) - 0x1.8p52;
   const double x = (u - quarter * 0.25) * 0x1.921fb54442d18p+2;  // 2 pi
   const double z = x * x;

@@ -5,9 +5,9 @@
 // [note: forks] A forked child has one thread, a copy of the one that forked. What another thread
 // was just doing in the parent is never finished in the child: a mutex that it held stays locked
 // there, and a function's static that it was just making, at the function's first call, stays
-// half-made. Whoever needs one of them in the child waits for ever. So files with such a mutex lock
-// it around every fork, and files with such statics have them made before the first one, where no
-// other thread can be making them any more. What can be initialised as a constant needs neither.
+// half-made. Code that needs one of them in the child waits for ever. So files with such a mutex
+// lock it around every fork, and files with such statics have them made before the first one, where
+// no other thread can be making them any more. What can be initialised as a constant needs neither.
 #include <pthread.h>
 
 namespace hero::core {
