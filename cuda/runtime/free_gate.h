@@ -1,13 +1,13 @@
 #pragma once
-// [note: memory goes back when no rank is waited for] The driver takes memory back when the device
-// is done, and lets no other call of the process through meanwhile. A device whose work waits for a
-// rank of this process, a thread, would wait for ever for that rank's own call. So memory goes back
-// through a gate, whichever thread gives it back: the gate of a device is closed from before the
-// device is asked for such work until it is known that all ranks have asked for theirs, and while a
-// thread is in the gate nobody asks for more. What does not get through stays: cached memory in its
-// cache, what is not cached (HERO_CUDA_CACHE=0, the memory of a graph that is gone) until a later
-// call. Where memory has run out, and before a communicator is destroyed, which gives its memory
-// back, too, a thread waits until the gate is open, but not longer than a step may take.
+// [note: memory goes back when no rank is waited for] The driver frees memory only when the device
+// is idle, and blocks all other calls of the process meanwhile. If the device's work waits for
+// another rank of this process (a thread), that rank's own call would be blocked, and both would
+// wait for ever. So threads free memory only through a gate: the gate of a device is closed from
+// before such work is queued until it is known that all ranks have queued theirs, and while a
+// thread is in the gate no such work is queued. Memory that does not get through the gate is kept:
+// cached memory in its cache, other memory (HERO_CUDA_CACHE=0, the memory of a destroyed graph)
+// until a later call. If memory has run out, and before a communicator is destroyed, which frees
+// its memory, too, a thread waits until the gate is open, but not longer than a step may take.
 #include <functional>
 #include <mutex>
 
