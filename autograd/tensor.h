@@ -87,7 +87,7 @@ struct TensorImpl : core::Counted {
   ~TensorImpl();
   static void destroy(TensorImpl* impl);
 
-  /// A leaf's hooks, which are made where there are none.
+  /// Returns the hooks, which are made if there are none.
   Hooks& make_hooks();
 
   Array data;

@@ -7,7 +7,7 @@ namespace hero {
 /// A node that the first part of a two-part backward pass (deferred.h) leaves to the second part.
 struct BegunNode {
   core::Ref<detail::Node> node;
-  Grads grads;         // of the node's outputs; of its inputs where they are known
+  Grads grads;         // of the node's outputs or, if `known`, of its inputs
   bool known = false;  // the node's backward has run: its results only have to be passed on
 };
 

@@ -33,7 +33,7 @@ inline DType fused_dtype(DType dtype, Device device) {
 /// The dtype of what fused kernels keep beside values of `dtype`: sums, means and scales.
 inline DType statistics_dtype(DType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
 
-/// A dense array as its device's fused kernels take it.
+/// The array converted to fused_dtype(), and contiguous, as its device's fused kernels take it.
 inline Array fused_operand(const Array& x) {
   return x.to(fused_dtype(x.dtype(), x.device())).contiguous();
 }

@@ -2,8 +2,8 @@
 // Functions of several elementwise operations, derivatives above all. [note: formulas]
 // A derivative is written once, in terms. Where it is not itself differentiated, its steps run
 // block by block in the cache (core/functions/formula.h). Where it is, they are recorded as
-// operations on tensors, so that derivatives of any order need no other code. Halves are computed
-// in float32 either way and rounded once.
+// operations on tensors, so that derivatives of any order need no other code. Half precision is
+// computed in float32 either way and rounded once.
 #include <hero/autograd/graph/node.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/functions/formula.h>

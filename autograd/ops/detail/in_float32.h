@@ -1,10 +1,10 @@
 #pragma once
-// How functions made of several operations treat halves. [note: rounded once]
-// Each operation rounds its result to its inputs' dtype. A function made of several would round
-// between them, and a sum on the way may leave float16's range though the result does not. So for
-// halves the whole definition is computed in float32 as one operation, whose result alone is
-// rounded. Its graph keeps the halves and nothing else: the rest is made again in backward, in
-// float32 too.
+// How functions that are composed of several operations treat half precision. [note: rounded once]
+// Each operation rounds its result to its inputs' dtype. A function composed of several would round
+// between them, and an intermediate sum may leave float16's range although the result does not. So
+// for half precision the whole definition is computed in float32 as one operation, of which only
+// the result is rounded. The graph saves only the half-precision inputs: everything else is
+// computed again in backward, also in float32.
 #include <functional>
 
 #include <hero/autograd/graph/cast_rule.h>

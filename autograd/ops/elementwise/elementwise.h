@@ -15,7 +15,7 @@ namespace hero {
 // NOLINTBEGIN(bugprone-macro-parentheses): names of functions and of parameters
 #define HERO_UNARY(f) Tensor f(const Tensor& x);
 #define HERO_BINARY(f, a, b) Tensor f(const Tensor& a, const Tensor& b);
-#define HERO_NUMBER(f, a, b) /** The same, where the second is one number. */ \
+#define HERO_NUMBER(f, a, b) /** The same with a number as second operand. */ \
   Tensor f(const Tensor& a, Scalar b);
 #define HERO_UNARY_NAME(second, f) \
   /** f(x). */                     \
