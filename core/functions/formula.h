@@ -34,7 +34,8 @@ class Formula {
   /// integers, and rounded once.
   Array run(Term result) const;
   /// The sums of the term over the last `dims` dimensions of the inputs' common shape, in the order
-  /// of reduce(), without an array of the terms; halves are not rounded in between.
+  /// of reduce(), without an array of the terms; in half precision the terms are not rounded before
+  /// they are added.
   Array sum(Term result, int dims) const;
   /// The sum of the term over all dimensions.
   Array sum(Term result) const;

@@ -1,6 +1,6 @@
 #pragma once
-// Planes of neighbouring channels, brought side by side and apart again, so that a vector holds one
-// place of some channels. Only core/cpu/nn/*.cpp includes this.
+// Interleaves planes of neighbouring channels, and separates them again, so that a vector holds one
+// position of several channels. Only core/cpu/nn/*.cpp includes this.
 #include <algorithm>
 #include <array>
 #include <cstdint>
