@@ -61,7 +61,7 @@ void look_at_gradients(const detail::Node& node, const std::string& place, const
                        const Grads& after);
 /// \}
 
-/// \name Profiler: the number of an interval of this thread; 0 if no Profiler is open
+/// \name Profiler: an interval of this thread; 0 where none is recorded
 /// \{
 int64_t begin_profiled(const char* op);
 void end_profiled(int64_t operation) noexcept;
