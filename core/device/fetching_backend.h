@@ -4,7 +4,7 @@
 
 namespace hero::core {
 
-/// \name Restore the bytes of offloaded arrays, and wait for them.
+/// \name Restore the bytes of what is offloaded, and wait for them.
 /// \{
 void fetch(const Array& array);
 void fetch(const Array* array);  ///< null: nothing

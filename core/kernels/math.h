@@ -13,7 +13,7 @@
 
 namespace hero::math {
 
-/// \name Functions of double that have separate code for loops.
+/// \name Those of double that have code of their own for loops.
 /// \{
 [[gnu::always_inline]] HERO_HD inline float exp_in_vectors(float x) { return exp(x); }
 [[gnu::always_inline]] HERO_HD inline float sigmoid_in_vectors(float x) { return sigmoid(x); }

@@ -16,7 +16,7 @@ struct Block {
   uint32_t word[4];
 };
 
-/// \name The factors of words in a round, and the increments of the two halves of the key.
+/// \name What a round multiplies words by, and what it adds to the halves of the key.
 /// \{
 inline constexpr uint32_t kFactor0 = 0xD2511F53, kFactor1 = 0xCD9E8D57;
 inline constexpr uint32_t kKeyStep0 = 0x9E3779B9, kKeyStep1 = 0xBB67AE85;

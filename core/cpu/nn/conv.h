@@ -43,7 +43,7 @@ inline bool have_half_lanes(int64_t channels, int64_t outputs, int64_t taps, int
          (channels == 8 || area <= 256 || stride > 1);
 }
 
-/// \name Gradients, of float only; those of other types are products with columns
+/// \name Gradients, of float only: others are products with columns.
 /// \{
 /// The gradient of the input of a convolution in planes. `of` describes the convolution, except
 /// that x is the gradient of its output, of sizes `size`, with its outputs as channels, and y
