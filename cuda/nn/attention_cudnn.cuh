@@ -13,9 +13,8 @@ using core::AttentionScores;
 /// first_query is 0 if is_causal. Operands must be halves in aligned rows, keys as long as values.
 bool wants_cudnn(const AttentionScores& scores, const Array& k, const Array& v);
 
-/// \name As Backend's; an Error if cuDNN has no engine for these shapes. The backward pass is
-/// NVIDIA's deterministic form, which needs a workspace of one half-precision number for every
-/// score.
+/// \name As Backend's; an Error where cuDNN has no engine for these shapes. The backward pass is
+/// NVIDIA's deterministic form, which needs a workspace of one half for every score.
 /// \{
 void cudnn_attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,
                      const Array& out, const Array& log_sum);

@@ -83,7 +83,7 @@ __device__ Acc join_four(Acc a, Acc b, Acc c, Acc d) {
   return Op::join(Op::join(a, b), Op::join(c, d));
 }
 
-/// \name One team of threads for each row, along the reduced dimensions.
+/// \name A team a row, its threads along the reduced dimensions.
 /// \{
 struct RowsShape {
   Layout kept, reduced;
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, kRowBlocks<Op, Acc>)
 }
 /// \}
 
-/// \name One pack of neighbouring columns for each thread; the slices of a block share the reduced
+/// \name A pack of neighbouring columns a thread; the slices of a block share the reduced
 /// positions.
 /// \{
 struct ColumnsShape {
