@@ -44,7 +44,6 @@ double train_tagger(dist::Communicator& world, int pipes, int data, int tensor) 
 }
 // [end]
 
-// [snippet: plan]
 dist::Plan plan_tagger(const dist::Cluster& cluster) {
   const Tensor words = zeros({1, 8}, {.dtype = kInt64}), tags = words;  // one sample, its target
   dist::PlanRequest request;
@@ -55,7 +54,6 @@ dist::Plan plan_tagger(const dist::Cluster& cluster) {
   request.best = 3;
   return dist::plan(request);
 }
-// [end]
 
 }  // namespace
 

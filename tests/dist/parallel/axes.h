@@ -75,7 +75,6 @@ struct AxesRank {
       : mesh(world, {{"pipe", axes.pipe}, {"data", axes.data}, {"tensor", axes.tensor}}),
         options(o),
         model(axes_model()) {
-    // [snippet: axes]
     dist::tensor_parallel(*model, mesh["tensor"], {.slices = o.slices, .sequence = o.sequence});
     pipe.emplace(
         *model, mesh["pipe"],
@@ -84,7 +83,6 @@ struct AxesRank {
     if (o.along == Along::fsdp) {
       dist::fully_shard(*model, mesh["data"], {.unit = dist::each<nn::Block>()});
     }
-    // [end]
     if (o.along == Along::ddp) dist::DDP(*model, mesh["data"]);
     if (o.along == Along::zero2) {
       dist::ZeRO(*model, mesh["data"], {.stage = 2, .bucket_bytes = 700});

@@ -129,7 +129,6 @@ void train_offloaded(dist::Communicator& world, core::SwapFile* disk) {
 }
 
 TEST_CASE("the simulation page: a GPT whose states lie on the host, or on disk") {
-  // [snippet: disk]
   dist::Cluster cluster;
   cluster.per_host = 1;
   cluster.host_bytes_per_second = 100e9;  // of the host's memory
@@ -140,7 +139,6 @@ TEST_CASE("the simulation page: a GPT whose states lie on the host, or on disk")
   const auto disk_home = [&](dist::Communicator& world) { train_offloaded(world, &disk); };
   const dist::Simulation on_host = dist::simulate(1, host_home, cluster);
   const dist::Simulation on_disk = dist::simulate(1, disk_home, cluster);
-  // [end]
   const int64_t psi = [] {
     const nn::DeviceScope meta(kMeta);
     return nn::GPT(config).parameter_count();

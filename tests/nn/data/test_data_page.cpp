@@ -91,13 +91,11 @@ TEST_CASE("the code on the page of data runs", "[nn][data]") {
 
   std::vector<uint8_t> image(3 * 4 * 5, 255);
   const int64_t height = 4, width = 5;
-  // [snippet: memory]
   const Tensor pixels = from_blob(image.data(), {height, width, 3}, {.dtype = kUInt8});
   const Tensor input = pixels.permute({2, 0, 1}).to(kFloat32) / 255.0;  // [3, height, width]
   const Tensor output = input.mean({1, 2}).contiguous();
   const std::span<const float> numbers(output.data_ptr<float>(), 3);  // valid while output lives
   const std::vector<double> copied = output.to_vector<double>();
-  // [end]
   CHECK(numbers[2] == 1.0F);
   CHECK(copied == std::vector<double>{1.0, 1.0, 1.0});
 }

@@ -11,7 +11,6 @@ namespace {
 
 using namespace hero;
 
-// [snippet: program]
 void train(const std::string& path) {
   nn::Linear model(8, 1);
   optim::AdamW adamw(model.parameters(), {.lr = 0.01});
@@ -27,7 +26,6 @@ void train(const std::string& path) {
   }
   report.finish();
 }
-// [end]
 
 TEST_CASE("the report page: a line") {
   const hero_test::TempDir folder;
