@@ -97,6 +97,58 @@ TEST_CASE("a product under autocast has the bits of the casts written out, its g
   CHECK(same_bits(b.grad(), c.grad()));
 }
 
+TEST_CASE("a frozen parameter is cast again in backward, and no cast is kept for it") {
+  Ledger ledger;
+  const LedgerScope of_ledger(ledger);
+  constexpr int64_t kRows = 5, kIn = 300, kOut = 70;
+  const Tensor x = weights({kRows, kIn}), b = randn({kOut});
+  const Tensor activation = randn({kOut, kIn});
+  Tensor w;
+  {
+    const MemoryScope tag(MemoryTag::parameter);
+    w = activation.clone();
+  }
+  using Product = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
+  const Product products[] = {linear, linear_relu,
+                              [](const Tensor& in, const Tensor& weight, const Tensor& bias) {
+                                return linear_gelu(in, weight, bias);
+                              }};
+  const auto square_of = [](const Tensor& y) { return sum(square(y.to(kFloat32))); };
+  for (const Product product : products) {
+    const auto gradients = [&](const auto& forward) {
+      const auto once = [&](bool recorded) {
+        return grad({square_of(forward(x))}, {x}, {.create_graph = recorded})[0];
+      };
+      const Tensor second = grad({sum(square(once(true)))}, {x})[0];
+      const Tensor again = grad({square_of(checkpoint(forward, x))}, {x})[0];
+      return std::vector<Tensor>{once(false), second, again};
+    };
+    const auto a = gradients([&](const Tensor& in) {
+      const Autocast autocast;
+      return product(in, w, b);
+    });
+    const auto c = gradients([&](const Tensor& in) {
+      return product(in.to(kBFloat16), w.to(kBFloat16), b.to(kBFloat16));
+    });
+    for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i], c[i]));
+  }
+  const auto kept_bytes = [&](const Tensor& weight) {
+    const int64_t before = ledger.live();
+    const Autocast autocast({.cache = false});
+    const Tensor y = linear(x, weight, {});
+    return ledger.live() - before - y.array().nbytes();
+  };
+  CHECK(kept_bytes(w) == 0);
+  CHECK(kept_bytes(activation) == kOut * kIn * 2);  // nothing else may keep what is no parameter
+  Tensor loss;
+  {
+    const Autocast autocast;
+    loss = sum(linear(x, w));
+  }
+  w.mul_(2.0);
+  CHECK_THROWS_WITH(loss.backward(), ContainsSubstring("was changed in place after it was saved"));
+}
+
 TEST_CASE("products of halves accumulate in float32") {
   // 300 ones and a 2^-8 each: in bfloat16 the running sum would stick at 256.
   const Tensor ones_row = ones({1, 300}).to(kBFloat16), column = ones({300, 1}).to(kBFloat16);

@@ -42,19 +42,29 @@ struct Linear : Op, TwoPartBackward {
   static constexpr CastRule kCast = CastRule::low;
   static constexpr unsigned kSaveInputs = 0b111;
   Activation activation;
-  explicit Linear(Activation a) : activation(a) {}
+  // [note: casts of frozen parameters] The parameter of which the weight is a cast that nothing
+  // else keeps. It is in memory anyway, so it is saved in place of the cast, and backward casts it
+  // again.
+  Array parameter;
+  explicit Linear(Activation a, Array frozen = {}) : activation(a), parameter(std::move(frozen)) {}
   bool keeps_z() const {
     return activation == Activation::gelu || activation == Activation::gelu_tanh;
   }
   // Without an activation the gradients are products of inputs; a recorded backward of one needs
   // them all.
   bool saves_input(int i) const {
-    return activation != Activation::none || (i < 2 && needs(1 - i));
+    if (i == 1 && parameter.defined()) return false;  // forward() saves the parameter
+    return saves(i);
   }
+  bool saves(int i) const { return activation != Activation::none || (i < 2 && needs(1 - i)); }
   const char* name() const override { return "linear"; }
 
   Array forward(std::span<const Array> inputs) {
     const Array &x = inputs[0], &w = inputs[1];
+    if (input_count() > 0 && parameter.defined()) {
+      if (saves(1)) detail::Recorder::save(*this, parameter, 1);
+      parameter = Array();
+    }
     if (inputs.size() < 3 && activation == Activation::none) return core::matmul(x, w.t());
     core::check_same_device("linear", x, w);
     check(x.dtype() == w.dtype() && is_floating(x.dtype()),
@@ -76,8 +86,8 @@ struct Linear : Op, TwoPartBackward {
     if (!grad_enabled()) {
       return gradients(Tensor(in_both_parts([&] { return before_activation(g.array()); })));
     }
-    std::vector<Tensor> inputs;
-    for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
+    std::vector<Tensor> inputs{input(0), weight()};
+    if (input_count() > 2) inputs.push_back(input(2));
     return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {
       const Tensor sums = linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor());
       return std::vector<Tensor>{activate(activation, sums)};
@@ -91,10 +101,12 @@ struct Linear : Op, TwoPartBackward {
     if (activation == Activation::gelu) return core::map<k::GeluBackward>(g, stashed(0));
     return core::map<k::GeluTanhBackward>(g, stashed(0));
   }
+  // The saved weight, cast again where the parameter was saved.
+  Tensor weight() const { return input(1).to(input_spec(1).dtype); }
   // g is the gradient of z.
   Grads gradients(const Tensor& g) const {
     if (!grad_enabled()) return arrays_of(g.array());
-    Grads grads{needs(0) ? matmul(g, input(1)) : Tensor(),
+    Grads grads{needs(0) ? matmul(g, weight()) : Tensor(),
                 needs(1) ? matmul(g.t(), input(0)) : Tensor()};
     if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0}) : Tensor());
     return grads;
@@ -109,7 +121,7 @@ struct Linear : Op, TwoPartBackward {
       grads[i] = Tensor(array);
       return array;
     };
-    if (needs(0)) back.w = input(1).array(), back.g_x = gradient(0);
+    if (needs(0)) back.w = weight().array(), back.g_x = gradient(0);
     if (needs(1)) back.x = input(0).array(), back.g_w = gradient(1);
     if (input_count() > 2 && needs(2)) back.g_bias = gradient(2);
     core::backend(g.device()).run(back);
@@ -117,9 +129,19 @@ struct Linear : Op, TwoPartBackward {
   }
 };
 
-Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+// The parameter of which Autocast has made `cast`, if no gradient needs either.
+Array frozen_parameter(const Tensor& weight, const Tensor& cast) {
+  const bool is_cast = weight.dtype() != cast.dtype();
+  const bool is_frozen = weight.is_leaf() && !weight.requires_grad();
+  if (!is_cast || !is_frozen || weight.ndim() != 2) return {};
+  const Array& array = weight.array();
+  return array.storage().tag() == MemoryTag::parameter ? array : Array();
+}
+
+Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias,
+           const Array& parameter = {}) {
   if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
-    return run(activation, in[0], in[1], in[2]);
+    return run(activation, in[0], in[1], in[2], frozen_parameter(weight, in[1]));
   }
   if (weight.ndim() == 1) {
     check(!bias.defined() || bias.ndim() == 0, "linear: a weight of shape ", weight.shape(),
@@ -147,10 +169,11 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
   if (fits) {
     std::vector<Tensor> inputs{rows, weight};
     if (bias.defined()) inputs.push_back(bias);
-    y = record_list(Linear(activation), inputs);
+    y = record_list(Linear(activation, parameter), inputs);
   } else {
     // A bias that broadcasts or promotes.
-    y = activate(activation, record_list(Linear(Activation::none), {rows, weight}) + bias);
+    const Tensor sums = record_list(Linear(Activation::none, parameter), {rows, weight});
+    y = activate(activation, sums + bias);
   }
   return x.ndim() == 2 ? y : reshape(y, shape);
 }
