@@ -96,6 +96,24 @@ TEST_CASE("cross entropy of a product by chunks holds a twentieth of what all lo
   CHECK(chunks * 20 <= whole);
 }
 
+TEST_CASE("cross entropy of a product with a frozen weight has smaller chunks and the same bits") {
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  constexpr int64_t kRows = 600, kClasses = 60000, kInputs = 8;  // chunks of 279 rows
+  const Tensor x = rand({kRows, kInputs}, {.requires_grad = true});
+  const Tensor w = rand({kClasses, kInputs});
+  const Tensor target = remainder(arange(kRows) * 77, kClasses);
+  Tensor own, large;
+  const int64_t chunks =
+      extra_bytes(ledger, [&] { return own = grad({linear_cross_entropy(x, w, target)}, {x})[0]; });
+  const int64_t whole = extra_bytes(ledger, [&] {
+    return large = grad({linear_cross_entropy(x, w, target, {.batch_chunk_size = 1024})}, {x})[0];
+  });
+  CHECK(whole >= kRows * kClasses * 4);
+  CHECK(chunks <= 280 * kClasses * 4 + 1000000);
+  CHECK(equal(own, large));
+}
+
 TEST_CASE("memory of the program's own is used in place, until graphs that saved it are gone") {
   std::vector<float> memory = {1, 2, 3, 4};
   void* freed = nullptr;

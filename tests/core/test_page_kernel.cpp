@@ -8,6 +8,7 @@ namespace {
 using namespace hero;
 using namespace hero::core;
 
+// [snippet: backend]
 class CountingBackend final : public RunsAround<CountingBackend> {
  public:
   explicit CountingBackend(Backend& inner) : inner_(inner) {}
@@ -36,13 +37,16 @@ class CountingBackend final : public RunsAround<CountingBackend> {
 
   Backend& inner_;
 };
+// [end]
 
 TEST_CASE("the backend of adding_a_kernel.md counts calls and their bytes", "[core]") {
+  // [snippet: use]
   CountingBackend counting(cpu_backend());
   const Array a = Array::full({1, 2, 3}, 2.0), b = Array::full({1, 3, 4}, 1.0);
   const Array out = Array::empty({1, 2, 4});
   counting.run(call::Matmul{a, b, out});
   counting.run(call::Fill{b, 0});
+  // [end]
   CHECK(out.to_vector<float>() == std::vector<float>(8, 6.0F));
   CHECK(b.to_vector<float>() == std::vector<float>(12, 0.0F));
   CHECK(counting.calls == 2);

@@ -36,8 +36,8 @@ struct LinearCrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean or sum; none is an Error
   int64_t ignore_index = -100;            ///< rows with this target do not count
   double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
-  /// Number of rows whose logits are in memory at a time; when absent, 2^24 / C on the CPU and
-  /// 2^30 / C on a GPU, where all chunks have the same length, but at least 1024 on both.
+  /// Number of rows whose logits are in memory at a time; when absent 2^24 / C on the CPU (at least
+  /// 1024, or 256 if weight and bias are frozen), 2^30 / C on a GPU (at least 1024, equal chunks).
   std::optional<int64_t> batch_chunk_size = {};
 };
 /// cross_entropy(linear(x, weight, linear_bias), target) for rows x [N, K] or [K], int64 targets
