@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -227,9 +228,16 @@ NamedArrays load_safetensors(const std::string& path) {
 NamedArrays parse_safetensors(std::span<const std::byte> bytes) { return load(Source(bytes)); }
 
 struct SafetensorsReader::File {
-  explicit File(const std::string& path) : input(path), opened(open(Source(input))) {}
+  explicit File(const std::string& path) : input(path), opened(open(Source(input))) {
+    for (const Entry& entry : opened.header.entries) by_name.emplace(entry.name, &entry);
+  }
+  const Entry* find(std::string_view name) const {
+    const auto found = by_name.find(name);
+    return found != by_name.end() ? found->second : nullptr;
+  }
   InputFile input;
   Opened opened;
+  std::unordered_map<std::string_view, const Entry*> by_name;  // looked up only, never walked
 };
 
 SafetensorsReader::SafetensorsReader(const std::string& path)
@@ -260,14 +268,12 @@ const std::map<std::string, std::string, std::less<>>& SafetensorsReader::unread
   return file().opened.header.unreadable;
 }
 bool SafetensorsReader::contains(std::string_view name) const {
-  return unreadable().contains(name) ||
-         std::any_of(entries().begin(), entries().end(),
-                     [&](const Entry& entry) { return entry.name == name; });
+  return unreadable().contains(name) || file().find(name) != nullptr;
 }
 
 Array SafetensorsReader::load(std::string_view name) const {
-  for (const Entry& entry : entries()) {
-    if (entry.name == name) return read_array(Source(file().input), file().opened, entry);
+  if (const Entry* const entry = file().find(name)) {
+    return read_array(Source(file().input), file().opened, *entry);
   }
   const auto other = unreadable().find(name);
   if (other != unreadable().end()) {
