@@ -61,7 +61,7 @@ class Sequential : public Module {
         adopt(std::to_string(size()), std::make_unique<M>(std::forward<M>(module))));
   }
   /// The number of modules.
-  size_t size() const { return children().size(); }
+  size_t size() const { return child_count(); }
   /// The module at position i. Throws an Error if there is none.
   Module& operator[](size_t i);
 };
@@ -217,11 +217,11 @@ class ParameterDict : public Module {
   /// The number of parameters.
   size_t size() const {
     check_not_moved();
-    return list_.size();
+    return size_;
   }
 
  private:
-  std::vector<std::pair<std::string, Tensor*>> list_;
+  size_t size_ = 0;
 };
 
 }  // namespace hero::nn

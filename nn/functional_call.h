@@ -25,7 +25,8 @@ class TensorsInPlace {
   TensorsInPlace& operator=(const TensorsInPlace&) = delete;
 
  private:
-  void put(const Named<Slot*>& slots, const Tensor& in_place_of, const Tensor& tensor);
+  void put(const Named<Slot*>& slots, const std::vector<Tensor>& in_place_of,
+           const std::vector<Tensor>& tensors);
 
   std::vector<std::pair<Slot*, Tensor>> before_;
 };

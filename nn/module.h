@@ -11,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -276,6 +278,19 @@ class Module {
   }
   /// Registers a child made elsewhere.
   Module& adopt(const std::string& name, std::unique_ptr<Module> child);
+  /// The number of direct children, and the one at a position below it, in the order of
+  /// registration.
+  size_t child_count() const {
+    check_not_moved();
+    return children_.size();
+  }
+  Module& child_at(size_t i) const { return children_[i]->current(); }
+  /// The slot or the direct child of this name; null if there is none.
+  Slot* own_slot(const std::string& name) const { return member(name).slot; }
+  Module* own_child(const std::string& name) const {
+    Module* const child = member(name).child;
+    return child != nullptr ? &child->current() : nullptr;
+  }
   /// Makes slots() and named_modules() include a module that belongs to another one and must live
   /// as long as this one is used; a second call with the same name replaces it.
   void refer_to(const std::string& name, Module& module);
@@ -319,6 +334,10 @@ class Module {
     Building(const Building&) = delete;
     Building& operator=(const Building&) = delete;
   };
+  struct Member {  // what has a name: one of the two
+    Slot* slot = nullptr;
+    Module* child = nullptr;
+  };
   struct Origin {
     uint64_t seed = 0;
     std::string path;  // with a dot at the end; "" at the root
@@ -360,9 +379,16 @@ class Module {
   RandomStream stream_of(const std::string& name);
   Tensor& add_slot(Slot slot);
   void check_name(const char* what, const std::string& name) const;
+  void remove_slot(const std::string& name, bool parameter);
   template <class Visit>
   void visit(const std::string& prefix, Visit&& visit_module);
   void set_path(const std::string& path);
+  Member member(const std::string& name) const {
+    check_not_moved();
+    const auto found = members_.find(name);
+    return found != members_.end() ? found->second : Member();
+  }
+  Module* find_module(std::string_view path);
   Slot* find_slot(const std::string& path, bool parameter);
 
   std::string name_;
@@ -370,6 +396,7 @@ class Module {
   Origin origin_;     // what initial values depend on; see [note: first values]
   std::vector<std::unique_ptr<Slot>> slots_;  // pointers: references to the tensors stay good
   std::vector<std::unique_ptr<Module>> children_;
+  std::unordered_map<std::string, Member> members_;  // slots and children by name; looked up only
   std::vector<std::pair<std::string, Module*>> referred_;  // see refer_to()
   std::unique_ptr<Module> replacement_;                    // see replace()
   std::shared_ptr<Hooks> hooks_;  // a shared_ptr only because it needs no complete type

@@ -228,6 +228,17 @@ const Tensor& Tensor::set_data(const Array& array) const {
   return *this;
 }
 
+namespace {
+
+// Of those that were removed the last ones go: each_hook() may be running, and those that live keep
+// their places.
+template <class F>
+void drop_removed(std::vector<detail::Hook<F>>& list) {
+  while (!list.empty() && !list.back().alive->load()) list.pop_back();
+}
+
+}  // namespace
+
 std::shared_ptr<std::atomic<bool>> Tensor::append_hook(TensorHook hook) const {
   auto alive = std::make_shared<std::atomic<bool>>(true);
   if (impl_->grad_fn) {
@@ -237,6 +248,7 @@ std::shared_ptr<std::atomic<bool>> Tensor::append_hook(TensorHook hook) const {
   } else {
     detail::Hooks& hooks = impl_->make_hooks();
     const detail::LeafTurn turn(impl_->lock);
+    drop_removed(hooks.tensor);
     hooks.tensor.push_back({std::move(hook), alive});
   }
   return alive;
@@ -254,6 +266,7 @@ HookHandle Tensor::register_leaf_hook(LeafHook hook) const {
   auto alive = std::make_shared<std::atomic<bool>>(true);
   detail::Hooks& hooks = impl_->make_hooks();
   const detail::LeafTurn turn(impl_->lock);
+  drop_removed(hooks.leaf);
   hooks.leaf.push_back({std::move(hook), alive});
   return HookHandle(alive);
 }

@@ -7,30 +7,23 @@ namespace hero::nn {
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (Module* module : children()) y = (*module)(y);
+  for (size_t i = 0; i < size(); ++i) y = child_at(i)(y);
   return y;
 }
 
 Module& Sequential::operator[](size_t i) {
   check(i < size(), "Sequential: no module ", i, " of ", size());
-  return *children()[i];
+  return child_at(i);
 }
 
 Module& ModuleDict::operator[](const std::string& name) {
+  if (Module* const module = own_child(name)) return *module;
   core::NameList known;
-  for (const auto& [key, module] : named_children()) {
-    if (key == name) return *module;
-    known.add(key);
-  }
+  for (const auto& [key, module] : named_children()) known.add(key);
   fail("ModuleDict: no module '", name, "'; there are: ", known.text());
 }
 
-bool ModuleDict::contains(const std::string& name) const {
-  for (const auto& [key, module] : named_children()) {
-    if (key == name) return true;
-  }
-  return false;
-}
+bool ModuleDict::contains(const std::string& name) const { return own_child(name) != nullptr; }
 
 Tensor& ParameterList::append(const Tensor& value) {
   list_.push_back(&parameter(std::to_string(list_.size()), value));
@@ -42,20 +35,15 @@ Tensor& ParameterList::operator[](size_t i) {
 }
 
 Tensor& ParameterDict::insert(const std::string& name, const Tensor& value) {
-  list_.emplace_back(name, &parameter(name, value));
-  return *list_.back().second;
+  Tensor& added = parameter(name, value);
+  ++size_;
+  return added;
 }
 Tensor& ParameterDict::operator[](const std::string& name) {
-  check_not_moved();
-  for (const auto& [each, at] : list_) {
-    if (each == name) return *at;
-  }
-  fail("ParameterDict: no parameter '", name, "'");
+  Slot* const slot = own_slot(name);
+  check(slot != nullptr, "ParameterDict: no parameter '", name, "'");
+  return slot->tensor;
 }
-bool ParameterDict::contains(const std::string& name) const {
-  check_not_moved();
-  return std::any_of(list_.begin(), list_.end(),
-                     [&](const auto& each) { return each.first == name; });
-}
+bool ParameterDict::contains(const std::string& name) const { return own_slot(name) != nullptr; }
 
 }  // namespace hero::nn

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/products/products.h>
@@ -68,7 +70,12 @@ bool share_memory(const Tensor& a, const Tensor& b) {
 class AdapterMerger {
  public:
   AdapterMerger(const char* op, Module& model)
-      : op_(op), slots_(model.slots()), layers_(adapted(op, model)) {}
+      : op_(op), slots_(model.slots()), layers_(adapted(op, model)) {
+    for (const auto& [name, slot] : slots_) {
+      names_.emplace(&slot->tensor, name);
+      in_storage_[&slot->tensor.array().storage()].emplace_back(name, slot);
+    }
+  }
 
   // Either all layers are merged or none is.
   void merge() const {
@@ -111,16 +118,14 @@ class AdapterMerger {
 
  private:
   std::string name_of(const Linear& layer) const {
-    for (const auto& [name, slot] : slots_) {
-      if (&slot->tensor == &layer.weight) return name;
-    }
-    return "weight";
+    const auto found = names_.find(&layer.weight);
+    return found != names_.end() ? std::string(found->second) : "weight";
   }
   void check_writable(const Linear& layer) const {
     check(partition(layer.weight) == nullptr && partition(*layer.adapter_->a) == nullptr, op_, ": ",
           name_of(layer), " is a shard, ", describe_part(layer.weight),
           "; merge adapters in a model that is whole, or within summon_full_parameters()");
-    for (const auto& [name, slot] : slots_) {
+    for (const auto& [name, slot] : in_storage_.at(&layer.weight.array().storage())) {
       if (&slot->tensor == &layer.weight || !share_memory(slot->tensor, layer.weight)) continue;
       fail(
           op_, ": ", name_of(layer), " is ", name,
@@ -139,12 +144,16 @@ class AdapterMerger {
   const char* op_;
   Named<Slot*> slots_;
   std::vector<Linear*> layers_;
+  std::unordered_map<const Tensor*, std::string_view> names_;
+  std::unordered_map<const core::Storage*, std::vector<std::pair<std::string_view, Slot*>>>
+      in_storage_;
 };
 
 std::vector<std::string> add_lora(Module& model, const LoRAOptions& options) {
   check(!options.targets.empty(),
         "add_lora: no targets; name linear layers, such as {\"q_proj\", \"v_proj\"}");
   std::vector<Linear*> layers;
+  std::unordered_set<const Linear*> chosen;
   std::vector<std::string> paths;
   const Named<Module*> modules = model.named_modules();
   for (const std::string& target : options.targets) {
@@ -156,7 +165,7 @@ std::vector<std::string> add_lora(Module& model, const LoRAOptions& options) {
       check(linear != nullptr, "add_lora: '", path, "' is a ", module->type_name(),
             "; adapters are for Linear");
       check(!linear->has_adapter(), "add_lora: '", path, "' has an adapter already");
-      if (std::find(layers.begin(), layers.end(), linear) != layers.end()) continue;
+      if (!chosen.insert(linear).second) continue;
       layers.push_back(linear);
       paths.push_back(path);
     }
@@ -194,15 +203,18 @@ void save_lora(const Module& model, const std::string& path) {
 void load_lora(Module& model, const std::string& path) {
   const StateDict given = core::load_safetensors(path).arrays;
   core::NameList missing, unexpected;
-  const auto has = [](const StateDict& state, const std::string& name) {
-    return std::any_of(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });
+  const auto names_of = [](const StateDict& state) {
+    std::unordered_set<std::string_view> names;
+    for (const auto& entry : state) names.insert(entry.name);
+    return names;
   };
   const StateDict own = adapters_of("load_lora", model);
+  const std::unordered_set<std::string_view> own_names = names_of(own), names = names_of(given);
   for (const auto& entry : own) {
-    if (!has(given, entry.name)) missing.add(entry.name);
+    if (!names.contains(entry.name)) missing.add(entry.name);
   }
   for (const auto& entry : given) {
-    if (!has(own, entry.name)) unexpected.add(entry.name);
+    if (!own_names.contains(entry.name)) unexpected.add(entry.name);
   }
   check(missing.empty() && unexpected.empty(), "load_lora: ", path,
         " does not fit the adapters of ", model.type_name(),

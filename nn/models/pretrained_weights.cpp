@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdio>
 #include <set>
+#include <unordered_map>
 
 #include <hero/autograd/sharding/partition.h>
 #include <hero/core/io/file.h>
@@ -60,15 +61,14 @@ struct PretrainedSlot {
 
 std::vector<PretrainedSlot> pretrained_slots(Module& module, const PretrainedNames& names) {
   std::vector<PretrainedSlot> list;
+  std::unordered_map<const hero::detail::TensorImpl*, size_t> places;
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind != Slot::Kind::parameter) continue;
-    const auto known = std::find_if(list.begin(), list.end(), [s = slot](const auto& other) {
-      return is_same(other.slot->tensor, s->tensor);
-    });
-    if (known == list.end()) {
+    const auto [place, fresh] = places.emplace(slot->tensor.impl(), list.size());
+    if (fresh) {
       list.push_back({slot, names(name)});
     } else {
-      known->tied.push_back(names(name));
+      list[place->second].tied.push_back(names(name));
     }
   }
   return list;

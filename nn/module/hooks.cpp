@@ -35,6 +35,7 @@ Module::Module(Module&& other) noexcept
       origin_(std::move(other.origin_)),
       slots_(std::move(other.slots_)),
       children_(std::move(other.children_)),
+      members_(std::move(other.members_)),
       referred_(std::move(other.referred_)),
       replacement_(std::move(other.replacement_)),
       hooks_(std::move(other.hooks_)),
@@ -50,6 +51,7 @@ Module& Module::operator=(Module&& other) noexcept {
   origin_ = std::move(other.origin_);
   slots_ = std::move(other.slots_);
   children_ = std::move(other.children_);
+  members_ = std::move(other.members_);
   referred_ = std::move(other.referred_);
   replacement_ = std::move(other.replacement_);
   hooks_ = std::move(other.hooks_);
@@ -62,9 +64,18 @@ Module& Module::operator=(Module&& other) noexcept {
 
 namespace {
 
+// Those that were removed since, or a program that registers and removes one in each step would
+// have ever longer lists. A list may be running: what lies before a living hook keeps its place.
+template <class F>
+void drop_removed(std::vector<Hook<F>>& list) {
+  while (!list.empty() && !list.back().alive->load()) list.pop_back();
+}
+
 template <class F>
 HookHandle append(std::vector<Hook<F>>& list, F hook,
                   std::vector<std::shared_ptr<std::atomic<bool>>>& kind, bool prepend = false) {
+  drop_removed(list);
+  std::erase_if(kind, [](const auto& alive) { return !alive->load(); });
   const auto alive = std::make_shared<std::atomic<bool>>(true);
   list.insert(prepend ? list.begin() : list.end(), {std::move(hook), alive});
   kind.push_back(alive);
@@ -241,7 +252,10 @@ HookHandle Module::add_forward_pre(ForwardPreHook hook, const HookOptions& optio
 HookHandle Module::add_forward(ForwardHook hook, const ForwardHookOptions& options) {
   HookHandle handle =
       append(hooks().forward, std::move(hook), hooks().kind(options.for_parameters));
-  if (options.always_call) hooks().on_error.push_back(hooks().forward.back());
+  if (options.always_call) {
+    drop_removed(hooks().on_error);
+    hooks().on_error.push_back(hooks().forward.back());
+  }
   return handle;
 }
 HookHandle Module::register_forward_wrapper(ForwardWrapper wrapper, const HookOptions& options) {

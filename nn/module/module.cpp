@@ -3,6 +3,7 @@
 #include <ostream>
 #include <sstream>
 #include <typeinfo>
+#include <unordered_set>
 
 #include <cxxabi.h>
 
@@ -61,12 +62,7 @@ void Module::check_name(const char* what, const std::string& name) const {
   if (name.empty() || name.find('.') != std::string::npos) {
     fail(type_name(), ": ", what, " name '", name, "' must be neither empty nor hold a dot");
   }
-  const auto has_name = [&](const auto& each) { return each->name == name; };
-  if (std::any_of(slots_.begin(), slots_.end(), has_name) ||
-      std::any_of(children_.begin(), children_.end(),
-                  [&](const auto& child) { return child->name_ == name; })) {
-    fail(type_name(), ": '", name, "' is there already");
-  }
+  if (members_.contains(name)) fail(type_name(), ": '", name, "' is there already");
 }
 
 Module& Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
@@ -75,6 +71,7 @@ Module& Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
   child->name_ = name;
   child->set_path(joined(path_, name));
   children_.push_back(std::move(child));
+  members_[name] = {.child = children_.back().get()};
   return *children_.back();
 }
 
@@ -89,28 +86,29 @@ Module& Module::replace(const std::string& path, std::unique_ptr<Module> module)
   const size_t dot = path.rfind('.');
   Module& parent = get_submodule(dot == std::string::npos ? "" : path.substr(0, dot));
   const std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
-  const auto child = std::find_if(parent.children_.begin(), parent.children_.end(),
-                                  [&](const auto& each) { return each->name_ == name; });
-  if (child == parent.children_.end()) {
+  Module* const child = parent.member(name).child;
+  if (child == nullptr) {
     fail("replace: ", parent.type_name(), " has no module '", name, "'",
          path == name ? "" : ", in " + path.substr(0, dot));
   }
-  const Module& old = (*child)->current();
+  const Module& old = child->current();
   check(!old.hooks_ || !old.has_hooks(), "replace: ", path, " has hooks, which the new ",
         module->type_name(),
         " would not; replace it before they are registered (and before DDP, "
         "ZeRO, fully_shard() or tensor_parallel()), or remove them");
   module->name_ = name;
-  module->set_path((*child)->path_);
-  (*child)->replacement_ = std::move(module);
-  (*child)->called_alone_ = true;
-  return *(*child)->replacement_;
+  module->set_path(child->path_);
+  child->replacement_ = std::move(module);
+  child->called_alone_ = true;
+  return *child->replacement_;
 }
 
 Tensor& Module::add_slot(Slot slot) {
   check_name(slot.kind == Slot::Kind::parameter ? "parameter" : "buffer", slot.name);
   slots_.push_back(std::make_unique<Slot>(std::move(slot)));
-  return slots_.back()->tensor;
+  Slot& added = *slots_.back();
+  members_[added.name] = {.slot = &added};
+  return added.tensor;
 }
 
 namespace {
@@ -152,24 +150,21 @@ Tensor& Module::no_parameter(const std::string& name) {
   return add_slot({name, {}, {}, {}, Slot::Kind::parameter});
 }
 
-void Module::remove_parameter(const std::string& name) {
-  const auto removed = std::erase_if(slots_, [&](const auto& slot) {
-    return slot->name == name && slot->kind == Slot::Kind::parameter;
-  });
-  check(removed == 1, type_name(), ": has no parameter '", name, "' of its own");
+void Module::remove_slot(const std::string& name, bool parameter) {
+  Slot* const removed = member(name).slot;
+  check(removed != nullptr && (removed->kind == Slot::Kind::parameter) == parameter, type_name(),
+        ": has no ", parameter ? "parameter" : "buffer", " '", name, "' of its own");
+  members_.erase(name);
+  std::erase_if(slots_, [&](const auto& slot) { return slot.get() == removed; });
 }
-
-void Module::remove_buffer(const std::string& name) {
-  const auto removed = std::erase_if(slots_, [&](const auto& slot) {
-    return slot->name == name && slot->kind != Slot::Kind::parameter;
-  });
-  check(removed == 1, type_name(), ": has no buffer '", name, "' of its own");
-}
+void Module::remove_parameter(const std::string& name) { remove_slot(name, true); }
+void Module::remove_buffer(const std::string& name) { remove_slot(name, false); }
 
 void Module::remove_child(const std::string& name) {
-  const auto removed =
-      std::erase_if(children_, [&](const auto& child) { return child->name_ == name; });
-  check(removed == 1, type_name(), ": has no module '", name, "' of its own");
+  Module* const removed = member(name).child;
+  check(removed != nullptr, type_name(), ": has no module '", name, "' of its own");
+  members_.erase(name);
+  std::erase_if(children_, [&](const auto& child) { return child.get() == removed; });
 }
 
 Tensor& Module::buffer(const std::string& name, const Shape& shape, const Init& init, DType dtype,
@@ -222,12 +217,10 @@ namespace {
 
 Named<Tensor> tensors_of(const Named<Slot*>& slots, bool parameters) {
   Named<Tensor> list;
+  std::unordered_set<const hero::detail::TensorImpl*> known;
   for (const auto& [name, slot] : slots) {
     if ((slot->kind == Slot::Kind::parameter) != parameters) continue;
-    const bool known = std::any_of(list.begin(), list.end(), [&, s = slot](const auto& other) {
-      return is_same(other.second, s->tensor);
-    });
-    if (!known) list.emplace_back(name, slot->tensor);
+    if (known.insert(slot->tensor.impl()).second) list.emplace_back(name, slot->tensor);
   }
   return list;
 }
@@ -274,7 +267,21 @@ int64_t Module::parameter_count(bool trainable_only) const {
   return count;
 }
 
+// The module at a path, without a list of all; null where a step of the path is no child.
+Module* Module::find_module(std::string_view path) {
+  Module* at = &current();
+  at->check_not_moved();
+  for (size_t begin = 0, end = 0; !path.empty() && begin <= path.size(); begin = end + 1) {
+    end = std::min(path.find('.', begin), path.size());
+    Module* const child = at->member(std::string(path.substr(begin, end - begin))).child;
+    if (child == nullptr) return nullptr;
+    at = &child->current();
+  }
+  return at;
+}
+
 Module& Module::get_submodule(const std::string& path) {
+  if (Module* const found = find_module(path)) return *found;
   core::NameList known;
   for (const auto& [name, module] : named_modules()) {
     if (name == path) return *module;
@@ -284,6 +291,14 @@ Module& Module::get_submodule(const std::string& path) {
 }
 
 Slot* Module::find_slot(const std::string& path, bool parameter) {
+  const size_t dot = path.rfind('.');
+  const std::string_view parent = std::string_view(path).substr(0, dot == path.npos ? 0 : dot);
+  if (const Module* const module = find_module(parent)) {
+    Slot* const slot = module->member(path.substr(dot == path.npos ? 0 : dot + 1)).slot;
+    const bool is_wanted = slot != nullptr && slot->tensor.defined() && slot->tensor.is_leaf() &&
+                           (slot->kind == Slot::Kind::parameter) == parameter;
+    if (is_wanted) return slot;
+  }
   core::NameList known;
   for (const auto& [name, slot] : slots()) {
     if ((slot->kind == Slot::Kind::parameter) != parameter) continue;
@@ -310,8 +325,7 @@ std::string Module::type_name() const {
 class ModuleWriter {
  public:
   static bool is_parametrized(const Module& module) {
-    return std::any_of(module.children_.begin(), module.children_.end(),
-                       [](const auto& child) { return child->name_ == "parametrizations"; });
+    return module.members_.contains("parametrizations");
   }
   static std::string text(const Module& given, int depth) {
     const Module& module = given.current();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <unordered_set>
 
 #include <hero/autograd/ops.h>
 #include <hero/nn/parametrize.h>
@@ -186,18 +187,16 @@ void global_unstructured(const std::vector<std::pair<Module*, std::string>>& par
   const NoGrad no_grad;
   std::vector<Tensor> masks, sizes;
   std::vector<Shape> shapes;
-  std::vector<Tensor> known;
+  std::unordered_set<const hero::detail::TensorImpl*> known;
   for (const auto& [module, name] : parameters) {
     check(module != nullptr, "global_unstructured: the module of '", name, "' is null");
     const Pruned at("global_unstructured", *module, name);
     const Slot* const pruned = find(*module, name + "_orig");
     const Tensor leaf = (pruned != nullptr ? pruned : find(*module, name))->tensor;
-    check(std::none_of(known.begin(), known.end(),
-                       [&](const Tensor& other) { return is_same(other, leaf); }),
-          "global_unstructured: parameter ", known.size(), ", ", module->type_name(), "'s ", name,
+    check(known.insert(leaf.impl()).second, "global_unstructured: parameter ", masks.size(), ", ",
+          module->type_name(), "'s ", name,
           ", is given twice, or tied to one before it: its elements would count twice; name it "
           "once");
-    known.push_back(leaf);
     masks.push_back(ravel(at.mask));
     sizes.push_back(ravel(abs(at.original)));
     shapes.push_back(at.mask.shape());

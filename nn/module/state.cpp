@@ -1,6 +1,8 @@
 // Functions for all parameters and buffers of a module: modes, conversions, state dicts.
 #include <algorithm>
 #include <atomic>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <hero/autograd/sharding/partition.h>
 #include <hero/autograd/sharding/replaced_values.h>
@@ -61,11 +63,9 @@ namespace {
 // Each tensor once, with the first slot that holds it: tied parameters have several.
 std::vector<Slot*> distinct(const Named<Slot*>& slots) {
   std::vector<Slot*> list;
+  std::unordered_set<const hero::detail::TensorImpl*> known;
   for (const auto& [name, slot] : slots) {
-    const bool known = std::any_of(list.begin(), list.end(), [&, s = slot](const Slot* other) {
-      return is_same(other->tensor, s->tensor);
-    });
-    if (!known) list.push_back(slot);
+    if (known.insert(slot->tensor.impl()).second) list.push_back(slot);
   }
   return list;
 }
@@ -76,13 +76,13 @@ bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::
 class Kept {
  public:
   explicit Kept(const std::vector<Slot*>& slots) {
+    std::unordered_map<const ParameterOwner*, size_t> places;
     for (const Slot* slot : slots) {
       const std::shared_ptr<ParameterOwner> kept = parameter_owner(slot->tensor);
       if (!kept) continue;
-      auto known = std::find_if(all_.begin(), all_.end(),
-                                [&](const auto& entry) { return entry.first == kept; });
-      if (known == all_.end()) known = all_.insert(known, {kept, {}});
-      known->second.push_back(slot->tensor);
+      const auto [place, fresh] = places.emplace(kept.get(), all_.size());
+      if (fresh) all_.emplace_back(kept, Tensors());
+      all_[place->second].second.push_back(slot->tensor);
     }
   }
   // Asks first, so that either everything is converted or nothing.
@@ -211,24 +211,24 @@ struct Match {
     for (const auto& entry : dict) of_state.push_back(entry.name);
     for (const auto& [name, slot] : slots) of_module.push_back(name);
     result.stripped = detail::wrapper_of(of_state, of_module);
+    std::unordered_map<std::string_view, size_t> places;  // the first of each name
+    for (size_t i = 0; i < dict.size(); ++i) places.emplace(dict[i].name, i);
     std::vector<bool> used(dict.size(), false);
     std::vector<std::pair<std::string, const Slot*>> absent;
     for (const auto& [name, slot] : slots) {
       if (slot->kind == Slot::Kind::buffer_not_saved) continue;
-      const auto entry = std::find_if(dict.begin(), dict.end(), [&, n = name](const auto& e) {
-        return e.name == result.stripped + n;
-      });
-      if (entry == dict.end()) {
+      const auto place = places.find(result.stripped + name);
+      if (place == places.end()) {
         absent.emplace_back(name, slot);
         continue;
       }
-      used[static_cast<size_t>(entry - dict.begin())] = true;
-      pair(name, slot, entry->array);
+      used[place->second] = true;
+      pair(name, slot, dict[place->second].array);
     }
+    std::unordered_set<const hero::detail::TensorImpl*> found;
+    for (const auto& [name, slot] : slots_found) found.insert(slot->tensor.impl());
     for (const auto& [name, slot] : absent) {
-      const bool tied = std::any_of(
-          slots_found.begin(), slots_found.end(),
-          [s = slot](const auto& other) { return is_same(other.second->tensor, s->tensor); });
+      const bool tied = found.contains(slot->tensor.impl());
       if (!tied) result.missing.push_back(name);
     }
     for (size_t i = 0; i < dict.size(); ++i) {
@@ -247,14 +247,13 @@ struct Match {
 
   // A tensor has one value, under whichever of its names a state has it.
   void check_tied(const std::string& target) const {
+    std::unordered_map<const hero::detail::TensorImpl*, size_t> firsts;
     for (size_t i = 0; i < arrays.size(); ++i) {
       const auto& [name, slot] = slots_found[i];
-      for (size_t j = 0; j < i; ++j) {
-        if (!is_same(slots_found[j].second->tensor, slot->tensor)) continue;
-        if (!detail::same_values(*arrays[j], *arrays[i], slot->tensor.dtype())) {
-          detail::fail_tied("load_state_dict", target, slots_found[j].first, name);
-        }
-        break;
+      const auto [first, fresh] = firsts.emplace(slot->tensor.impl(), i);
+      if (fresh) continue;
+      if (!detail::same_values(*arrays[first->second], *arrays[i], slot->tensor.dtype())) {
+        detail::fail_tied("load_state_dict", target, slots_found[first->second].first, name);
       }
     }
   }
@@ -296,11 +295,16 @@ LoadResult Module::load(const std::string& path, const LoadOptions& options) {
   StateDict dict;
   for (const auto& entry : file.entries()) dict.push_back({entry.name, file.load(entry.name)});
   // a name with a wrapper's prefix counts as the module's, so that none is passed over in silence
-  const Named<Slot*> all = slots();
-  const auto is_own = [&](const std::string& given) {
-    return std::any_of(all.begin(), all.end(), [&](const auto& slot) {
-      return given == slot.first || given.ends_with("." + slot.first);
-    });
+  std::unordered_set<std::string> own;
+  if (!file.unreadable().empty()) {
+    for (const auto& [name, slot] : slots()) own.insert(name);
+  }
+  const auto is_own = [&](std::string given) {
+    for (size_t dot = 0; !own.contains(given); given.erase(0, dot + 1)) {
+      dot = given.find('.');
+      if (dot == std::string::npos) return false;
+    }
+    return true;
   };
   for (const auto& [name, dtype] : file.unreadable()) {
     check(!options.strict && !is_own(name), "load: ", path, ": tensor '", name, "' has dtype '",

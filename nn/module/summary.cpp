@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/ledger.h>
@@ -52,15 +54,17 @@ using Shapes = std::map<const Module*, std::string>;
 std::string table(Module& module, const Shapes& shapes) {
   std::vector<Row> rows = {{"layer", shapes.empty() ? "" : "output", "parameters", "bytes"}};
   int64_t bytes = 0, buffer_bytes = 0;
-  Tensors counted;
+  std::unordered_set<const hero::detail::TensorImpl*> counted;
+  std::unordered_map<std::string_view, std::vector<Slot*>> slots;  // by the path of their module
+  const Named<Slot*> all_slots = module.slots();
+  for (const auto& [name, slot] : all_slots) {
+    const size_t dot = name.rfind('.');
+    slots[std::string_view(name).substr(0, dot == std::string::npos ? 0 : dot)].push_back(slot);
+  }
   for (const auto& [path, each] : module.named_modules()) {
     int64_t own = 0, own_bytes = 0;
-    for (const auto& [name, slot] : each->slots()) {
-      const bool of_child = name.find('.') != std::string::npos;
-      const bool known = std::any_of(counted.begin(), counted.end(),
-                                     [s = slot](const Tensor& t) { return is_same(t, s->tensor); });
-      if (of_child || known) continue;
-      counted.push_back(slot->tensor);
+    for (const Slot* slot : slots[path]) {
+      if (!counted.insert(slot->tensor.impl()).second) continue;
       if (slot->kind != Slot::Kind::parameter) {
         buffer_bytes += slot->tensor.array().nbytes();
         continue;
