@@ -118,7 +118,7 @@ class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public OneBitEr
   void check_group(const std::vector<Tensor>& params) const override;
   const char* no_master_weights() const override { return no_parts(); }
   std::vector<const char*> array_names(int group) const override;
-  std::vector<const char*> number_names(int group) const override;
+  std::vector<const char*> number_names() const override;
   void update(int group, State& state, const Array& grad) override;
 
  private:
@@ -194,7 +194,7 @@ class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public OneBitEr
   void check_group(const std::vector<Tensor>& params) const override;
   const char* no_master_weights() const override { return no_parts(); }
   std::vector<const char*> array_names(int group) const override;
-  std::vector<const char*> number_names(int group) const override;
+  std::vector<const char*> number_names() const override;
   double first_value(int group, const char* name) const override;
   void update(int group, State& state, const Array& grad) override;
   void step_done() override;
@@ -287,7 +287,7 @@ class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public OneBit
   void check_group(const std::vector<Tensor>& params) const override;
   const char* no_master_weights() const override { return no_parts(); }
   std::vector<const char*> array_names(int group) const override;
-  std::vector<const char*> number_names(int group) const override;
+  std::vector<const char*> number_names() const override;
   double first_value(int group, const char* name) const override;
   void update(int group, State& state, const Array& grad) override;
 

@@ -45,7 +45,7 @@ class NAdam : public OptimizerOf<NAdamOptions> {
 
  protected:
   std::vector<const char*> array_names(int group) const override;
-  std::vector<const char*> number_names(int group) const override;
+  std::vector<const char*> number_names() const override;
   double first_value(int group, const char* name) const override;
   std::array<double, 2> number_range(const char* name) const override;
   void update(int group, State& state, const Array& grad) override;

@@ -31,6 +31,14 @@ std::string group_key(int group, const std::string& name) {
   return "group." + std::to_string(group) + "." + name;
 }
 
+// Room for more items, so that adding them cannot fail; as much as was used, so that adding one
+// after the other moves each but a few times.
+template <class T>
+void make_room(std::vector<T>& list, size_t more) {
+  const size_t needed = list.size() + more;
+  if (needed > list.capacity()) list.reserve(std::max(needed, 2 * list.size()));
+}
+
 // Throws an Error unless all parameters with gradients are on a GPU, since the repetition of a
 // recorded step runs only the work of the GPU.
 void check_repeatable(const char* name, const std::vector<Tensor>& params) {
@@ -57,16 +65,13 @@ std::string step_text(const char* name, double lr, const std::vector<double>& op
 
 }  // namespace
 
-void detail::check_parameter(const char* optimizer, size_t at, const Tensor& param,
-                             const std::vector<Tensor>& before) {
+void detail::check_parameter(const char* optimizer, size_t at, const Tensor& param, bool twice) {
   check(param.defined(), optimizer, ": parameter ", at, " is undefined");
   check(param.is_leaf(), optimizer, ": parameter ", at, " of shape ", param.shape(),
         " is not a leaf: it was computed by a recorded operation; pass the tensors that it was "
         "computed from");
   check(is_floating(param.dtype()), optimizer, ": parameter ", at, " has dtype ", param.dtype(),
         "; only floating dtypes can be optimised");
-  const bool twice = std::any_of(before.begin(), before.end(),
-                                 [&](const Tensor& other) { return is_same(other, param); });
   check(!twice, optimizer, ": parameter ", at, " of shape ", param.shape(),
         " is given twice; it would be updated twice a step");
   check_places(optimizer, at, param.array());
@@ -99,25 +104,27 @@ Optimizer::~Optimizer() = default;
 
 void Optimizer::add_params(const std::vector<Tensor>& params) {
   if (pages_) follow();
-  std::vector<Tensor> all = model_parameters();
+  const std::vector<Tensor> leaves = optimizer_leaves(params);
   std::vector<State> added;
-  for (const Tensor& param : optimizer_leaves(params)) {
-    detail::check_parameter(name_, all.size(), param, all);
+  std::unordered_set<const hero::detail::TensorImpl*> known;
+  for (const Tensor& param : leaves) {
+    const bool twice = known_.contains(param.impl()) || !known.insert(param.impl()).second;
+    detail::check_parameter(name_, states_.size() + added.size(), param, twice);
     State state;
     state.param = param;
     state.layout = shard_layout_of(param);
     added.push_back(std::move(state));
-    all.push_back(param);
   }
   check_group(params);
-  states_.reserve(states_.size() + added.size());
-  group_ends_.reserve(group_ends_.size() + 1);
+  make_room(states_, added.size());
+  make_room(group_ends_, 1);
+  known_.reserve(known_.size() + known.size());
   if (masters_) {
-    const std::vector<Tensor> leaves(all.end() - static_cast<int64_t>(added.size()), all.end());
     const std::vector<Tensor> masters = Masters::made_of(leaves);
     masters_->add(leaves);
     for (size_t i = 0; i < added.size(); ++i) added[i].param = masters[i];
   }
+  known_.merge(known);
   std::move(added.begin(), added.end(), std::back_inserter(states_));
   group_ends_.push_back(static_cast<int>(states_.size()));
 }
@@ -198,7 +205,7 @@ void Optimizer::prepare(int group, State& state) {
   state.arrays = std::move(arrays);
   if (state.steps > 0.0) return;
   state.numbers.clear();
-  for (const char* item : number_names(group)) state.numbers.push_back(first_value(group, item));
+  for (const char* item : number_names()) state.numbers.push_back(first_value(group, item));
 }
 
 bool Optimizer::fits(const State& state) const {
@@ -514,10 +521,8 @@ void Optimizer::set_lr(double lr) {
 }
 
 bool Optimizer::is_number(const std::string& state) const {
-  for (int group = 0; group < groups(); ++group) {
-    for (const char* item : number_names(group)) {
-      if (state == item) return true;
-    }
+  for (const char* item : number_names()) {
+    if (state == item) return true;
   }
   return state == "step";
 }
@@ -527,8 +532,8 @@ StateDict Optimizer::state_dict() const {
   if (pages_) pages_->fetch_all();
   StateDict dict;
   add_options(dict);
+  const auto numbers = number_names();
   for (int group = 0; group < groups(); ++group) {
-    const auto numbers = number_names(group);
     for (int i = group_begin(group); i < group_end(group); ++i) {
       const auto at = static_cast<size_t>(i);
       const State& state = states_[at];
@@ -590,7 +595,7 @@ Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at
   // A parameter that never had a gradient has no state.
   if (!lookup.contains(state_key(at, "step"))) return fresh;
   fresh.steps = lookup.count(state_key(at, "step"));
-  for (const char* item : number_names(group)) {
+  for (const char* item : number_names()) {
     const auto [least, most] = number_range(item);
     fresh.numbers.push_back(lookup.number(state_key(at, item), least, most));
   }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include <hero/autograd/tensor.h>
@@ -29,10 +30,9 @@ using StateDict = std::vector<core::NamedArray>;
 class StateLookup;
 
 namespace detail {
-/// Throws an Error, with the optimizer's name and the parameter's number, unless `param` can be
-/// optimised together with the parameters `before` it.
-void check_parameter(const char* optimizer, size_t at, const Tensor& param,
-                     const std::vector<Tensor>& before);
+/// Throws an Error, with the optimizer's name and the parameter's number, unless a tensor can be
+/// optimised; `twice` says that it is among those before it.
+void check_parameter(const char* optimizer, size_t at, const Tensor& param, bool twice);
 /// Throws an Error if several elements of a parameter share one place in memory.
 void check_places(const char* optimizer, size_t at, const Array& values);
 
@@ -279,8 +279,8 @@ class Optimizer {
   /// The shape of such an array for a parameter of shape `param`: the shape of the whole parameter
   /// if is_number() is true of the state, else that of the leaf.
   virtual Shape array_shape(const char* /*name*/, const Shape& param) const { return param; }
-  /// The names of the numbers in the state beside "step".
-  virtual std::vector<const char*> number_names(int) const { return {}; }
+  /// The names of the numbers in the state beside "step", the same in all groups.
+  virtual std::vector<const char*> number_names() const { return {}; }
   /// The smallest and the largest value that such a number may have in a state that is loaded.
   virtual std::array<double, 2> number_range(const char* /*name*/) const {
     constexpr double kMost = std::numeric_limits<double>::max();
@@ -373,6 +373,7 @@ class Optimizer {
   const char* name_;
   mutable std::vector<State> states_;  // follow their parameters when they are read, see follow()
   std::vector<int> group_ends_;
+  std::unordered_set<const hero::detail::TensorImpl*> known_;  // the model's parameters
   std::unique_ptr<Masters> masters_;  // null: parameters are stepped themselves
   std::unique_ptr<Pages> pages_;      // null: states are in memory
   // Of the step now running: updates that wait to be run together, their gradients, and the
@@ -406,7 +407,7 @@ class OptimizerOf : public Optimizer {
   /// \snippet test_examples_optim.cpp add_param_group
   virtual void add_param_group(const Group& group) {
     group.options.check_values();
-    options_.reserve(options_.size() + 1);
+    if (options_.size() == options_.capacity()) options_.reserve(2 * options_.size() + 1);
     this->add_params(group.params);
     options_.push_back(group.options);
     this->params_added();

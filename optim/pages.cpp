@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <hero/core/error.h>
@@ -109,7 +110,8 @@ void Optimizer::Pages::begin_read(int window) {
 // States that were made or replaced since the last write get a slot in the file.
 void Optimizer::Pages::begin_write(int window) {
   auto& swapped = windows_[static_cast<size_t>(window)].swapped;
-  std::vector<const core::Storage*> present;
+  std::unordered_set<const core::Storage*> present, with_slot;
+  for (const auto& each : swapped) with_slot.insert(each->storage().get());
   const int first = window == 0 ? 0 : windows_[static_cast<size_t>(window) - 1].end;
   for (int param = first; param < windows_[static_cast<size_t>(window)].end; ++param) {
     const State& own = of_->state(param);
@@ -119,17 +121,13 @@ void Optimizer::Pages::begin_write(int window) {
     for (const Array& state : states) {
       const core::Storage* const storage = &state.storage();
       if (storage->bytes() == 0) continue;
-      present.push_back(storage);
-      const bool has_slot = std::any_of(swapped.begin(), swapped.end(), [&](const auto& each) {
-        return each->storage().get() == storage;
-      });
-      if (has_slot) continue;
+      present.insert(storage);
+      if (!with_slot.insert(storage).second) continue;
       swapped.push_back(std::make_unique<core::Swapped>(file_, state.storage_ref()));
     }
   }
-  std::erase_if(swapped, [&](const auto& each) {
-    return std::find(present.begin(), present.end(), each->storage().get()) == present.end();
-  });
+  std::erase_if(swapped,
+                [&](const auto& each) { return !present.contains(each->storage().get()); });
   for (const auto& each : swapped) each->begin_write();
 }
 

@@ -1,4 +1,6 @@
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 #include <hero/core/functions/update.h>
 
@@ -72,16 +74,25 @@ std::byte* UpdateBatch::dense_bytes(const Array& x, bool back) {
   return bytes_of(copied_.emplace_back(Copied{x, x.contiguous(), back}).dense);
 }
 
+bool UpdateBatch::is_kind(const Kind& kind, UpdateOp op, std::span<const double> coefficients,
+                          const Array& param) {
+  return kind.op.index == op.index && kind.dtype == param.dtype() &&
+         kind.device == param.device() &&
+         std::memcmp(kind.coefficients.data(), coefficients.data(), coefficients.size_bytes()) == 0;
+}
+
+// Mostly the last one; there may be as many as parameters, each with a rate of its own.
 UpdateBatch::Kind& UpdateBatch::kind_of(UpdateOp op, std::span<const double> coefficients,
                                         const Array& param) {
-  for (Kind& kind : std::span(kinds_).first(used_)) {
-    if (kind.op.index == op.index && kind.dtype == param.dtype() && kind.device == param.device() &&
-        std::memcmp(kind.coefficients.data(), coefficients.data(), coefficients.size_bytes()) ==
-            0) {
-      return kind;
-    }
+  if (used_ > 0 && is_kind(kinds_[used_ - 1], op, coefficients, param)) return kinds_[used_ - 1];
+  const std::string_view bytes(reinterpret_cast<const char*>(coefficients.data()),
+                               coefficients.size_bytes());
+  const size_t hash = std::hash<std::string_view>()(bytes);
+  for (auto [at, end] = places_.equal_range(hash); at != end; ++at) {
+    if (is_kind(kinds_[at->second], op, coefficients, param)) return kinds_[at->second];
   }
   if (used_ == kinds_.size()) kinds_.emplace_back();
+  places_.emplace(hash, used_);
   Kind& kind = kinds_[used_++];
   kind.op = op;
   kind.dtype = param.dtype();
@@ -112,6 +123,7 @@ void UpdateBatch::run() {
 void UpdateBatch::clear() {
   for (Kind& kind : std::span(kinds_).first(used_)) kind.items.clear();
   used_ = 0;
+  places_.clear();
   copied_.clear();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // UpdateBatch: the entry to elementwise optimizer steps.
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include <hero/core/device/backend.h>
@@ -60,12 +61,15 @@ class UpdateBatch {
            const Array* low);
   std::byte* dense_bytes(const Array& x, bool back);
   Kind& kind_of(UpdateOp op, std::span<const double> coefficients, const Array& param);
+  static bool is_kind(const Kind& kind, UpdateOp op, std::span<const double> coefficients,
+                      const Array& param);
   void run_all();
   void clear();
 
   // The first used_ are in use; the others keep their memory for the next steps.
   std::vector<Kind> kinds_;
   size_t used_ = 0;
+  std::unordered_multimap<size_t, size_t> places_;  // of those, by a hash; looked up only
   std::vector<Copied> copied_;
 };
 

@@ -44,7 +44,7 @@ void OneBitAdam::check_group(const std::vector<Tensor>& /*params*/) const {
 }
 
 std::vector<const char*> OneBitAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
-std::vector<const char*> OneBitAdam::number_names(int) const { return {"variance_steps"}; }
+std::vector<const char*> OneBitAdam::number_names() const { return {"variance_steps"}; }
 
 bool OneBitAdam::frozen() const {
   double most = 0.0;

@@ -67,7 +67,7 @@ void OneBitLAMB::check_group(const std::vector<Tensor>& /*params*/) const {
 std::vector<const char*> OneBitLAMB::array_names(int) const {
   return {"exp_avg", "exp_avg_sq", "exp_avg_sq_fresh"};
 }
-std::vector<const char*> OneBitLAMB::number_names(int) const {
+std::vector<const char*> OneBitLAMB::number_names() const {
   return {"variance_steps", "lamb_coeff", "lamb_seen", "scaling_coeff", "last_factor"};
 }
 double OneBitLAMB::first_value(int, const char* name) const {

@@ -51,7 +51,7 @@ void ZeroOneAdam::check_group(const std::vector<Tensor>& /*params*/) const {
 }
 
 std::vector<const char*> ZeroOneAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
-std::vector<const char*> ZeroOneAdam::number_names(int) const {
+std::vector<const char*> ZeroOneAdam::number_names() const {
   return {"variance_steps", "var_interval", "var_counter", "local_step_interval",
           "local_step_counter"};
 }
@@ -63,7 +63,7 @@ double ZeroOneAdam::first_value(int, const char* name) const {
 double ZeroOneAdam::number(Number which) const {
   const State& first = state(0);
   const bool begins = first.steps == 0.0;
-  return begins ? first_value(0, number_names(0)[which]) : first.numbers[which];
+  return begins ? first_value(0, number_names()[which]) : first.numbers[which];
 }
 void ZeroOneAdam::set_number(Number which, double value) {
   for (int i = 0; i < group_end(groups() - 1); ++i) state(i).numbers[which] = value;

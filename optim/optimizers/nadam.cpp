@@ -17,7 +17,7 @@ void NAdamOptions::check_values() const {
 }
 
 std::vector<const char*> NAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
-std::vector<const char*> NAdam::number_names(int) const { return {"mu_product"}; }
+std::vector<const char*> NAdam::number_names() const { return {"mu_product"}; }
 
 double NAdam::first_value(int, const char* name) const {
   return std::string_view(name) == "mu_product" ? 1.0 : 0.0;
