@@ -31,7 +31,8 @@ void ExactSum::add_arrays(ReduceKind op, std::span<const Array> xs) {
 void ExactSum::add_here(ReduceKind op, std::span<const Array> xs) {
   if (xs.empty()) return;
   const WorkScope uncounted(nullptr);  // as for arrays on meta, which have nothing to add up
-  const Array words = Array::zeros({exact::kWords}, kInt64);
+  const Array words = Array::empty({exact::kWords}, kInt64);
+  std::fill_n(words.data<int64_t>(), exact::kWords, 0);
   backend(kCpu).run(call::ExactSum{op, xs, words});
   add_words(words);
 }

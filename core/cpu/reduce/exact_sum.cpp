@@ -153,10 +153,12 @@ void add_squares(ExactAccumulator& sum, const float* x, int64_t n) {
 }
 
 void CpuBackend::run(const call::ExactSum& call) {
+  std::span<const Array> all = call.xs;
   std::vector<Array> dense;
-  dense.reserve(call.xs.size());
-  for (const Array& x : call.xs) dense.push_back(x.contiguous());
-  const std::span<const Array> all = dense;
+  if (!std::all_of(all.begin(), all.end(), [](const Array& x) { return x.is_contiguous(); })) {
+    for (const Array& x : call.xs) dense.push_back(x.contiguous());
+    all = dense;
+  }
   auto* const first = call.words.data<int64_t>();
   if (call.words.ndim() == 1) return add_sum(call.op, all, first);
   for (size_t i = 0; i < all.size(); ++i) {
