@@ -44,8 +44,8 @@ void draw_flat_parameter_of(const Communicator& world, const Cut& cut, const std
     places.push_back({layer->name(), at, layer->parameter_count()});
     at += layer->parameter_count();
   }
-  tutorial::draw_flat_parameter("The flat parameter of the network, and the shard of each rank",
-                                places, cut.counts, folder, "14_zero1_flat_parameter");
+  tutorial::draw_flat_parameter("The flat parameter, and the shard of each rank", places,
+                                cut.counts, folder, "14_zero1_flat_parameter");
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ void note_step(DeepNetwork& net, optim::Adam& adam, int rank, tutorial::Moments&
   adam.step();
   adam.zero_grad();
   moments = {};
-  moments.note("start");
+  moments.note();
   loss_of(net, rank).backward();
   moments.note();
   adam.step();

@@ -49,7 +49,7 @@ namespace {
 
 // Characters that fit in a box of that share of the figure's width.
 bool fits(const std::string& text, double share) {
-  return static_cast<double>(text.size()) < 130.0 * share;
+  return static_cast<double>(text.size()) < 45.0 * share;
 }
 
 }  // namespace
@@ -72,15 +72,19 @@ void draw_steps(const std::vector<StepLanes>& steps, const std::string& title,
   };
   for (const StepLanes& step : steps) {
     char text[128];
-    std::snprintf(text, sizeof text, "%s: %.2f ms, the processor waits for %.2f of them",
-                  step.name.c_str(), 1e3 * step.seconds, 1e3 * step.waited);
+    std::snprintf(text, sizeof text, "%s: %.2f ms, waits %.2f", step.name.c_str(),
+                  1e3 * step.seconds, 1e3 * step.waited);
     figure.label(text, 0.5e3 * longest, y - 0.45, "#111111");
     y -= 0.9;
     lane("computes", step.computing);
     lane("link", step.sending);
     y -= 0.5;
   }
-  figure.x_range(0, 1.02e3 * longest).y_range(y + 0.3, 0.2).y_ticks(lanes).save(folder, name);
+  figure.large_type()
+      .x_range(0, 1.02e3 * longest)
+      .y_range(y + 0.3, 0.2)
+      .y_ticks(lanes)
+      .save(folder, name);
 }
 
 void draw_steps(const std::vector<StepModel>& steps, const std::string& title,

@@ -69,7 +69,7 @@ void show_bubbles(const Communicator& world, const std::vector<Bubble>& bubbles,
   }
   if (world.rank() != 0) return;
   Figure figure("The bubble of a pipeline", "micro-batches m", "share of the time without work");
-  figure.legend("top right").x_range(1, x.back()).y_range(0, 1);
+  figure.large_type().legend("top right").x_range(1, x.back()).y_range(0, 1);
   figure.curve("(p - 1) / (m + p - 1)", formula, 1, x.back()).points("measured", x, y);
   figure.save(folder, "13_pipeline");
 }

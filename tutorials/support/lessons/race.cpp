@@ -118,7 +118,7 @@ void draw_canyon(const std::string& title, const std::vector<Racer>& racers,
     return (1.0 - x) * (1.0 - x) + 100.0 * (y - x * x) * (y - x * x);
   };
   Figure figure(title, "x", "y");
-  figure.x_range(-2.0, 2.0).y_range(-1.0, 3.0).legend("outside right center");
+  figure.equal_axes().x_range(-2.0, 2.0).y_range(-1.0, 3.0).legend("outside right center");
   figure.contours(loss, {0.5, 2.0, 8.0, 32.0, 128.0, 512.0});
   double width = kWidest;
   for (const Racer& racer : racers) {

@@ -14,7 +14,7 @@ void draw_square(const std::string& folder) {
     dx.push_back(2.0 * half), dy.push_back(4.0 * at * half);
   }
   Figure figure("f(x) = x²: where the derivative is zero, the curve is level", "x", "f(x)");
-  figure.x_range(-3.5, 3.5).y_range(-1.5, 10.0).legend("top center");
+  figure.large_type().x_range(-3.5, 3.5).y_range(-1.5, 10.0).legend("top center");
   figure.curve(
       "f(x) = x²", [](double at) { return at * at; }, -3.5, 3.5);
   figure.arrows("tangents, with the slope 2x", x, y, dx, dy).mark("minimum", 0.0, 0.0);
@@ -41,6 +41,7 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
     high = std::max(high, x[i] + 1.0);
   }
   Figure("Newton's method: the points it visits", "x", "f(x)")
+      .large_type()
       .x_range(low, high)
       .legend("top center")
       .curve("f(x) = sin(x) + x^2/10", f, low, high)
@@ -73,7 +74,7 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
 
 void draw_points(const std::string& title, const Values& x, const Values& y,
                  const std::string& folder, const std::string& name) {
-  Figure(title, "x", "y").points("", x, y).save(folder, name);
+  Figure(title, "x", "y").large_type().points("", x, y).save(folder, name);
 }
 
 void draw_fit(const std::string& title, const Values& x, const Values& y, double p1, double p2,
@@ -82,6 +83,7 @@ void draw_fit(const std::string& title, const Values& x, const Values& y, double
   std::snprintf(label, sizeof label, "y = %.2f x %s %.2f", p1, p2 < 0 ? "−" : "+", std::fabs(p2));
   const double end = *std::max_element(x.begin(), x.end());
   Figure(title, "x", "y")
+      .large_type()
       .legend("top center")
       .points("data", x, y)
       .line(label, {0.0, end}, {p2, end * p1 + p2})
@@ -91,7 +93,11 @@ void draw_fit(const std::string& title, const Values& x, const Values& y, double
 void draw_bowl(const std::string& title, const Bowl& bowl, const std::vector<Descent>& paths,
                const std::string& folder, const std::string& name) {
   Figure figure(title, "slope", "intercept");
-  figure.x_range(bowl.low1, bowl.high1).y_range(bowl.low2, bowl.high2).legend("top right");
+  figure.large_type()
+      .equal_axes()
+      .x_range(bowl.low1, bowl.high1)
+      .y_range(bowl.low2, bowl.high2)
+      .legend("top right");
   figure.contours(bowl.loss, {1.1, 1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0});
   for (const Descent& path : paths) {
     figure.line(path.name, path.p1, path.p2);
@@ -108,11 +114,19 @@ void draw_series(const std::string& title, const std::string& label, const Value
                  const std::string& folder, const std::string& name) {
   Values x, shown;
   const size_t stride = y.size() / 2000 + 1;  // as many points as the eye can tell apart
+  std::vector<Tick> ticks;
   for (size_t i = 0; i < y.size(); i += stride) {
     x.push_back(static_cast<double>(i));
     shown.push_back(y[i]);
   }
-  Figure(title, "step", label).line("", x, shown).save(folder, name);
+  Figure figure(title, "step", label);
+  if (y.size() > 10'000) {
+    const auto last = static_cast<double>(y.size());
+    for (const double share : {0.0, 0.5, 1.0})
+      ticks.push_back({share * last, std::to_string(std::lround(share * last))});
+    figure.x_ticks(ticks);
+  }
+  figure.large_type().line("", x, shown).save(folder, name);
 }
 
 }  // namespace tutorial

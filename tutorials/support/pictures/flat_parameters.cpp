@@ -55,15 +55,20 @@ void draw_flat_parameter(const std::string& title, const std::vector<InFlatParam
   for (size_t i = 0; i < last.size(); ++i) {
     name_above(*last[i], 0.6 + 0.13 * static_cast<double>(i), -1.0);
   }
+  const bool large = narrow.size() + last.size() < 2;  // more names would not fit
   const double top = 0.7 + 0.13 * static_cast<double>(std::max(narrow.size(), last.size()));
   double begin = 0.0;
   for (size_t rank = 0; rank < counts.size(); ++rank) {
     const auto count = static_cast<double>(counts[rank]);
     char text[64];
-    std::snprintf(text, sizeof text, "rank %zu: %lld", rank, static_cast<long long>(counts[rank]));
+    if (large) std::snprintf(text, sizeof text, "rank %zu", rank);
+    if (!large)
+      std::snprintf(text, sizeof text, "rank %zu: %lld", rank,
+                    static_cast<long long>(counts[rank]));
     figure.box(begin, -0.7, count, 0.45, rank_colour(rank), text);
     begin += count;
   }
+  if (large) figure.large_type().x_ticks({});
   figure.x_range(0, all).y_range(-0.85, top);
   figure.y_ticks({{0.22, "parameters"}, {-0.48, "shards"}}).save(folder, name);
 }

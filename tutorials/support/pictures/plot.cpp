@@ -121,7 +121,8 @@ void write(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-Figure::Figure(const std::string& title, const std::string& x_label, const std::string& y_label) {
+Figure::Figure(const std::string& title, const std::string& x_label, const std::string& y_label)
+    : title_(title) {
   settings_ = "set encoding utf8\nset title " + quoted(title) + " font ',15'\nset xlabel " +
               quoted(x_label) + "\nset ylabel " + quoted(y_label) +
               "\nset grid lc rgb '#dddddd' lt 1\nset border 3 lc rgb '#555555'\n"
@@ -129,6 +130,17 @@ Figure::Figure(const std::string& title, const std::string& x_label, const std::
               "graph 0.03\n"
               "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', "
               "4 '#d9d422')\n";
+}
+
+Figure& Figure::large_type() {
+  large_ = true;
+  return *this;
+}
+
+Figure& Figure::equal_axes() {
+  equal_ = true;
+  settings_ += "set size ratio -1\n";
+  return *this;
 }
 
 Figure& Figure::x_range(double low, double high) {
@@ -326,6 +338,31 @@ Figure& Figure::inset(const Figure& other, double x, double y, double width, dou
   return *this;
 }
 
+std::string Figure::settings() const {
+  if (!large_) return settings_;
+  std::string text = settings_;
+  const std::pair<const char*, const char*> changes[] = {
+      {" font ',12'", ""},  // all type is equally large
+      {" font ',15'", ""},
+      {"origin screen 0.9,0.15", "origin screen 0.83,0.15"},  // the numbers of the colour bar
+      {"rmargin at screen 0.87", "rmargin at screen 0.8"}};
+  for (const auto& [small, large] : changes) {
+    for (size_t at; (at = text.find(small)) != std::string::npos;) {
+      text.replace(at, std::strlen(small), large);
+    }
+  }
+  constexpr size_t kLine = 44;  // characters
+  std::string title, rest = title_;
+  while (rest.size() > kLine) {
+    const size_t space = rest.rfind(' ', kLine);
+    if (space == std::string::npos) break;
+    title += rest.substr(0, space) + "\\n";
+    rest.erase(0, space + 1);
+  }
+  return text + "set title \"" + title + rest +
+         "\"\nset key outside below center horizontal maxcols 2 samplen 1.5 nobox noopaque\n";
+}
+
 std::string Figure::plot() const {
   if (parts_.empty()) return "plot NaN notitle";  // boxes alone
   std::string text = "plot ";
@@ -343,12 +380,17 @@ void Figure::save(const std::string& folder, const std::string& name) const {
       return "set terminal " + terminal + "\nset output " + quoted(canvas.name()) + "\n" +
              (inset_.empty() ? plot()
                              : "set multiplot\n" + plot() + "\n" + inset_ +
-                                   "unset multiplot\nreset\n" + data_ + settings_) +
+                                   "unset multiplot\nreset\n" + data_ + settings()) +
              "\n";
     };
-    gnuplot("set terminal unknown\n" + data_ + settings_ +
-            drawn("pngcairo size 1100,700 font 'DejaVu Sans,12'", png) +
-            drawn("svg size 1100,700 font 'DejaVu Sans,13' background rgb 'white'", svg) +
+    const std::string high = equal_ ? "720" : "560", twice = equal_ ? "1440" : "1120";
+    const std::string small_png = "pngcairo size 1100,700 font 'DejaVu Sans,12'",
+                      small_svg = "svg size 1100,700 font 'DejaVu Sans,13'",
+                      large_png = "pngcairo size 1280," + twice + " font 'DejaVu Sans,31'",
+                      large_svg = "svg size 640," + high + " font 'DejaVu Sans,21'";
+    gnuplot("set terminal unknown\n" + data_ + settings() +
+            drawn(large_ ? large_png : small_png, png) +
+            drawn((large_ ? large_svg : small_svg) + " background rgb 'white'", svg) +
             "unset output\n");
     write(base + ".png", png.bytes());
     write(base + ".svg", without_version(svg.bytes()));

@@ -18,6 +18,12 @@ class Figure {
  public:
   Figure(const std::string& title, const std::string& x_label, const std::string& y_label);
 
+  /// Type that can be read on a phone: at least 12 pixels where the figure is 368 wide. A line
+  /// holds some 45 characters; a longer title has several lines, and the legend is below.
+  Figure& large_type();
+  /// Both axes have the same scale, so that right angles are right angles.
+  Figure& equal_axes();
+
   Figure& x_range(double low, double high);
   Figure& y_range(double low, double high);
   Figure& log_y();
@@ -77,18 +83,19 @@ class Figure {
   void save(const std::string& folder, const std::string& name) const;
 
  private:
+  std::string settings() const;
   std::string data(const std::vector<const Values*>& columns);
   std::string plot() const;  // gnuplot's command
   const char* next_colour();
 
-  std::string settings_;
+  std::string title_, settings_;
   std::string data_;
   std::vector<std::string> parts_;
   std::string inset_;  // gnuplot's commands
   int blocks_ = 0;
   int colours_ = 0;
   int boxes_ = 0;
-  bool patterned_ = false;
+  bool patterned_ = false, large_ = false, equal_ = false;
   double x_low_ = 0, x_high_ = 1, y_low_ = 0, y_high_ = 1;
 };
 

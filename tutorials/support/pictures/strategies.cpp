@@ -49,13 +49,14 @@ void draw_strategy(Figure& figure, double x, const Report& report) {
                {"for a moment", kTransientColour, report.peak() - held.sum()}};
   double top = 0.0;
   for (const auto& part : parts) {
-    const double height = 1e-6 * static_cast<double>(part.bytes);
-    if (height == 0.0) continue;
-    figure.box(x + 0.15, top, 0.7, height, part.colour, height > 0.35 ? part.name : "");
-    top += height;
+    const double end = top + 1e-6 * static_cast<double>(part.bytes);
+    // the legend has each name once
+    figure.area(x == 0.0 ? part.name : "", {x + 0.15, x + 0.85}, {top, top}, {end, end},
+                part.colour);
+    top = end;
   }
   char text[64];
-  std::snprintf(text, sizeof text, "%.1f MB at most", top);
+  std::snprintf(text, sizeof text, "%.1f MB", top);
   figure.label(text, x + 0.5, top + 0.4, "#111111");
 }
 
@@ -73,7 +74,7 @@ void draw_strategies(int stage, const Communicator& world, const std::string& fo
     ticks.push_back({i + 0.5, names[i]});
   }
   if (world.rank() > 0) return;
-  figure.x_range(0, stage + 1).y_range(0, 13).x_ticks(ticks).save(folder, name);
+  figure.large_type().x_range(0, stage + 1).y_range(0, 13).x_ticks(ticks).save(folder, name);
 }
 
 void Moments::note(const std::string& name) {
@@ -86,8 +87,7 @@ void Moments::note(const std::string& name) {
 void Moments::watch(hero::nn::Module& net) {
   const auto layers = net.children();
   for (size_t i = 0; i < layers.size(); ++i) {
-    // the names of all would not fit
-    const std::string name = i == 0 || i % 5 == 4 ? layers[i]->name() : "";
+    const std::string name = 2 * (i + 1) == layers.size() - 1 ? layers[i]->name() : "";
     layers[i]->register_forward_pre_hook([this, name](auto&...) { note(name); });
     layers[i]->register_forward_hook([this](auto&...) { note(); });
     layers[i]->register_full_backward_pre_hook(
@@ -104,8 +104,8 @@ void Moments::watch_gradients(hero::nn::Module& net) {
 void Moments::draw(const std::string& title, const std::string& folder,
                    const std::string& name) const {
   Figure figure(title, "", "MB");
-  const char* kinds[] = {"optimizer states", "shards of parameters", "gradients",
-                         "messages and gathered parameters"};
+  const char* kinds[] = {"states", "shards of parameters", "gradients",
+                         "messages, gathered layers"};
   const char* colours[] = {kStateColour, kParameterColour, kGradientColour, kMessageColour};
   Values x, levels[5];  // level i: what the first i kinds hold together, MB
   double top = 0.0;
@@ -122,7 +122,10 @@ void Moments::draw(const std::string& title, const std::string& folder,
     }
   }
   for (size_t k = 0; k < 4; ++k) figure.area(kinds[k], x, levels[k], levels[k + 1], colours[k]);
-  figure.x_range(0, static_cast<double>(bytes_.size())).y_range(0, 1.3 * top).legend("top left");
+  figure.large_type()
+      .x_range(0, static_cast<double>(bytes_.size()))
+      .y_range(0, 1.5 * top)
+      .legend("top left");
   figure.x_ticks(ticks_).save(folder, name);
 }
 

@@ -36,7 +36,7 @@ class Moments {
   /// Notes what this rank holds from now on. A moment that has a name is written at the axis.
   void note(const std::string& name = {});
   /// Notes where each child of `net` begins forward and backward and where its forward has ended,
-  /// after all hooks that it has by now; the first child and every fifth are named.
+  /// after all hooks that it has by now. One in the middle is named.
   void watch(hero::nn::Module& net);
   /// Notes where each gradient is complete, after all hooks that its parameter has by now.
   void watch_gradients(hero::nn::Module& net);
