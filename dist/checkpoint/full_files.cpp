@@ -6,6 +6,8 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
@@ -36,21 +38,18 @@ struct FilePlan {
   int64_t bytes = 0;
 };
 
-const Held& value_named(const std::vector<Held>& values, const std::string& name) {
-  const auto found = std::find_if(values.begin(), values.end(), [&](const Held& value) {
-    return std::count(value.names.begin(), value.names.end(), name) > 0;
-  });
-  return *found;
-}
-
 // In the order of registration, tied values under each name as Module::state_dict() has them; a new
 // file where the next value would be too much.
 std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<Held>& values,
                                  int64_t max_bytes) {
+  std::unordered_map<std::string_view, const Held*> value_of;
+  for (const Held& value : values) {
+    for (const std::string& name : value.names) value_of.emplace(name, &value);
+  }
   std::vector<FilePlan> files(1);
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
-    const Held& value = value_named(values, name);
+    const Held& value = *value_of.at(name);
     const DType dtype = value.leaf.dtype();
     const int64_t bytes = value.range.whole.numel() * item_size(dtype);
     if (!files.back().values.empty() && files.back().bytes + bytes > max_bytes) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include <hero/core/error.h>
 #include <hero/core/io/name_list.h>
@@ -16,15 +17,16 @@ OptimizerParts::OptimizerParts(const optim::Optimizer& optimizer,
                                const std::vector<Tensor>& parameters,
                                const std::vector<Held>& values)
     : optimizer_(optimizer) {
+  std::unordered_map<const detail::TensorImpl*, const Held*> value_of;
+  for (const Held& value : values) value_of.emplace(value.leaf.impl(), &value);
   for (const Tensor& parameter : parameters) {
-    const auto found = std::find_if(values.begin(), values.end(), [&](const Held& value) {
-      return is_same(value.leaf, parameter);
-    });
-    check(found != values.end(), "checkpoint: the optimizer's parameter ", of_.size(), " of shape ",
-          parameter.shape(),
+    const auto found = value_of.find(parameter.impl());
+    check(found != value_of.end(), "checkpoint: the optimizer's parameter ", of_.size(),
+          " of shape ", parameter.shape(),
           " belongs to no tracked module; track its module (and MasterWeights by its own type), "
           "and save between two steps");
-    of_.push_back(&*found);
+    for (const std::string& name : found->second->names) numbers_.emplace(name, of_.size());
+    of_.push_back(found->second);
   }
 }
 
@@ -46,20 +48,18 @@ bool OptimizerParts::parse_indexed(const std::string& name, Key& key) const {
 // "state.fc1.weight.exp_avg", "master.fc1.weight" of a file.
 bool OptimizerParts::parse(const std::string& name, Key& key) const {
   const bool state = name.starts_with(kState);
-  const std::string rest = name.substr((state ? kState : kMaster).size());
-  for (key.parameter = 0; key.parameter < of_.size(); ++key.parameter) {
-    for (const std::string& known : of_[key.parameter]->names) {
-      if (!state && rest == known) return true;
-      if (!state || rest.size() <= known.size() + 1 || rest[known.size()] != '.' ||
-          !rest.starts_with(known)) {
-        continue;
-      }
-      key.state = rest.substr(known.size() + 1);
-      key.number = optimizer_.is_number(key.state);
-      if (key.state.find('.') == std::string::npos) return true;
-    }
+  std::string rest = name.substr((state ? kState : kMaster).size());
+  if (state) {
+    const size_t dot = rest.rfind('.');
+    if (dot == std::string::npos || dot + 1 == rest.size()) return false;
+    key.state = rest.substr(dot + 1);
+    key.number = optimizer_.is_number(key.state);
+    rest.resize(dot);
   }
-  return false;
+  const auto found = numbers_.find(rest);
+  if (found == numbers_.end()) return false;
+  key.parameter = found->second;
+  return true;
 }
 
 void OptimizerParts::each_part(const PartFn& fn) const {

@@ -2,6 +2,7 @@
 // An optimizer's state under its parameters' names, in pieces: "state.0.exp_avg" of the optimizer
 // is "state.fc1.weight.exp_avg" in a file, with the place that the parameter has. For checkpoints.
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <hero/dist/checkpoint/part_files.h>
@@ -39,6 +40,8 @@ class OptimizerParts {
 
   const optim::Optimizer& optimizer_;
   std::vector<const Held*> of_;  // the value for each parameter of the optimizer
+  std::unordered_map<std::string, size_t>
+      numbers_;  // the number of each parameter, by each of its names
 };
 
 }  // namespace hero::dist

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include <hero/core/error.h>
 #include <hero/dist/checkpoint/agree.h>
@@ -199,13 +200,13 @@ void take_told_pieces(const Communicator& world, const std::vector<Held*>& value
 
 std::vector<Held> held_by(nn::Module& module) {
   std::vector<Held> values;
+  std::unordered_map<const detail::TensorImpl*, size_t> places;
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
     const Tensor leaf = optimizer_leaves({slot->tensor}).front();
-    const auto known = std::find_if(values.begin(), values.end(),
-                                    [&](const Held& v) { return is_same(v.leaf, leaf); });
-    if (known != values.end()) {
-      known->names.push_back(name);
+    const auto [place, fresh] = places.emplace(leaf.impl(), values.size());
+    if (!fresh) {
+      values[place->second].names.push_back(name);
       continue;
     }
     const Partition* part = partition(leaf);

@@ -1,3 +1,5 @@
+#include <unordered_set>
+
 #include <hero/autograd/sharding/layout.h>
 #include <hero/autograd/sharding/replaced_values.h>
 #include <hero/core/device/backend.h>
@@ -36,9 +38,10 @@ Array joined(const std::string& name, const Tensor& tensor) {
 
 FullParameters::FullParameters(std::shared_ptr<ShardedModule> sharded, const SummonOptions& options)
     : sharded_(std::move(sharded)), writeback_(options.writeback) {
-  for (ShardedModule* each : sharded_->all()) {
-    each->check_not_summoned("summon_full_parameters");
-    each->reset();
+  const std::vector<ShardedModule*> all = sharded_->all();
+  for (const ShardedModule* each : all) each->check_not_summoned("summon_full_parameters");
+  sharded_->reset();  // all of them: they share a schedule
+  for (ShardedModule* each : all) {
     flat_parameters_.emplace_back();
     if (!each->shards()) continue;
     for (const auto& unit : each->units()) {
@@ -126,16 +129,11 @@ void DataParallel::on_event(const std::function<void(const Event&)>& fn) const {
 
 std::vector<Tensor> DataParallel::parameters() const {
   std::vector<Tensor> list;
-  const auto known = [&](const Tensor& tensor) {
-    for (const Tensor& other : list) {
-      if (is_same(other, tensor)) return true;
-    }
-    return false;
-  };
+  std::unordered_set<const detail::TensorImpl*> known;
   for (const auto& [name, slot] : module().slots()) {
     if (slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
     const Tensor leaf = sharded_->leaf_of(*slot);
-    if (!known(leaf)) list.push_back(leaf);
+    if (known.insert(leaf.impl()).second) list.push_back(leaf);
   }
   return list;
 }

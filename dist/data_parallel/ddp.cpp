@@ -25,7 +25,7 @@ std::shared_ptr<ShardedModule> replicate(nn::Module& module, const Communicator&
   kept.rebuild_bytes = options.bucket_bytes;
   kept.rebuild_first_bytes = options.first_bucket_bytes;
   kept.alone = alone;
-  kept.alone_modules = options.ignored_modules;
+  kept.alone_modules = ModulePaths(options.ignored_modules);
   auto sharded = std::make_shared<ShardedModule>(module, groups, kept);
   add_buckets(*sharded, reversed(unit_parameters(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);

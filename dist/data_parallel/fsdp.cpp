@@ -1,5 +1,7 @@
 // fully_shard(), as in FSDP2.
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <hero/dist/data_parallel/strategies.h>
 #include <hero/dist/fsdp.h>
@@ -29,22 +31,21 @@ QuantizedRoute check_quantize(const nn::Module& module, const Quantize& quantize
 // What lies below this module and was sharded before it, with all of its modules.
 std::vector<Nested> sharded_below(nn::Module& module) {
   std::vector<Nested> found;
-  const auto modules = module.named_modules();
+  std::unordered_set<const ShardedModule*> known;
+  std::unordered_map<const nn::Module*, std::string> path_of;  // the first, if there are several
+  for (const auto& [path, each] : module.named_modules()) {
+    if (!path.empty()) path_of.emplace(each, path);
+  }
   for (const auto& [name, slot] : module.slots()) {
     const auto part = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(slot->tensor));
     if (!part) continue;
     // which may have no parameters itself, and is found by those below it
     const auto sharded = part->schedule().modules().front()->shared_from_this();
-    if (std::any_of(found.begin(), found.end(),
-                    [&](const Nested& known) { return known.module == sharded; })) {
-      continue;
-    }
+    if (!known.insert(sharded.get()).second) continue;
     std::vector<std::string> paths;
     for (const nn::Module* each : sharded->modules()) {
-      const auto at = std::find_if(modules.begin(), modules.end(), [&](const auto& named) {
-        return named.second == each && !named.first.empty();
-      });
-      if (at != modules.end()) paths.push_back(at->first);
+      const auto at = path_of.find(each);
+      if (at != path_of.end()) paths.push_back(at->second);
     }
     if (paths.size() == sharded->modules().size()) found.push_back({std::move(paths), sharded});
   }
@@ -122,7 +123,7 @@ std::shared_ptr<ShardedModule> shard_modules(const std::vector<nn::Module*>& mod
                            .broadcast_buffers = options.broadcast_buffers,
                            .output_dtype = dtypes.output,
                            .alone = alone,
-                           .alone_modules = options.ignored_modules});
+                           .alone_modules = ModulePaths(options.ignored_modules)});
   add_units(*sharded, unit_parameters(module, alone, true), options.unit, tied);
   for (Nested& below : nested) sharded->nest(std::move(below));
   sharded->install();

@@ -45,20 +45,19 @@ ShardedModule::ShardedModule(std::unique_ptr<ModuleGroup> group,
   options_.units.disk_order = schedule_->disk_order();
   module_states_.push_back(std::make_unique<ModuleState>(ModuleState{this, modules}));
   module_states_.front()->policy.reshard_after_forward = options.reshard_after_forward;
+  state_at_ = {{module_, module_states_.front().get()},
+               {modules.front(), module_states_.front().get()}};
 }
 
 void ShardedModule::add_unit(nn::Module& module, std::string name,
                              std::vector<UnitParameter> parameters) {
-  const auto known =
-      std::find_if(module_states_.begin(), module_states_.end(), [&](const auto& state) {
-        return &module == group_.get() || state->modules.front() == &module;
-      });
-  const bool here = known != module_states_.end();
-  if (!here) {
+  ModuleState*& known = state_at_[&module];
+  if (known == nullptr) {
     module_states_.push_back(
         std::make_unique<ModuleState>(ModuleState{this, std::vector<nn::Module*>{&module}}));
+    known = module_states_.back().get();
   }
-  ModuleState& state = here ? **known : *module_states_.back();
+  ModuleState& state = *known;
   units_.push_back(
       std::make_unique<Unit>(std::move(name), std::move(parameters), options_.units, owners_));
   state.units.push_back(units_.back().get());
@@ -190,7 +189,7 @@ void ShardedModule::reset_own(bool threw, bool keep_held) {
     state->passed.assign(state->passed.size(), false);
   }
   for (const auto& unit : units_) unit->wait_offload();
-  for (const ParameterEntry& entry : parameters_) entry.parameter->ready = false;
+  for (const auto& unit : units_) unit->begin_pass();
 }
 
 void ShardedModule::rest() {
@@ -299,15 +298,10 @@ void ShardedModule::after_backward(ModuleState& state) {
 void ShardedModule::free_if_done(ModuleState& state) {
   if (options_.units.stage != Stage::parameters || state.begun == 0) return;
   if (state.ended < state.begun || !state.policy.reshard_after_backward) return;
-  const auto waits = [this](const Unit* unit) { return !complete(*unit); };
+  const auto waits = [](Unit* unit) { return !unit->is_complete(); };
   // In the first part of a pass no gradient of a parameter comes: see autograd/graph/deferred.h.
   if (!backward_has_rest() && std::any_of(state.units.begin(), state.units.end(), waits)) return;
   free(state);
-}
-
-bool ShardedModule::complete(const Unit& unit) const {
-  return std::all_of(unit.parameters().begin(), unit.parameters().end(),
-                     [](const UnitParameter& m) { return m.ready || !m.leaf.requires_grad(); });
 }
 
 void ShardedModule::gradient_ready(size_t id) {
@@ -319,7 +313,7 @@ void ShardedModule::gradient_ready(size_t id) {
   touched_ = true;
   entry.parameter->ready = true;
   if (averages() && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
-  if (!complete(*entry.unit)) return;
+  if (!entry.unit->is_complete()) return;
   if (averages() && entry.state->policy.sync && options_.unused != Unused::agree)
     reduce_ready(*entry.unit);
   free_if_done(*entry.state);
@@ -329,7 +323,7 @@ void ShardedModule::gradient_ready(size_t id) {
 // orders agree; units of modules as they become ready, so that none waits with its gradients.
 void ShardedModule::reduce_ready(Unit& unit) {
   if (options_.units.stage == Stage::parameters) return reduce(unit);
-  while (next_bucket_ < units_.size() && complete(*units_[next_bucket_])) {
+  while (next_bucket_ < units_.size() && units_[next_bucket_]->is_complete()) {
     reduce(*units_[next_bucket_++]);
   }
 }

@@ -5,6 +5,7 @@
 // unit itself is in dist/data_parallel/unit.h.
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,6 +17,23 @@
 #include <hero/dist/data_parallel/unit_schedule.h>
 
 namespace hero::dist {
+
+/// Names of parameters.
+using SlotNames = std::set<std::string>;
+
+/// Paths of modules. What lies below one of them is found by its own path.
+class ModulePaths {
+ public:
+  ModulePaths() = default;
+  explicit ModulePaths(const std::vector<std::string>& paths)
+      : paths_(paths.begin(), paths.end()) {}
+  void add(const std::string& path) { paths_.insert(path); }
+  /// Whether a name or path lies below one of the paths; everything but "" lies below "".
+  bool hold(const std::string& name) const;
+
+ private:
+  std::unordered_set<std::string> paths_;
+};
 
 /// What to do with a parameter that gets no gradient in a backward pass that is to be averaged.
 enum class Unused : uint8_t {
@@ -36,9 +54,9 @@ struct ShardedModuleOptions {
   int64_t rebuild_first_bytes = 0;  ///< the first bucket's size
   std::optional<DType> output_dtype = {};
   /// Names of parameters that are neither sharded nor averaged.
-  std::vector<std::string> alone = {};
+  SlotNames alone = {};
   /// Paths of modules whose buffers stay each rank's own.
-  std::vector<std::string> alone_modules = {};
+  ModulePaths alone_modules = {};
 };
 
 /// A container for several modules that are sharded together, named "0", "1" and so on. It is never
@@ -220,7 +238,8 @@ class ShardedModule : public ParameterOwner,
   void keep_parameters();
   void offer_refills();
   const UnitParameter* parameter_of(const Tensor& tensor) const;
-  bool has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const;
+  // The units that hold one of these leaves, in their order.
+  std::vector<Unit*> units_of(const std::vector<Tensor>& leaves) const;
 
   void start_forward();
   bool recomputing() const;
@@ -239,7 +258,6 @@ class ShardedModule : public ParameterOwner,
   static bool frees(const ModuleState& state);
   bool stays_gathered(const ModuleState& state) const;
   static bool stale(const ModuleState& state);
-  bool complete(const Unit& unit) const;
   /// Whether the current backward averages its gradients.
   bool averages() const;
   void reduce_ready(Unit& unit);
@@ -265,12 +283,15 @@ class ShardedModule : public ParameterOwner,
   std::shared_ptr<GroupOwners> owners_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<ModuleState>> module_states_;  // the first is the root module's
-  std::vector<ParameterEntry> parameters_;                   // all parameters, by UnitParameter::id
-  // The id of each parameter, by its leaf.
-  std::unordered_map<const detail::TensorImpl*, size_t> known_;
+  std::unordered_map<const nn::Module*, ModuleState*>
+      state_at_;                            // the state of each module, by its first module
+  std::vector<ParameterEntry> parameters_;  // all parameters, by UnitParameter::id
+  std::unordered_map<const detail::TensorImpl*, size_t>
+      known_;  // the id of each parameter, by its leaf
   std::vector<Frozen> frozen_;
-  std::string frozen_writes_;                        // not yet declared to the other ranks
-  std::unordered_set<const nn::Slot*> known_slots_;  // the module's slots of these parameters
+  std::string frozen_writes_;  // not yet declared to the other ranks
+  std::unordered_map<const nn::Slot*, size_t>
+      known_slots_;  // the id of each parameter, by the slot
   std::shared_ptr<UnitSchedule> schedule_;
   // Ids in the order of the first backward, for rebuild_buckets().
   std::vector<size_t> ready_order_;

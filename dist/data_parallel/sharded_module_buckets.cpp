@@ -1,6 +1,7 @@
 // The parts of ShardedModule for buckets (DDP, ZeRO-1 and ZeRO-2): unused parameters, and buckets
 // in the order in which gradients become ready.
 #include <algorithm>
+#include <unordered_set>
 
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/data_parallel/sharded_module.h>
@@ -50,9 +51,9 @@ void ShardedModule::finish_units() {
 void ShardedModule::rebuild_buckets() {
   rebuilt_ = true;
   std::vector<int64_t> order;
+  std::unordered_set<size_t> known;
   const auto append = [&](size_t id) {
-    if (std::count(order.begin(), order.end(), static_cast<int64_t>(id)) > 0) return;
-    order.push_back(static_cast<int64_t>(id));
+    if (known.insert(id).second) order.push_back(static_cast<int64_t>(id));
   };
   for (const size_t id : ready_order_) append(id);
   for (size_t id = 0; id < parameters_.size(); ++id) append(id);  // those that were not used

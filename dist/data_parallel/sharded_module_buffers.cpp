@@ -1,6 +1,7 @@
 // Broadcasting rank 0's buffers, such as the running means of a batch norm, which each rank
 // computes from its own batches.
 #include <algorithm>
+#include <unordered_set>
 
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/dist/data_parallel/sharded_module.h>
@@ -13,34 +14,38 @@ namespace hero::dist {
 // Without a backward, when the forward ends that nobody records, or before the next one. Whether
 // one rank has written to them does not matter: all are sent, as the others cannot know.
 
+namespace {
+
+// Of "fc.parametrizations.weight.original" that is "fc.weight".
+void add_computed(const std::string& name, std::unordered_set<std::string>& computed) {
+  const std::string list = "parametrizations.";
+  for (size_t at = name.find(list); at != std::string::npos; at = name.find(list, at + 1)) {
+    const size_t begin = at + list.size(), end = name.find('.', begin);
+    if ((at > 0 && name[at - 1] != '.') || end == std::string::npos) continue;
+    computed.insert(name.substr(0, at) + name.substr(begin, end - begin));
+  }
+}
+
+}  // namespace
+
 // Those of a module below that is shared by other ranks are its own matter; what is
 // computed from parameters is no buffer, though it lies in such a slot.
 std::vector<nn::Slot*> ShardedModule::own_buffers() const {
   const auto slots = module().slots();
-  const bool computes = std::any_of(slots.begin(), slots.end(), [](const auto& slot) {
-    return slot.first.find("parametrizations.") != std::string::npos;
-  });
-  const auto is_computed = [&](const std::string& name) {
-    if (!computes) return false;
-    const size_t end = name.rfind('.') == std::string::npos ? 0 : name.rfind('.') + 1;
-    const std::string list = name.substr(0, end) + "parametrizations." + name.substr(end) + ".";
-    return std::any_of(slots.begin(), slots.end(),
-                       [&](const auto& slot) { return slot.first.starts_with(list); });
-  };
+  std::unordered_set<std::string> computed;
+  for (const auto& [name, slot] : slots) add_computed(name, computed);
+  ModulePaths apart = options_.alone_modules;
+  for (const Nested& below : nested_) {
+    for (const std::string& path : below.paths) {
+      if (!below.module->shares_groups_) apart.add(path);
+    }
+  }
   std::vector<nn::Slot*> own;
+  std::unordered_set<const detail::TensorImpl*> known;
   for (const auto& [name, slot] : slots) {
     if (slot->kind == nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
-    const auto is_in = [&, &full = name](const std::string& path) { return is_below(full, path); };
-    const auto& alone = options_.alone_modules;
-    const bool apart = std::any_of(alone.begin(), alone.end(), is_in) ||
-                       std::any_of(nested_.begin(), nested_.end(), [&](const Nested& below) {
-                         return !below.module->shares_groups_ &&
-                                std::any_of(below.paths.begin(), below.paths.end(), is_in);
-                       });
-    const bool known = std::any_of(own.begin(), own.end(), [&, of = slot](const nn::Slot* other) {
-      return is_same(other->tensor, of->tensor);
-    });
-    if (!apart && !known && !is_computed(name)) own.push_back(slot);
+    if (apart.hold(name) || computed.contains(name)) continue;
+    if (known.insert(slot->tensor.impl()).second) own.push_back(slot);
   }
   return own;
 }

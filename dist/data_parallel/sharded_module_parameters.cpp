@@ -16,7 +16,11 @@ namespace hero::dist {
 // hook of the root notes where it is, and what that hook holds says that it is no more. From then
 // on nobody may touch the slots, while backward and optimizers may still use the leaves.
 void ShardedModule::note_module(ModuleState& state, size_t i, nn::Module& module) {
-  state.modules[i] = &module;
+  if (nn::Module* const before = std::exchange(state.modules[i], &module); before != &module) {
+    const auto former = state_at_.find(before);
+    if (former != state_at_.end() && former->second == &state) state_at_.erase(former);
+    if (i == 0) state_at_[&module] = &state;
+  }
   if (&state != module_states_.front().get()) return;
   if (group_) {
     group_->set(i, module);
@@ -44,16 +48,10 @@ nn::Module& ShardedModule::module() const {
 }
 
 Tensor ShardedModule::leaf_of(const nn::Slot& slot) const {
-  for (const ParameterEntry& entry : parameters_) {
-    const UnitParameter& parameter = *entry.parameter;
-    if (std::count(parameter.slots.begin(), parameter.slots.end(), &slot) > 0)
-      return parameter.leaf;
-  }
-  for (const Nested& below : nested_) {
-    const Tensor leaf = below.module->leaf_of(slot);
-    if (!is_same(leaf, slot.tensor)) return leaf;
-  }
-  return slot.tensor;  // frozen or ignored
+  const auto found = known_slots_.find(&slot);
+  if (found != known_slots_.end()) return parameters_[found->second].parameter->leaf;
+  // of a module below; or frozen or ignored, and what it is
+  return optimizer_leaves({slot.tensor}).front();
 }
 
 void ShardedModule::keep_parameters() {
@@ -61,7 +59,7 @@ void ShardedModule::keep_parameters() {
   for (const auto& unit : units_) {
     for (UnitParameter& parameter : unit->parameters()) {
       known_[parameter.leaf.impl()] = known_[parameter.full.impl()] = parameter.id;
-      known_slots_.insert(parameter.slots.begin(), parameter.slots.end());
+      for (const nn::Slot* slot : parameter.slots) known_slots_[slot] = parameter.id;
       if (!shards()) {
         watch(parameter);  // from the first backward on, whether its forward is seen or not
         continue;
@@ -80,8 +78,7 @@ void ShardedModule::keep_parameters() {
     const Tensor& tensor = slot->tensor;
     const bool here = slot->kind == nn::Slot::Kind::parameter && tensor.defined() &&
                       tensor.numel() > 0 && !known_slots_.contains(slot);
-    if (!here || parameter_owner(tensor) || gradient_reducer(tensor) ||
-        std::count(alone.begin(), alone.end(), name))
+    if (!here || parameter_owner(tensor) || gradient_reducer(tensor) || alone.contains(name))
       continue;
     frozen_.push_back({name, tensor, version_of(tensor)});
   }
@@ -112,9 +109,8 @@ void ShardedModule::check_all_known() const {
     const Tensor& tensor = slot->tensor;
     if (slot->kind != nn::Slot::Kind::parameter || !tensor.requires_grad()) continue;
     if (tensor.numel() == 0 || known_slots_.contains(slot) || parameter_owner(tensor)) continue;
-    const auto& alone = options_.alone;
-    check(std::find(alone.begin(), alone.end(), name) != alone.end(), "forward: parameter '", name,
-          "' of ", module().type_name(),
+    check(options_.alone.contains(name), "forward: parameter '", name, "' of ",
+          module().type_name(),
           " was frozen or not there when DDP, ZeRO or fully_shard() took the module, so that its "
           "gradients would differ from rank to rank; give them the module whole and trainable, and "
           "freeze parameters later, or name it among those to ignore");
@@ -273,14 +269,8 @@ Tensor ShardedModule::optimizer_leaf(const Tensor& tensor) const {
 }
 
 const UnitParameter* ShardedModule::parameter_of(const Tensor& tensor) const {
-  for (const ParameterEntry& entry : parameters_) {
-    const UnitParameter& parameter = *entry.parameter;
-    if (is_same(tensor, parameter.leaf) || is_same(tensor, parameter.full) ||
-        is_same(tensor, parameter.shown)) {
-      return &parameter;
-    }
-  }
-  return nullptr;
+  const auto found = known_.find(tensor.impl());
+  return found != known_.end() ? parameters_[found->second].parameter : nullptr;
 }
 
 std::optional<std::vector<HeldPart>> ShardedModule::parts_of(const Tensor& leaf) const {
@@ -289,11 +279,17 @@ std::optional<std::vector<HeldPart>> ShardedModule::parts_of(const Tensor& leaf)
   return parameters_[parameter->id].unit->parts_of(*parameter);
 }
 
-bool ShardedModule::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const {
-  return std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
+std::vector<Unit*> ShardedModule::units_of(const std::vector<Tensor>& leaves) const {
+  std::unordered_set<const Unit*> with_leaves;
+  for (const Tensor& leaf : leaves) {
     const UnitParameter* parameter = parameter_of(leaf);
-    return parameter != nullptr && &unit == parameters_[parameter->id].unit;
-  });
+    if (parameter != nullptr) with_leaves.insert(parameters_[parameter->id].unit);
+  }
+  std::vector<Unit*> found;
+  for (const auto& unit : units_) {
+    if (with_leaves.contains(unit.get())) found.push_back(unit.get());
+  }
+  return found;
 }
 
 std::string ShardedModule::describe_reducer() const {
@@ -338,12 +334,11 @@ void ShardedModule::check_convertible(const std::vector<Tensor>& leaves,
         " is sharded and inside forward or backward; convert it between two steps");
   check(!summoned_, "to: the parameters of ", module().type_name(),
         " are shown whole by summon_full_parameters(), which must end before");
-  for (const auto& unit : units_) {
-    if (!has_one_of(*unit, leaves)) continue;
+  std::unordered_set<const UnitParameter*> all_given;
+  for (const Tensor& leaf : leaves) all_given.insert(parameter_of(leaf));
+  for (const Unit* unit : units_of(leaves)) {
     for (const UnitParameter& parameter : unit->parameters()) {
-      const bool given = std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
-        return is_same(leaf, parameter.leaf) || is_same(leaf, parameter.full);
-      });
+      const bool given = all_given.contains(&parameter);
       check(given, "to: ", parameter.name, " of ", module().type_name(), " is in unit '",
             unit->name(),
             "' together with what is to be converted, and a unit has one dtype and device; convert "
@@ -362,9 +357,9 @@ void ShardedModule::check_convertible(const std::vector<Tensor>& leaves,
 
 void ShardedModule::convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
                             std::optional<Device> device) {
-  reset();
-  for (const auto& unit : units_) {
-    if (!has_one_of(*unit, leaves)) continue;
+  reset_own(false,
+            false);  // it is between two steps, see check_convertible(), and so are the others
+  for (Unit* unit : units_of(leaves)) {
     const Tensor& leaf = unit->parameters().front().leaf;
     unit->convert(dtype.value_or(leaf.dtype()), device.value_or(unit->device()));
   }
@@ -374,8 +369,10 @@ void ShardedModule::convert(const std::vector<Tensor>& leaves, std::optional<DTy
 void ShardedModule::show(const std::vector<Array>& flat_parameters) {
   for (size_t i = 0; i < flat_parameters.size(); ++i) {
     units_[i]->show(flat_parameters[i]);
-    for (const UnitParameter& parameter : units_[i]->parameters())
+    for (const UnitParameter& parameter : units_[i]->parameters()) {
       set_parameter_owner(parameter.shown, weak_from_this());
+      known_[parameter.shown.impl()] = parameter.id;
+    }
   }
   summoned_ = true;
 }
@@ -386,7 +383,10 @@ void ShardedModule::check_not_summoned(const char* what) const {
 }
 
 void ShardedModule::hide() {
-  for (const auto& unit : units_) unit->show_shards();
+  for (const auto& unit : units_) {
+    for (const UnitParameter& parameter : unit->parameters()) known_.erase(parameter.shown.impl());
+    unit->show_shards();
+  }
   summoned_ = false;
 }
 

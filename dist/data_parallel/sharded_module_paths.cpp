@@ -14,6 +14,15 @@ bool is_at_or_below(const std::string& path, const std::string& top) {
 
 }  // namespace
 
+bool ModulePaths::hold(const std::string& name) const {
+  if (paths_.empty()) return false;
+  if (paths_.contains("")) return true;
+  for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+    if (paths_.contains(name.substr(0, dot))) return true;
+  }
+  return false;
+}
+
 std::vector<ModuleState*> ShardedModule::states_below(const char* what,
                                                       const std::string& path) const {
   const auto modules = module().named_modules();
@@ -25,17 +34,20 @@ std::vector<ModuleState*> ShardedModule::states_below(const char* what,
       options_.units.stage == Stage::parameters, what, ": '", path,
       "': only units of fully_shard() and ZeRO-3 belong to a path; the buckets of DDP, ZeRO-1 and "
       "ZeRO-2 hold parameters of many modules");
+  std::unordered_map<const nn::Module*, std::vector<ModuleState*>> states_of;
+  for (ShardedModule* sharded : schedule_->modules()) {
+    if (sharded->options_.units.stage != Stage::parameters) continue;
+    for (const auto& state : sharded->module_states_) {
+      if (state->units.empty()) continue;
+      for (const nn::Module* each : state->modules) states_of[each].push_back(state.get());
+    }
+  }
   std::vector<ModuleState*> found;
+  std::unordered_set<const ModuleState*> known;
   for (const auto& [at, module] : modules) {
     if (!is_at_or_below(at, path)) continue;
-    for (ShardedModule* sharded : schedule_->modules()) {
-      if (sharded->options_.units.stage != Stage::parameters) continue;
-      for (const auto& state : sharded->module_states_) {
-        const auto& of = state->modules;
-        const bool there = std::find(of.begin(), of.end(), module) != of.end();
-        const bool known = std::find(found.begin(), found.end(), state.get()) != found.end();
-        if (there && !known && !state->units.empty()) found.push_back(state.get());
-      }
+    for (ModuleState* state : states_of[module]) {
+      if (known.insert(state).second) found.push_back(state);
     }
   }
   return found;
@@ -89,15 +101,13 @@ void ShardedModule::set_sync_only(const std::vector<nn::Module*>& modules) {
   check(options_.units.stage == Stage::parameters,
         "pipeline: the buckets of DDP, ZeRO-1 and ZeRO-2 hold parameters of several chunks, whose "
         "gradients are complete at different times; use fully_shard() or ZeRO-3, or one chunk");
-  for (const auto& state : module_states_) state->policy.sync = false;
+  std::unordered_set<const nn::Module*> at_or_below;
   for (nn::Module* top : modules) {
-    for (const nn::Module* below : top->modules()) {
-      for (const auto& state : module_states_) {
-        const auto& of = state->modules;
-        bool& sync = state->policy.sync;
-        sync = sync || std::find(of.begin(), of.end(), below) != of.end();
-      }
-    }
+    for (const nn::Module* each : top->modules()) at_or_below.insert(each);
+  }
+  for (const auto& state : module_states_) {
+    state->policy.sync = std::ranges::any_of(
+        state->modules, [&](const nn::Module* each) { return at_or_below.contains(each); });
   }
 }
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <unordered_set>
 
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/data_parallel/strategies.h>
@@ -7,13 +8,6 @@ namespace hero::dist {
 namespace {
 
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
-
-using SlotNames = std::vector<std::string>;
-using Nested = ShardedModule::Nested;
-
-bool is_one_of(const SlotNames& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool has_boxes(const Tensor& tensor) {
   const Partition* part = partition(tensor);
@@ -33,7 +27,7 @@ std::string line_of(const std::string& name, const nn::Slot& slot, const SlotNam
   const Tensor& tensor = slot.tensor;
   const bool parameter = slot.kind == nn::Slot::Kind::parameter;
   const Partition* part = partition(tensor);
-  const bool boxes = has_boxes(tensor) && !is_one_of(alone, name);
+  const bool boxes = has_boxes(tensor) && !alone.contains(name);
   return (parameter ? "parameter " : "buffer ") + name + " " + hero::name(tensor.dtype()) + " " +
          to_string(whole_shape(tensor)) + (boxes ? " in " + layout::text(part->boxes) : "") +
          (parameter && !tensor.requires_grad() ? " frozen" : "") + stream_of(slot);
@@ -67,14 +61,14 @@ void check_same_module(nn::Module& module, const Groups& groups, const SlotNames
 }
 
 void broadcast_state(nn::Module& module, const Groups& groups, const SlotNames& alone) {
-  std::vector<const detail::TensorImpl*> sent;  // a tied parameter goes once
+  std::unordered_set<const detail::TensorImpl*> sent;  // a tied parameter goes once
   for (const auto& [name, slot] : module.slots()) {
     const Tensor& tensor = slot->tensor;
-    if (!tensor.defined() || std::count(sent.begin(), sent.end(), tensor.impl()) > 0) continue;
+    if (!tensor.defined() || sent.contains(tensor.impl())) continue;
     if (parameter_owner(tensor)) continue;  // a shard of a module below, which saw to it
-    if (has_boxes(tensor) && is_one_of(alone, name)) continue;  // its own on each rank
+    if (has_boxes(tensor) && alone.contains(name)) continue;  // its own on each rank
     if (on_meta(tensor) && groups.shard.backend_kind() != BackendKind::simulated) continue;
-    sent.push_back(tensor.impl());
+    sent.insert(tensor.impl());
     const Array values = tensor.array().contiguous();
     if (groups.replicas.defined()) groups.replicas.broadcast(values, 0, {.unit = "first values"});
     groups.shard.broadcast(values, 0, {.unit = "first values"});
@@ -91,24 +85,25 @@ void check_divisor(const char* what, double divide_by) {
         ": divide_by must be positive, or 0 for the number of ranks: ", divide_by);
 }
 
-SlotNames left_alone(const char* what, nn::Module& module, const SlotNames& parameters,
-                     const SlotNames& paths, const std::vector<Nested>& nested) {
-  SlotNames names = parameters;
-  const auto modules = module.named_modules();
+SlotNames left_alone(const char* what, nn::Module& module,
+                     const std::vector<std::string>& parameters,
+                     const std::vector<std::string>& paths, const std::vector<Nested>& nested) {
+  SlotNames names(parameters.begin(), parameters.end());
+  std::unordered_set<std::string> modules;
+  for (const auto& [path, each] : module.named_modules()) modules.insert(path);
   for (const std::string& path : paths) {
-    check(std::any_of(modules.begin(), modules.end(),
-                      [&](const auto& named) { return named.first == path && !path.empty(); }),
-          what, ": there is no module '", path, "' to ignore; named_modules() lists the paths");
+    check(!path.empty() && modules.contains(path), what, ": there is no module '", path,
+          "' to ignore; named_modules() lists the paths");
+  }
+  const ModulePaths ignored(paths);
+  ModulePaths sharded;
+  for (const Nested& inner : nested) {
+    for (const std::string& path : inner.paths) sharded.add(path);
   }
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
-    const auto below = [&, &full = name](const std::string& path) { return is_below(full, path); };
-    const auto kept = parameter_owner(slot->tensor);
-    if (std::any_of(paths.begin(), paths.end(), below) ||
-        std::any_of(nested.begin(), nested.end(), [&](const Nested& inner) {
-          return kept && std::any_of(inner.paths.begin(), inner.paths.end(), below);
-        })) {
-      names.push_back(name);
+    if (ignored.hold(name) || (parameter_owner(slot->tensor) && sharded.hold(name))) {
+      names.insert(name);
     }
   }
   return names;

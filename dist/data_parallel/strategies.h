@@ -13,8 +13,6 @@
 
 namespace hero::dist {
 
-/// Names of parameters, or paths of modules.
-using SlotNames = std::vector<std::string>;
 using Nested = ShardedModule::Nested;  // a module below, which is sharded already
 
 DataParallel make_data_parallel(std::shared_ptr<ShardedModule> sharded);
@@ -44,8 +42,9 @@ void materialize_rest(nn::Module& module, const Groups& groups, Device device = 
 
 /// The names of parameters that are left alone: `parameters`, those of the modules at `paths`, and
 /// those that a nested module has sharded already.
-SlotNames left_alone(const char* what, nn::Module& module, const SlotNames& parameters,
-                     const SlotNames& paths, const std::vector<Nested>& nested);
+SlotNames left_alone(const char* what, nn::Module& module,
+                     const std::vector<std::string>& parameters,
+                     const std::vector<std::string>& paths, const std::vector<Nested>& nested);
 
 void check_divisor(const char* what, double divide_by);
 

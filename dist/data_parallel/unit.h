@@ -158,7 +158,11 @@ class Unit {
   /// them, and adds them to the leaves' gradients.
   bool is_arriving() const { return !arriving_.empty(); }
   void add_arrived();
-  /// Whether begin_reduce() would have anything to reduce.
+  /// Every parameter that is trained has its gradient of the backward pass now running.
+  bool is_complete();
+  /// None has.
+  void begin_pass();
+  /// Whether a reduction that began now would have something to send.
   bool has_gradients(AllReduce when) const;
   /// After a backward that threw: drops gradients that are being averaged, whole gradients, and
   /// sums that are still to be added up over the replicas.
@@ -210,8 +214,9 @@ class Unit {
   std::vector<std::pair<UnitParameter*, Array>>
       arriving_;  // gradients that are being copied to the offload target
   std::pair<std::vector<size_t>, ChunkCounts>
-      packed_;          // the parameters that were packed last, if not all
-  std::string writes_;  // writes of forward passes, not yet declared to the other ranks
+      packed_;           // parameters packed last, where not all were
+  std::string writes_;   // of forwards, which no rank was told of yet
+  size_t complete_ = 0;  // parameters, from the first on, that is_complete() need not ask again
 };
 
 }  // namespace hero::dist

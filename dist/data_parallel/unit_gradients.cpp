@@ -118,6 +118,18 @@ void Unit::keep_whole() {
   }
 }
 
+// It is asked whenever a gradient comes, which completes no parameter that was complete before.
+bool Unit::is_complete() {
+  const auto is_ready = [](const UnitParameter& m) { return m.ready || !m.leaf.requires_grad(); };
+  while (complete_ < parameters_.size() && is_ready(parameters_[complete_])) ++complete_;
+  return complete_ == parameters_.size();
+}
+
+void Unit::begin_pass() {
+  complete_ = 0;
+  for (UnitParameter& parameter : parameters_) parameter.ready = false;
+}
+
 bool Unit::has_gradients(AllReduce when) const {
   const bool under_way = reduction_ != nullptr;  // with what passes before have left
   return std::any_of(parameters_.begin(), parameters_.end(), [&](const UnitParameter& parameter) {

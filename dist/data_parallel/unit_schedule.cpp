@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <thread>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <hero/autograd/graph/engine.h>
@@ -17,20 +19,20 @@ void UnitSchedule::take_in(UnitSchedule& below) {
 
 void UnitSchedule::order_disk() {
   if (disk_order_->shards.empty()) return;
-  std::vector<DiskShard*> shards;
-  for (const auto& [name, slot] : modules_.front()->module().slots()) {
-    for (const ShardedModule* sharded : modules_) {
-      for (const auto& unit : sharded->units_) {
-        const auto& parameters = unit->parameters();
-        const bool has =
-            std::any_of(parameters.begin(), parameters.end(), [&, of = slot](const auto& m) {
-              return std::count(m.slots.begin(), m.slots.end(), of) > 0;
-            });
-        DiskShard* const shard = unit->disk_shard();
-        if (has && shard && std::count(shards.begin(), shards.end(), shard) == 0)
-          shards.push_back(shard);
+  std::unordered_map<const nn::Slot*, DiskShard*> shard_of;
+  for (const ShardedModule* sharded : modules_) {
+    for (const auto& unit : sharded->units_) {
+      for (const UnitParameter& parameter : unit->parameters()) {
+        for (const nn::Slot* slot : parameter.slots) shard_of[slot] = unit->disk_shard();
       }
     }
+  }
+  std::vector<DiskShard*> shards;
+  std::unordered_set<const DiskShard*> known;
+  for (const auto& [name, slot] : modules_.front()->module().slots()) {
+    const auto found = shard_of.find(slot);
+    DiskShard* const shard = found != shard_of.end() ? found->second : nullptr;
+    if (shard != nullptr && known.insert(shard).second) shards.push_back(shard);
   }
   disk_order_->shards = std::move(shards);
 }
@@ -68,13 +70,15 @@ void UnitSchedule::begin_forward() {
 // The first `depth` of these are gathered now, in the order in which they will be used, and what
 // comes behind them is read from its file. The outermost module's units stay gathered, so nobody
 // needs to gather them again.
-void UnitSchedule::gather_ahead(const std::vector<ModuleState*>& states, int depth) {
-  for (size_t i = 0; i < states.size() && i <= static_cast<size_t>(depth); ++i) {
-    if (is_outermost(*states[i])) return;
-    if (i < static_cast<size_t>(depth)) {
-      states[i]->owner->gather(*states[i]);
+template <class Iterator>
+void UnitSchedule::gather_ahead(Iterator at, Iterator end, int depth) {
+  for (int i = 0; at != end && i <= depth; ++i, ++at) {
+    ModuleState& state = **at;
+    if (is_outermost(state)) return;
+    if (i < depth) {
+      state.owner->gather(state);
     } else {
-      for (const Unit* unit : states[i]->units) unit->read_ahead();
+      for (const Unit* unit : state.units) unit->read_ahead();
     }
   }
 }
@@ -82,31 +86,32 @@ void UnitSchedule::gather_ahead(const std::vector<ModuleState*>& states, int dep
 // In forward the pass before tells what comes next, as long as this one is like it.
 void UnitSchedule::prefetch_forward(ModuleState& state) {
   if (!in_forward_) return;
+  state.place = order_.size();
   order_.push_back(&state);
   if (const auto& list = state.policy.forward_prefetch) {
-    return gather_ahead(*list, static_cast<int>(list->size()));
+    return gather_ahead(list->begin(), list->end(), static_cast<int>(list->size()));
   }
   const int depth = state.owner->options().prefetch;
   const auto at = static_cast<std::ptrdiff_t>(order_.size());
   if (depth == 0 || order_.size() >= former_order_.size()) return;
   if (former_order_[order_.size() - 1] != &state) return;
-  gather_ahead({former_order_.begin() + at, former_order_.end()}, depth);
+  gather_ahead(former_order_.begin() + at, former_order_.end(), depth);
 }
 
 // Backward comes to the modules in the reverse order of this forward.
 void UnitSchedule::prefetch_backward(ModuleState& state) {
   if (const auto& list = state.policy.backward_prefetch) {
-    return gather_ahead(*list, static_cast<int>(list->size()));
+    return gather_ahead(list->begin(), list->end(), static_cast<int>(list->size()));
   }
   const int depth = state.owner->options().prefetch;
   if (depth == 0) return;
   auto from = order_.rbegin();
   if (!is_outermost(state)) {
-    from = std::find(order_.rbegin(), order_.rend(), &state);
-    if (from == order_.rend()) return;
-    ++from;
+    const size_t place = state.place;
+    if (place >= order_.size() || order_[place] != &state) return;  // it was not in this forward
+    from += static_cast<std::ptrdiff_t>(order_.size() - place);
   }
-  gather_ahead({from, order_.rend()}, depth);
+  gather_ahead(from, order_.rend(), depth);
 }
 
 // [note: a graph that is dropped] From its forward to its backward the outermost module shows whole

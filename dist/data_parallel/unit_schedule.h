@@ -32,10 +32,11 @@ struct ModuleState {
   std::vector<nn::Module*> modules = {};
   std::vector<Unit*> units = {};
   std::vector<bool> passed = {};  ///< modules whose forward has run since the first of them began
-  int begun = 0;         ///< number of its forwards whose backward has begun in the current pass
-  int ended = 0;         ///< number of those whose backward has reached the module's inputs
-  bool entered = false;  ///< the module's hooks have seen a recorded forward
-  bool held = false;     ///< gathered by unshard(), for the next forward
+  int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
+  int ended = 0;  ///< and those whose backward has come through to the module's inputs
+  bool entered = false;  ///< a forward that is recorded has come through the module's hooks
+  bool held = false;     ///< gathered by unshard(), for the forward to come
+  size_t place = 0;      ///< in the order of the forward that ran last, the last time it came
   ModulePolicy policy = {};
 };
 
@@ -119,7 +120,8 @@ class UnitSchedule : public std::enable_shared_from_this<UnitSchedule> {
   };
 
   std::vector<ModuleState*> ahead(const std::vector<ModuleState*>& order, int depth) const;
-  void gather_ahead(const std::vector<ModuleState*>& states, int depth);
+  template <class Iterator>
+  void gather_ahead(Iterator at, Iterator end, int depth);
   void end_reduction(const Reduction& reduction);
 
   std::vector<ShardedModule*> modules_;

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <hero/dist/data_parallel/wrap.h>
 
@@ -13,10 +15,10 @@ bool lies_elsewhere(const Tensor& leaf) {
          leaf.numel() == 0 && part->whole.numel() > 0 && parameter_owner(leaf) == nullptr;
 }
 
-bool wanted(const nn::Slot& slot, const std::string& name, const std::vector<std::string>& ignored,
+bool wanted(const nn::Slot& slot, const std::string& name, const SlotNames& ignored,
             bool frozen_too) {
   if (slot.kind != nn::Slot::Kind::parameter || !slot.tensor.defined()) return false;
-  if (std::find(ignored.begin(), ignored.end(), name) != ignored.end()) return false;
+  if (ignored.contains(name)) return false;
   if (lies_elsewhere(slot.tensor)) return false;
   return frozen_too || slot.tensor.requires_grad();
 }
@@ -37,17 +39,6 @@ constexpr std::string_view kComputed = "parametrizations";
 bool only_holds(const std::string& path) {
   return path.starts_with(kComputed) ||
          path.find("." + std::string(kComputed)) != std::string::npos;
-}
-
-// The first of these names that stands for this tensor; "" if none does.
-template <class Slots>
-std::string name_among(const std::vector<std::string>& names, const Slots& slots,
-                       const Tensor& tensor) {
-  for (const auto& [name, slot] : slots) {
-    if (!slot->tensor.defined() || !is_same(slot->tensor, tensor)) continue;
-    if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-  }
-  return "";
 }
 
 // [note: few that are trained] Of a unit's flat parameter each rank owns one interval. Adapters
@@ -79,17 +70,17 @@ bool is_below(const std::string& name, const std::string& path) {
 }
 
 UnitPolicy each_of(std::vector<std::string> paths) {
-  return [paths = std::move(paths)](const Candidate& c) {
+  std::unordered_set<std::string> wanted(paths.begin(), paths.end());
+  return [paths = std::move(paths), wanted = std::move(wanted)](const Candidate& c) {
     if (c.path.empty()) {  // the sharded module itself, from which paths lead
-      const auto modules = c.module.named_modules();
+      std::unordered_set<std::string> modules;
+      for (const auto& [path, module] : c.module.named_modules()) modules.insert(path);
       for (const std::string& path : paths) {
-        const bool found = std::any_of(modules.begin(), modules.end(),
-                                       [&](const auto& module) { return module.first == path; });
-        check(found, "each_of: there is no module '", path, "' in ", c.module.type_name(),
-              "; named_modules() lists the paths");
+        check(modules.contains(path), "each_of: there is no module '", path, "' in ",
+              c.module.type_name(), "; named_modules() lists the paths");
       }
     }
-    return std::find(paths.begin(), paths.end(), c.path) != paths.end();
+    return wanted.contains(c.path);
   };
 }
 
@@ -111,20 +102,27 @@ UnitPolicy each_child() {
   return [](const Candidate& c) { return c.path.find('.') == std::string::npos; };
 }
 
-std::vector<UnitParameter> unit_parameters(nn::Module& module,
-                                           const std::vector<std::string>& ignored,
+std::vector<UnitParameter> unit_parameters(nn::Module& module, const SlotNames& ignored,
                                            bool frozen_too) {
   const auto slots = module.slots();
-  for (const std::string& name : ignored) {
-    check(std::any_of(slots.begin(), slots.end(), [&](const auto& s) { return s.first == name; }),
-          "shard: there is no parameter '", name,
-          "' to ignore; named_parameters() lists the names");
+  SlotNames unknown = ignored;
+  // The tensors of those to ignore, with the first of their names.
+  std::unordered_map<const detail::TensorImpl*, const std::string*> ignored_tensors;
+  for (const auto& [name, slot] : slots) {
+    if (!ignored.contains(name)) continue;
+    unknown.erase(name);
+    if (slot->tensor.defined()) ignored_tensors.emplace(slot->tensor.impl(), &name);
   }
+  check(unknown.empty(), "shard: there is no parameter '", unknown.empty() ? "" : *unknown.begin(),
+        "' to ignore; named_parameters() lists the names");
   std::vector<UnitParameter> parameters;
+  std::unordered_map<const detail::TensorImpl*, size_t> places;
   for (const auto& [name, slot] : slots) {
     if (!wanted(*slot, name, ignored, frozen_too)) continue;
-    const std::string tied = name_among(ignored, slots, slot->tensor);
-    check(tied.empty() || !parameter_owner(slot->tensor), "shard: '", name, "' and '", tied,
+    const auto tied = ignored_tensors.find(slot->tensor.impl());
+    const bool is_tied = tied != ignored_tensors.end();
+    check(!is_tied || !parameter_owner(slot->tensor), "shard: '", name, "' and '",
+          is_tied ? *tied->second : "",
           "' are one parameter, which is a shard of the module that was sharded before; shard a "
           "module that contains both, or untie them");
     check(!is_shard(slot->tensor), "shard: parameter '", name,
@@ -134,12 +132,11 @@ std::vector<UnitParameter> unit_parameters(nn::Module& module,
           known_to ? known_to->describe_reducer() : "",
           " already; give a module to DDP, ZeRO or fully_shard() once, or name the part that has "
           "been given in ignored_modules");
-    const auto known =
-        std::find_if(parameters.begin(), parameters.end(),
-                     [s = slot](const UnitParameter& m) { return is_same(m.leaf, s->tensor); });
-    if (known != parameters.end()) {
-      known->names.push_back(name);
-      known->slots.push_back(slot);
+    const auto [place, fresh] = places.emplace(slot->tensor.impl(), parameters.size());
+    if (!fresh) {
+      UnitParameter& known = parameters[place->second];
+      known.names.push_back(name);
+      known.slots.push_back(slot);
     } else {
       UnitParameter parameter;
       parameter.name = name;
@@ -178,21 +175,24 @@ void add_units(ShardedModule& sharded, std::vector<UnitParameter> parameters,
                const UnitPolicy& policy, Tied tied) {
   nn::Module& root = sharded.module();
   const auto modules = root.named_modules();
+  // Names in order, so that those below a path lie side by side, and the numbers of parameters.
+  std::map<std::string, size_t> free;
   std::map<std::string, size_t> owner;  // parameter's name to the module whose unit it is in
-  for (size_t m = modules.size(); m-- > 1;) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    for (const std::string& name : parameters[i].names) free.emplace(name, i);
+  }
+  for (size_t m = modules.size(); m-- > 1 && policy;) {
     const auto& [path, module] = modules[m];
     if (only_holds(path)) continue;
+    const auto begin = free.lower_bound(path + "."), end = free.lower_bound(path + "/");
     int64_t numel = 0;
-    std::vector<std::string> free;
-    for (const UnitParameter& parameter : parameters) {
-      const size_t before = free.size();
-      for (const std::string& name : parameter.names) {
-        if (is_below(name, path) && owner.count(name) == 0) free.push_back(name);
-      }
-      if (free.size() > before) numel += parameter.leaf.numel();
+    std::unordered_set<size_t> counted;  // a tied one has several names
+    for (auto at = begin; at != end; ++at) {
+      if (counted.insert(at->second).second) numel += parameters[at->second].leaf.numel();
     }
-    if (!policy || !policy({*module, path, numel})) continue;
-    for (const std::string& name : free) owner[name] = m;
+    if (!policy({*module, path, numel})) continue;
+    for (auto at = begin; at != end; ++at) owner[at->first] = m;
+    free.erase(begin, end);
   }
   // The rest is the root's, whatever the policy says: it is asked so that it sees the whole module.
   if (policy) static_cast<void>(policy({root, "", 0}));

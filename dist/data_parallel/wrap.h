@@ -8,10 +8,9 @@ namespace hero::dist {
 /// Whether a name or path is below another path; every name but "" is below "".
 bool is_below(const std::string& name, const std::string& path);
 
-/// All parameters of a module, each once, with all slots that hold it; without those whose name is
-/// in `ignored` and, unless wanted, without frozen ones.
-std::vector<UnitParameter> unit_parameters(nn::Module& module,
-                                           const std::vector<std::string>& ignored,
+/// All parameters of a module, each once, with every slot that holds it; without those whose name
+/// is in `ignored`, and without frozen ones unless wanted.
+std::vector<UnitParameter> unit_parameters(nn::Module& module, const SlotNames& ignored,
                                            bool frozen_too);
 
 /// Adds units (buckets) of the root module, in the order of `parameters`. A bucket is full when it

@@ -45,7 +45,7 @@ std::shared_ptr<ShardedModule> make_zero(nn::Module& module, const Communicator&
   kept.reshard_after_forward = false;
   kept.broadcast_buffers = options.broadcast_buffers;
   kept.alone = alone;
-  kept.alone_modules = options.ignored_modules;
+  kept.alone_modules = ModulePaths(options.ignored_modules);
   auto sharded = std::make_shared<ShardedModule>(module, groups, kept);
   add_buckets(*sharded, reversed(unit_parameters(module, alone, false)), options.bucket_bytes,
               options.bucket_bytes);
