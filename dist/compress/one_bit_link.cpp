@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <hero/core/device/backend.h>
 #include <hero/core/error.h>
@@ -10,15 +12,6 @@
 
 namespace hero::dist {
 namespace {
-
-const UnitParameter* parameter_of(const ShardedModule& sharded, const Tensor& parameter) {
-  for (const auto& unit : sharded.units()) {
-    for (const UnitParameter& each : unit->parameters()) {
-      if (is_same(each.leaf, parameter)) return &each;
-    }
-  }
-  return nullptr;
-}
 
 // 1 + the first parameter whose gradient is not finite, or 0.
 int64_t first_not_finite(const std::vector<Tensor>& parameters) {
@@ -42,13 +35,17 @@ OneBitLink::OneBitLink(const char* what, std::shared_ptr<ShardedModule> sharded,
         ": needs a DDP, on which every rank holds whole gradients and states; under ZeRO and "
         "fully_shard() use optim::AdamW or LAMB, or FSDP's quantised gathers and reductions");
   device_ = parameters.front().device();
+  std::unordered_map<const detail::TensorImpl*, const std::string*> names;
+  for (const auto& unit : sharded_->units()) {
+    for (const UnitParameter& each : unit->parameters()) names[each.leaf.impl()] = &each.name;
+  }
   int64_t begin = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& parameter = parameters[i];
-    const UnitParameter* known = parameter_of(*sharded_, parameter);
-    check(known != nullptr, what, ": parameter ", i, " of shape ", parameter.shape(),
+    const auto known = names.find(parameter.impl());
+    check(known != names.end(), what, ": parameter ", i, " of shape ", parameter.shape(),
           " is no trainable parameter of the DDP's module");
-    names_.push_back(known->name);
+    names_.push_back(*known->second);
     shapes_.push_back(parameter.shape());
     begins_.push_back(begin);
     begin += parameter.numel();
@@ -71,10 +68,11 @@ void OneBitLink::check_fits(const std::vector<Tensor>& parameters) const {
 
 // Once gradients stay on their ranks, another optimizer would step by each rank's own.
 void OneBitLink::check_all_given(const std::vector<Tensor>& parameters) const {
+  std::unordered_set<const detail::TensorImpl*> all_given;
+  for (const Tensor& parameter : parameters) all_given.insert(parameter.impl());
   for (const auto& unit : sharded_->units()) {
     for (const UnitParameter& each : unit->parameters()) {
-      const bool given = std::any_of(parameters.begin(), parameters.end(),
-                                     [&](const Tensor& p) { return is_same(each.leaf, p); });
+      const bool given = all_given.contains(each.leaf.impl());
       check(given || !each.leaf.requires_grad(), what_, ": '", each.name,
             "' is trainable and not among the parameters; after the warm-up nobody averages its "
             "gradients: give the optimizer all of the DDP's, or freeze it");

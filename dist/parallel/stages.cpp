@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include <hero/core/error.h>
@@ -143,22 +144,20 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
     }
   }
   std::vector<StageValue> values;
+  std::unordered_map<const detail::TensorImpl*, size_t> places;
   for (const auto& [name, slot] : chain.root().slots()) {
     if (!slot->tensor.defined()) continue;
     if (users.count(slot) == 0) {
       fail("pipeline: '", name, "' of ", chain.root().type_name(),
            " belongs to no layer; modules_of() must name its module");
     }
-    auto known = std::find_if(values.begin(), values.end(), [s = slot](const StageValue& value) {
-      return is_same(value.leaf(), s->tensor);
-    });
-    if (known == values.end()) {
-      known = values.insert(known, {name, {}, whole_shape(slot->tensor), {}});
-    }
-    known->slots.push_back(slot);
-    std::set<int> all(known->ranks.begin(), known->ranks.end());
+    const auto [place, fresh] = places.emplace(slot->tensor.impl(), values.size());
+    if (fresh) values.push_back({name, {}, whole_shape(slot->tensor), {}});
+    StageValue& value = values[place->second];
+    value.slots.push_back(slot);
+    std::set<int> all(value.ranks.begin(), value.ranks.end());
     all.merge(users[slot]);
-    known->ranks.assign(all.begin(), all.end());
+    value.ranks.assign(all.begin(), all.end());
   }
   return values;
 }

@@ -3,6 +3,8 @@
 #include <optional>
 #include <set>
 #include <typeinfo>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <hero/dist/data_parallel/wrap.h>
 #include <hero/dist/parallel/tensor_plan.h>
@@ -284,7 +286,7 @@ void add_linear(std::vector<Region>& regions, const PlannedModule& entry) {
 // A parameter is in one region, and one that is tied in several that cut it alike.
 void check_pieces(const std::vector<Region>& regions) {
   std::map<const nn::Slot*, std::string> cut;
-  std::vector<std::pair<const CutParameter*, const Region*>> known;
+  std::unordered_map<const detail::TensorImpl*, const CutParameter*> known;  // the first of each
   for (const Region& region : regions) {
     for (const CutParameter& piece : region.pieces) {
       check(cut.emplace(piece.slot, piece.name).second, "tensor_parallel: '", piece.name,
@@ -293,31 +295,29 @@ void check_pieces(const std::vector<Region>& regions) {
       check(partition(leaf) == nullptr && parameter_owner(leaf) == nullptr, "tensor_parallel: '",
             piece.name, "' is a shard already, ", describe_part(leaf),
             "; a module is cut once, and before fully_shard(), DDP or ZeRO");
-      for (const auto& [other, where] : known) {
-        const bool tied = is_same(other->slot->tensor, leaf);
-        check(!tied || (other->dim == piece.dim && other->groups == piece.groups &&
-                        other->shares == piece.shares),
-              "tensor_parallel: '", other->name, "' and '", piece.name,
-              "' are one parameter and are cut differently; untie them");
-      }
-      known.emplace_back(&piece, &region);
+      const CutParameter& other = *known.emplace(leaf.impl(), &piece).first->second;
+      check(other.dim == piece.dim && other.groups == piece.groups && other.shares == piece.shares,
+            "tensor_parallel: '", other.name, "' and '", piece.name,
+            "' are one parameter and are cut differently; untie them");
     }
   }
 }
 
 // A tied parameter of which the plan cuts one place alone would be a part in the other, too.
 void check_ties(nn::Module& module, const std::vector<Region>& regions) {
-  for (const auto& [name, slot] : module.slots()) {
-    const std::string* tied = nullptr;
-    bool here = false;
-    for (const Region& region : regions) {
-      for (const CutParameter& piece : region.pieces) {
-        here = here || piece.slot == slot;
-        if (is_same(piece.slot->tensor, slot->tensor)) tied = &piece.name;
-      }
+  std::unordered_set<const nn::Slot*> cut;
+  std::unordered_map<const detail::TensorImpl*, const std::string*> names;  // the last of each
+  for (const Region& region : regions) {
+    for (const CutParameter& piece : region.pieces) {
+      cut.insert(piece.slot);
+      names[piece.slot->tensor.impl()] = &piece.name;
     }
-    check(here || tied == nullptr, "tensor_parallel: '", tied ? *tied : name, "' is tied to '",
-          name, "', which the plan does not cut; cut both alike, or untie them");
+  }
+  for (const auto& [name, slot] : module.slots()) {
+    const auto tied = names.find(slot->tensor.impl());
+    const bool is_tied = tied != names.end();
+    check(cut.contains(slot) || !is_tied, "tensor_parallel: '", is_tied ? *tied->second : name,
+          "' is tied to '", name, "', which the plan does not cut; cut both alike, or untie them");
   }
 }
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include <hero/autograd/graph/grad_mode.h>
@@ -49,20 +50,16 @@ std::vector<PlanModelSizes::Layer> parameters_of(nn::Module& model, bool& ties) 
   }
   nn::Chain& chain = chain_of(model);
   std::vector<PlanModelSizes::Layer> layers(chain.layers());
-  std::vector<Tensor> known;
+  std::unordered_map<const detail::TensorImpl*, size_t> known;  // with the layer of the first
   for (size_t layer = 0; layer < layers.size(); ++layer) {
-    const size_t before = known.size();
     for (nn::Module* module : chain.modules_of(layer)) {
       for (const auto& [name, slot] : module->slots()) {
         if (slot->kind != nn::Slot::Kind::parameter) continue;
-        const auto found = std::find_if(known.begin(), known.end(), [s = slot](const Tensor& one) {
-          return is_same(one, s->tensor);
-        });
-        if (found != known.end()) {
-          ties = ties || found < known.begin() + static_cast<std::ptrdiff_t>(before);
+        const auto [found, fresh] = known.emplace(slot->tensor.impl(), layer);
+        if (!fresh) {
+          ties = ties || found->second < layer;
           continue;
         }
-        known.push_back(slot->tensor);
         const auto count = static_cast<double>(slot->tensor.numel());
         (cut.count(slot) > 0 ? layers[layer].cut : layers[layer].whole) += count;
         layers[layer].trains = layers[layer].trains && slot->tensor.requires_grad();
