@@ -56,7 +56,7 @@ int64_t GraphedStep::nodes() const { return 0; }
 
 struct Stream::State {};
 struct Event::State {};
-Stream::Stream(Device) { none("stream"); }
+Stream::Stream(Device, Priority) { none("stream"); }
 Stream Stream::current(Device) { none("stream"); }
 Device Stream::device() const { none("stream"); }
 Event Stream::record() const { none("stream"); }

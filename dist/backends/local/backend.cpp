@@ -93,11 +93,11 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
       rank_->forget_complete();
     }
     while (!complete_) {
-      const uint64_t seen = world().events();
+      const uint64_t seen = world().events(rank_->number);
       go_on_with_all();
       if (complete_) return;
       if (const auto due = rank_->next_due()) {
-        world().wait_until(*due, seen);
+        world().wait_until(*due, rank_->number, seen);
         continue;
       }
       give_up_after(start);
@@ -159,7 +159,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     if (exchange_ != nullptr) call_.ready = exchange_->point();
     stage_ = LocalRound::kArrived;
     group_->arrive(lane_, *round_, parties_, static_cast<size_t>(me_), call_, world().link());
-    if (round_->arrived.load() == round_->parties()) world().notify();
+    if (round_->arrived.load() == round_->parties()) world().notify(parties_);
     return true;
   }
 
@@ -208,7 +208,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     if (exchange_ != nullptr) round_->point(static_cast<size_t>(me_), stage) = exchange_->point();
     round_->stages[static_cast<size_t>(me_)].store(stage);
     std::atomic<int>& count = stage == LocalRound::kFinished ? round_->finished : round_->reduced;
-    if (count.fetch_add(1) + 1 == round_->parties()) world().notify();  // others wait for all
+    if (count.fetch_add(1) + 1 == round_->parties()) world().notify(parties_);  // who wait for all
   }
 
   std::vector<int> absent() const {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <thread>
 
 #include <hero/core/error.h>
@@ -35,31 +36,38 @@ int core_count() {
 LocalWorld::LocalWorld(int size, const Timeouts& timeouts, double link)
     : timeouts_(timeouts), link_(size, link), ranks_(static_cast<size_t>(size)) {}
 
-void LocalWorld::notify() {
-  events_.fetch_add(1);
+void LocalWorld::notify(std::span<const int> ranks) {
+  for (const int rank : ranks) rank_of(rank).events.fetch_add(1);
   if (sleepers_.load() == 0) return;
   { const std::lock_guard<std::mutex> lock(mutex_); }
-  changed_.notify_all();
+  for (const int rank : ranks) rank_of(rank).changed.notify_one();
+}
+
+void LocalWorld::notify_all() {
+  std::vector<int> everyone(ranks_.size());
+  std::iota(everyone.begin(), everyone.end(), 0);
+  notify(everyone);
 }
 
 // `patience` lasts for a whole wait: a long one must not spin again after each event.
-bool LocalWorld::spin(uint64_t seen, int& patience) const {
+bool LocalWorld::spin(int rank, uint64_t seen, int& patience) const {
+  const std::atomic<uint64_t>& events = rank_of(rank).events;
   if (size() > core_count()) patience = std::max(patience, kPauses);
   for (; patience < kPauses; ++patience) {
-    if (events_.load() != seen) return true;
+    if (events.load() != seen) return true;
     core::pause();
   }
   const auto start = std::chrono::steady_clock::now();
   for (; patience < kPauses + kYields; ++patience) {
-    if (events_.load() != seen) return true;
+    if (events.load() != seen) return true;
     std::this_thread::yield();
     if (std::chrono::steady_clock::now() - start > kYieldTime) patience = kPauses + kYields;
   }
-  return events_.load() != seen;
+  return events.load() != seen;
 }
 
 void LocalWorld::sleep(int rank, uint64_t seen, std::function<std::string()> text) {
-  Rank& me = ranks_[static_cast<size_t>(rank)];
+  Rank& me = rank_of(rank);
   std::unique_lock<std::mutex> lock(mutex_);
   me.asleep = true;
   me.seen = seen;
@@ -67,32 +75,34 @@ void LocalWorld::sleep(int rank, uint64_t seen, std::function<std::string()> tex
   sleepers_.fetch_add(1);
   if (!failed() && deadlocked()) {
     set_failure(-1, deadlock_text());
-    events_.fetch_add(1);
-    changed_.notify_all();
+    for (Rank& other : ranks_) {
+      other.events.fetch_add(1);
+      other.changed.notify_one();
+    }
   }
   const auto nap = kNap * std::max(1, size() / kNapRanks);
-  changed_.wait_for(lock, nap, [&] { return events_.load() != seen; });
+  me.changed.wait_for(lock, nap, [&] { return me.events.load() != seen; });
   sleepers_.fetch_sub(1);
   me.asleep = false;
   me.waiting = nullptr;
 }
 
-void LocalWorld::wait_until(Link::Clock::time_point time, uint64_t seen) {
+void LocalWorld::wait_until(Link::Clock::time_point time, int rank, uint64_t seen) {
+  Rank& me = rank_of(rank);
   std::unique_lock<std::mutex> lock(mutex_);
   sleepers_.fetch_add(1);
-  changed_.wait_until(lock, time, [&] { return events_.load() != seen; });
+  me.changed.wait_until(lock, time, [&] { return me.events.load() != seen; });
   sleepers_.fetch_sub(1);
 }
 
 // [note: when nobody can go on]
-// Only ranks make events. If every rank that has not ended is asleep and has seen the last event,
+// Only ranks make events. If every rank that has not ended is asleep and has seen its last event,
 // none will ever come, and there is no need to wait for the time-out to say so.
 bool LocalWorld::deadlocked() const {
-  const uint64_t now = events_.load();
   bool waiting = false;
   for (const Rank& rank : ranks_) {
     if (rank.finished.load()) continue;
-    if (!rank.asleep || rank.seen != now) return false;
+    if (!rank.asleep || rank.seen != rank.events.load()) return false;
     waiting = true;
   }
   return waiting;
@@ -120,7 +130,7 @@ void LocalWorld::set_failure(int rank, const std::string& line) {
 }
 
 void LocalWorld::end(int rank) {
-  ranks_[static_cast<size_t>(rank)].finished.store(true);
+  rank_of(rank).finished.store(true);
   finished_.fetch_add(1);
   ended_.notify_all();
 }
@@ -142,7 +152,7 @@ void LocalWorld::fail_all(const std::string& line) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failed()) set_failure(-1, line);
   }
-  notify();
+  notify_all();
 }
 
 void LocalWorld::fail_rank(int rank, const std::string& message) {
@@ -151,7 +161,7 @@ void LocalWorld::fail_rank(int rank, const std::string& message) {
     if (!failed()) set_failure(rank, message);
     end(rank);
   }
-  notify();
+  notify_all();
 }
 
 int LocalWorld::first_failed() const {
@@ -177,12 +187,12 @@ void LocalWorld::finish(int rank) {
     const std::lock_guard<std::mutex> lock(mutex_);
     end(rank);
   }
-  notify();
+  notify_all();
 }
 
 std::string LocalWorld::waiting(int rank) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Rank& it = ranks_[static_cast<size_t>(rank)];
+  const Rank& it = rank_of(rank);
   return it.asleep ? it.waiting() : "";
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,21 +29,24 @@ class LocalWorld {
   const Timeouts& timeouts() const { return timeouts_; }
   Link& link() { return link_; }
 
-  /// \name Events: anything that another rank may be waiting for.
+  /// \name Events: anything that a rank may be waiting for. Each has a count of its own, so that
+  /// what a group does wakes nobody else.
   /// \{
-  uint64_t events() const { return events_.load(); }
-  void notify();
-  /// Returns soon after events() differs from `seen`, or after a pause. `text` describes what the
-  /// rank waits for. If every rank that has not ended waits and nothing is under way, that is a
+  uint64_t events(int rank) const { return rank_of(rank).events.load(); }
+  /// Something happened that these ranks may be waiting for.
+  void notify(std::span<const int> ranks);
+  void notify_all();
+  /// Returns soon after events(rank) differs from `seen`, or after a pause. `text` describes what
+  /// the rank waits for. If every rank that has not ended waits and nothing is under way, that is a
   /// deadlock, and all ranks fail.
   template <class Text>
   void wait_for_event(int rank, uint64_t seen, int& patience, const Text& text) {
-    if (spin(seen, patience)) return;
+    if (spin(rank, seen, patience)) return;
     sleep(rank, seen, text);
   }
-  /// Returns at `time`, or soon after events() differs from `seen`. Such a wait ends by itself and
-  /// never counts as a deadlock.
-  void wait_until(Link::Clock::time_point time, uint64_t seen);
+  /// Returns at `time`, or soon after events(rank) differs from `seen`. Such a wait ends by itself
+  /// and never counts as a deadlock.
+  void wait_until(Link::Clock::time_point time, int rank, uint64_t seen);
   /// \}
 
   /// \name Failure: the first one is everybody's.
@@ -63,7 +67,7 @@ class LocalWorld {
   /// Returns the ranks that have not ended.
   std::vector<int> wait_for_end(double seconds_after_failure);
   bool any_finished() const { return finished_.load() > 0; }
-  bool finished(int rank) const { return ranks_[static_cast<size_t>(rank)].finished.load(); }
+  bool finished(int rank) const { return rank_of(rank).finished.load(); }
   /// The call in which the rank is waiting; "" if it does not wait.
   std::string waiting(int rank) const;
 
@@ -74,14 +78,18 @@ class LocalWorld {
                                     const std::string& axis);
 
  private:
-  struct Rank {
+  struct alignas(64) Rank {
+    std::atomic<uint64_t> events{0};
     std::atomic<bool> finished{false};
-    bool asleep = false;  // mutex_ protects this member and the next two
+    std::condition_variable changed;  // its events
+    bool asleep = false;              // mutex_ protects this member and the next two
     uint64_t seen = 0;
     // Evaluated when the text is printed, since others arrive meanwhile.
     std::function<std::string()> waiting;
   };
-  bool spin(uint64_t seen, int& patience) const;
+  Rank& rank_of(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  const Rank& rank_of(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
+  bool spin(int rank, uint64_t seen, int& patience) const;
   void sleep(int rank, uint64_t seen, std::function<std::string()> text);
   bool deadlocked() const;
   std::string deadlock_text() const;
@@ -91,12 +99,10 @@ class LocalWorld {
   const Timeouts timeouts_;
   Link link_;
   std::vector<Rank> ranks_;
-  alignas(64) std::atomic<uint64_t> events_{0};
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<bool> failed_{false};
   std::atomic<int> finished_{0};
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
   std::condition_variable ended_;  // notified when a rank ends, or when the world fails
   int failed_rank_ = -1;           // under mutex_ until failed_ is set, then fixed
   std::string failure_;
