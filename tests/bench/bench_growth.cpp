@@ -66,7 +66,7 @@ class Folder {
 };
 
 // What is measured; its name tells callgrind, see tests/bench/growth.
-extern "C" [[gnu::noinline]] void hero_growth_counted(const std::function<void()>& work) { work(); }
+extern "C" [[gnu::noipa]] void hero_growth_counted(const std::function<void()>& work) { work(); }
 
 // What a round does; what it needs is made before.
 using Round = std::function<void()>;
