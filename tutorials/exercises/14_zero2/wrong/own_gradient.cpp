@@ -1,4 +1,4 @@
-// says: Every part was moved by the gradient of its owner's rows
+// says: The rank has stepped with its own gradient and not with the mean
 #include <algorithm>
 
 #include "exercises/14_zero2/exercise.h"
