@@ -39,9 +39,18 @@ void limit_memory(int64_t bytes) {
 TEST_CASE("memory that the cache holds is given back before there is none", "[core][process]") {
   const auto child = [] {
     core::empty_cache();
-    // What other tests have freed, and the heap has kept, is no room beside the limit.
+    // What other tests have freed and the heap has kept would be room beside the limit: all of it
+    // is taken first, and to be sure that there is some, this test frees some itself.
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // blocks of up to that size come from the heap
+    std::vector<void*> freed, between;
+    for (int i = 0; i < 10; ++i) {
+      freed.push_back(std::malloc(size_t{30} << 20));
+      between.push_back(std::malloc(100'000));  // so that the heap does not end before it
+    }
+    for (void* block : freed) std::free(block);
+    ::mallopt(M_MMAP_THRESHOLD, 128 << 10);  // and from here on only what the heap has free
     for (size_t kept = ::mallinfo2().fordblks; kept > size_t{1} << 20;) {
-      [[maybe_unused]] void* const taken = std::malloc(size_t{1} << 19);
+      between.push_back(std::malloc(size_t{1} << 19));  // kept: a malloc of no use is left out
       const size_t left = ::mallinfo2().fordblks;
       if (left >= kept) break;
       kept = left;
