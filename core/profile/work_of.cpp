@@ -69,10 +69,11 @@ double lu_flops(double m, double n) {
 
 // So many flops for a batch of matrices, of which `one` has as many as all of it.
 Work factors_work(double flops, const Array& one, int64_t bytes) {
-  const auto batch = static_cast<double>(one.numel() / (one.size(-2) * one.size(-1)));
+  int64_t batch = 1;
+  for (int i = 0; i < one.ndim() - 2; ++i) batch *= one.size(i);
   return {.kind = WorkKind::matmul,
           .dtype = one.dtype(),
-          .flops = std::llround(batch * flops),
+          .flops = std::llround(static_cast<double>(batch) * flops),
           .bytes = bytes};
 }
 

@@ -200,6 +200,21 @@ TEST_CASE("the gradient of a bias alone is metered") {
   CHECK(row.flops == 4 * 2);
 }
 
+TEST_CASE("matrices without elements are metered as no work") {
+  const Tensor none = ones({2, 0, 0}), rows = ones({3, 0}), square = eye(3);
+  Profiler profiler;
+  inv(none), det(none), cholesky(none), qr(none), eigh(none), lu_factor(none);
+  qr(rows), svd(rows), lu_factor(rows);
+  solve(square, rows), solve(none, ones({2, 0, 4})), lstsq(square, rows);
+  solve_triangular(square, rows), cholesky_solve(rows, square), cholesky_inverse(ones({0, 0}));
+  instance_norm(ones({0, 4, 3})), group_norm(ones({2, 4, 0}), 2), group_norm(ones({0, 4, 3}), 2);
+  const Profile p = profiler.profile();
+  for (const std::string name : {"inv", "cholesky", "qr", "eigh"}) {
+    CHECK(calls(p, name, "", ProfilePhase::forward) > 0);
+    CHECK(row_of(p, name, "", ProfilePhase::forward).flops == 0);
+  }
+}
+
 TEST_CASE("an error inside leaves no interval open") {
   Profiler profiler;
   {
