@@ -40,13 +40,11 @@ class CountingBackend final : public RunsAround<CountingBackend> {
 // [end]
 
 TEST_CASE("the backend of adding_a_kernel.md counts calls and their bytes", "[core]") {
-  // [snippet: use]
   CountingBackend counting(cpu_backend());
   const Array a = Array::full({1, 2, 3}, 2.0), b = Array::full({1, 3, 4}, 1.0);
   const Array out = Array::empty({1, 2, 4});
   counting.run(call::Matmul{a, b, out});
   counting.run(call::Fill{b, 0});
-  // [end]
   CHECK(out.to_vector<float>() == std::vector<float>(8, 6.0F));
   CHECK(b.to_vector<float>() == std::vector<float>(12, 0.0F));
   CHECK(counting.calls == 2);

@@ -31,9 +31,7 @@ OpRow predicate(OpRow row) {
 }
 
 const Domain kPositive{0.3, 2.0};
-// [snippet: domain]
 const Domain kAwayFromZero{-2.0, 2.0, {0.0}};
-// [end]
 // Away from where it bends, 0 included.
 const Domain kBends3{-5.0, 5.0, {-3.0, 0.0, 3.0}};
 const Domain kSteps{-2.9, 2.9, {-2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 2.5}, 0.05};
