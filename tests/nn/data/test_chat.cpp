@@ -336,6 +336,18 @@ TEST_CASE("chats are read from lines of JSON, and a line that is none is named",
           "nothing else");
 }
 
+TEST_CASE("chat: the chats about opposites of the example are forty questions with one word each") {
+  const auto chats = load_chats(HERO_GOLDEN_DIR "/../../tutorials/examples/opposites.jsonl");
+  REQUIRE(chats.size() == 40);
+  for (const auto& chat : chats) {
+    REQUIRE(chat.size() == 2);
+    CHECK_THAT(chat[0].content, StartsWith("What is the opposite of ") &&
+                                    !ContainsSubstring("rough") && !ContainsSubstring("heavy"));
+    CHECK(chat[1].role == "assistant");
+    CHECK(chat[1].content.find(' ') == std::string::npos);
+  }
+}
+
 TEST_CASE("chats that a template does not have are named by their line", "[nn][chat]") {
   const hero_test::TempDir dir;
   const BPETokenizer tokenizer = tokenizer_with({"<|im_start|>", "<|im_end|>"});
