@@ -49,7 +49,6 @@ Tensor newton_step(const Tensor& hessian, const Tensor& gradient) {
 }
 // [end]
 
-// [snippet: borrow]
 // The largest singular value of a block of a matrix, and its gradient with respect to the whole
 // matrix: Hero computes in the matrix's own memory.
 std::pair<double, Eigen::MatrixXd> stretch(Eigen::MatrixXd& m, int64_t rows) {
@@ -57,7 +56,6 @@ std::pair<double, Eigen::MatrixXd> stretch(Eigen::MatrixXd& m, int64_t rows) {
   const Tensor largest = svdvals(whole.slice(0, 0, rows))[0];
   return {largest.item(), to_eigen<Eigen::MatrixXd>(grad(largest, whole))};
 }
-// [end]
 
 TEST_CASE("page Eigen: a fit, a solver and a borrowed matrix") {
   Eigen::MatrixXd a(4, 2);
