@@ -12,7 +12,6 @@ void LionOptions::check_values() const { check_adam_options("lion", *this); }
 
 std::vector<const char*> Lion::array_names(int) const { return {"exp_avg"}; }
 
-// [snippet: update]
 void Lion::update(int group, State& state, const Array& grad) {
   const LionOptions& o = options(group);
   const auto [beta1, beta2] = o.betas;
@@ -20,6 +19,5 @@ void Lion::update(int group, State& state, const Array& grad) {
                 beta2, 1.0 - beta2},
                state, grad);
 }
-// [end]
 
 }  // namespace hero::optim

@@ -8,7 +8,6 @@ namespace {
 using namespace hero;
 using namespace hero::core;
 
-// [snippet: backend]
 class CountingBackend final : public RunsAround<CountingBackend> {
  public:
   explicit CountingBackend(Backend& inner) : inner_(inner) {}
@@ -37,7 +36,6 @@ class CountingBackend final : public RunsAround<CountingBackend> {
 
   Backend& inner_;
 };
-// [end]
 
 TEST_CASE("the backend of adding_a_kernel.md counts calls and their bytes", "[core]") {
   CountingBackend counting(cpu_backend());

@@ -90,7 +90,6 @@ TEST_CASE("the steps of an inner loop on the page of modules are differentiated"
   manual_seed(1);
   nn::Linear model(3, 1);
   const Tensor x = randn({8, 3}), y = randn({8, 1});
-  // [snippet: functional_call]
   std::vector<Tensor> fast = model.parameters();
   for (int step = 0; step < 3; ++step) {
     const Tensor loss = mse_loss(nn::functional_call(model, fast, x), y);
@@ -98,7 +97,6 @@ TEST_CASE("the steps of an inner loop on the page of modules are differentiated"
     for (size_t i = 0; i < fast.size(); ++i) fast[i] = fast[i] - 0.1 * g[i];
   }
   mse_loss(nn::functional_call(model, fast, x), y).backward();  // into the gradients of model
-  // [end]
   CHECK(model.weight.grad().defined());
   CHECK(mse_loss(nn::functional_call(model, fast, x), y).item() < mse_loss(model(x), y).item());
 }

@@ -31,13 +31,11 @@ Tensor read_tokens(const std::string& path, int64_t at_least) {
   return tensor(ids);
 }
 
-// [snippet: adapters]
 nn::Llama with_adapters(const std::string& folder) {
   nn::Llama llama = nn::Llama::from_pretrained(folder);
   nn::add_lora(llama, {.rank = 4, .alpha = 8.0, .targets = {"q_proj", "v_proj", "down_proj"}});
   return llama;
 }
-// [end]
 
 // Each rank takes its own pieces of the text; gradients are averaged, and are those of adapters
 // alone. Every rank ends with the adapters' whole state.

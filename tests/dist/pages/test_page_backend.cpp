@@ -20,7 +20,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace pages {
 
-// [snippet: rendezvous]
 /// Where the ranks of one group meet, call after call.
 struct Rendezvous {
   std::vector<dist::Call> calls;  // what each rank states, in the round that is under way
@@ -44,7 +43,6 @@ struct World {
     check(failure.empty(), failure);
   }
 };
-// [end]
 
 /// What the call gives to rank `me`: bytes from the inputs of all.
 std::vector<std::byte> bytes_for(int me, const std::vector<dist::Call>& calls) {
