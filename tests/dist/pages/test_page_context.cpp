@@ -44,7 +44,6 @@ double train_long(dist::Communicator& world, int data, int context) {
 }
 // [end]
 
-// [snippet: own]
 struct Reader : nn::Module {
   nn::Linear& in = add<nn::Linear>("in", 8, 16);
   nn::MultiheadAttention& attention = add<nn::MultiheadAttention>(
@@ -57,6 +56,7 @@ struct Reader : nn::Module {
   }
 };
 
+// [snippet: own]
 double loss_of_reader(Reader& model, dist::Communicator& world, const Tensor& x,
                       const Tensor& target) {
   const auto context = dist::context_parallel(model, world);
