@@ -18,13 +18,13 @@ Tensor next_loss(nn::Module& model, int64_t step, int rank) {
   return test::subject_loss(test::Subject::gpt, model, static_cast<int>(step), rank);
 }
 
-// [snippet: run]
 void train(dist::Communicator& world, const std::string& run, int64_t steps, nn::Resume resume) {
   manual_seed(1);
   nn::GPT model({.vocab_size = 19, .block_size = 6, .n_layer = 2, .n_head = 2, .n_embd = 8});
   dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
 
+  // [snippet: run]
   dist::Checkpointer checkpoint(run, world, {.keep = 2});
   checkpoint.track("model", model);
   checkpoint.track("optimizer", adamw);
@@ -35,9 +35,9 @@ void train(dist::Communicator& world, const std::string& run, int64_t steps, nn:
     adamw.zero_grad();
     if (++step % 5 == 0) checkpoint.save(step);
   }
+  // [end]
   dist::save_full(run + "/gpt.safetensors", world, model);
 }
-// [end]
 
 void train_on(dist::Checkpointer& checkpoint, int64_t steps, const std::function<void()>& next) {
   // [snippet: async]

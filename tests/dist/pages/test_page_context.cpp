@@ -22,13 +22,14 @@ Tensor long_batch(int share, int step) {
   return Tensor(Array::from(ids, {2, kLongConfig.block_size}));
 }
 
-// [snippet: train]
 double train_long(dist::Communicator& world, int data, int context) {
+  // [snippet: train]
   const dist::Mesh mesh(world, {{"data", data}, {"context", context}});
   manual_seed(1);
   nn::GPT model(kLongConfig);
   dist::context_parallel(model, mesh["context"], {.slices = 4});
   dist::fully_shard(model, mesh, {.unit = dist::each<nn::Block>()});  // over both axes
+  // [end]
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   double last = 0.0;
   for (int step = 0; step < 5; ++step) {
@@ -42,7 +43,6 @@ double train_long(dist::Communicator& world, int data, int context) {
   }
   return last;
 }
-// [end]
 
 struct Reader : nn::Module {
   nn::Linear& in = add<nn::Linear>("in", 8, 16);

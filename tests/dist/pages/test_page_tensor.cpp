@@ -22,13 +22,14 @@ Tensor page_batch(int share, int step) {
   return Tensor(Array::from(ids, {2, kPageConfig.block_size}));
 }
 
-// [snippet: train]
 double train_in_slices(dist::Communicator& world, int data, int tensor) {
+  // [snippet: train]
   const dist::Mesh mesh(world, {{"data", data}, {"tensor", tensor}});
   manual_seed(1);
   nn::GPT model(kPageConfig);
   dist::tensor_parallel(model, mesh["tensor"], {.slices = 4});
   dist::fully_shard(model, mesh["data"], {.unit = dist::each<nn::Block>()});
+  // [end]
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   double last = 0.0;
   for (int step = 0; step < 5; ++step) {
@@ -42,7 +43,6 @@ double train_in_slices(dist::Communicator& world, int data, int tensor) {
   }
   return last;
 }
-// [end]
 
 // [snippet: own]
 struct Gated : nn::Module {
