@@ -33,11 +33,12 @@ ExpertSample expert_sample(int rank) {
   return {x, argmax(narrow(x, 1, 0, 4), 1)};
 }
 
-// [snippet: parallel]
 double train_experts(dist::Communicator& world) {
+  // [snippet: parallel]
   Classifier model;
   const auto experts = dist::expert_parallel(model, world);
   dist::fully_shard(model, world, {.ignored_modules = experts});  // or DDP, or ZeRO
+  // [end]
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   double last = 0.0;
   for (int step = 0; step < 20; ++step) {
@@ -51,7 +52,6 @@ double train_experts(dist::Communicator& world) {
   }
   return last;
 }
-// [end]
 
 }  // namespace
 

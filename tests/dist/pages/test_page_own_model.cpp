@@ -21,8 +21,8 @@ std::vector<dist::ParallelFormCheck> check_tagger() {
 }
 // [end]
 
-// [snippet: train]
 double train_tagger(dist::Communicator& world, int pipes, int data, int tensor) {
+  // [snippet: train]
   const dist::Mesh mesh(world, {{"pipe", pipes}, {"data", data}, {"tensor", tensor}});
   manual_seed(1);
   std::optional<nn::DeviceScope> meta(kMeta);
@@ -31,6 +31,7 @@ double train_tagger(dist::Communicator& world, int pipes, int data, int tensor) 
   dist::tensor_parallel(model, mesh["tensor"], {.slices = 4, .sequence = true});
   dist::Pipeline pipe(model, mesh["pipe"], {.micro_batches = 4});
   dist::fully_shard(model, mesh["data"], {.unit = dist::each<Layer>()});
+  // [end]
   optim::AdamW adamw(pipe.parameters(), {.lr = 1e-2});
   double last = 0.0;
   for (int step = 0; step < 5; ++step) {
@@ -42,7 +43,6 @@ double train_tagger(dist::Communicator& world, int pipes, int data, int tensor) 
   }
   return last;
 }
-// [end]
 
 dist::Plan plan_tagger(const dist::Cluster& cluster) {
   const Tensor words = zeros({1, 8}, {.dtype = kInt64}), tags = words;  // one sample, its target
