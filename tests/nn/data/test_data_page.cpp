@@ -70,10 +70,8 @@ TEST_CASE("the code on the page of data runs", "[nn][data]") {
   ++batch;
   CHECK(equal(third[0], (*batch)[0]));
 
-  // [snippet: ranks]
   DistributedSampler sampler(train, {.num_replicas = 4, .rank = 1, .seed = 1});
   DataLoader share(train, {.batch_size = 16, .sampler = &sampler});
-  // [end]
   CHECK(share.size() == 938);
 
   // [snippet: text]
