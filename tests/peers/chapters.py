@@ -2,8 +2,8 @@
 
     tests/peers/chapters.py [07 11 ...]
 
-Chapters 1 to 6 print lines of the chapter: each has to be in its text, to the last digit. Chapter 7 has
-other random numbers: as many parameters, and an accuracy within 2 points of the page's. Chapters 11 to 17
+Chapters 1 to 6 and 12 print lines of the chapter: each has to be in its text, to the last digit. Chapter 7
+has other random numbers: as many parameters, and an accuracy within 2 points of the page's. Chapters 11 to 17
 print MB of parameters, gradients and states of rank 0 after a step, which are those of the table of the
 same title; that all ranks train as one process does, they check themselves.
 """
