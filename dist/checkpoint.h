@@ -146,7 +146,6 @@ class Checkpointer {
   void track_module(const std::string& name, nn::Module& module);
   void track_optimizer(const std::string& name, optim::Optimizer& optimizer);
   Tracked& add(const std::string& name);
-  void check_not_moved() const;
   Manifest read_manifest(int64_t step) const;
   /// What is damaged in the checkpoint of a step; "" if all files are as they were written.
   std::string damage(int64_t step) const;
@@ -155,16 +154,11 @@ class Checkpointer {
   void check_same_folder() const;
   void write(int64_t step, const std::string& folder);
 
-  std::string root_;
+  nn::RunFolder run_;
   Communicator world_;
-  std::shared_ptr<nn::FolderLock> lock_ = nullptr;
-  nn::CheckpointerOptions options_;
   std::vector<std::shared_ptr<Tracked>> tracked_;
   /// A save whose outcome no call has reported yet.
   std::shared_ptr<BackgroundSave> background_ = nullptr;
-  /// Steps of damaged checkpoints, which the next save renames.
-  std::vector<int64_t> passed_over_ = {};
-  bool may_save_ = false;  ///< true: the checkpoints in the folder belong to this run
 };
 
 /// Options of save_full().

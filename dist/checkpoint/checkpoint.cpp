@@ -79,31 +79,20 @@ std::string said_of(const std::string& path, const Look& look) {
 
 Checkpointer::Checkpointer(const std::string& run, const Communicator& world,
                            const nn::CheckpointerOptions& options)
-    : root_((std::filesystem::path(run) / "checkpoints").string()),
-      world_(world),
-      options_(options) {
-  check(options.keep >= 0, "checkpoint: keep is 0 (all) or more: ", options.keep);
-}
+    : run_(run, options.keep, options.patience_seconds), world_(world) {}
 
 void Checkpointer::hold_lock(nn::FolderLock::Unwritable unwritable) {
   on_rank_0(world_, [&] {
-    // Each time: a forked child takes its own, and somebody may have taken the run over.
-    lock_ = nn::FolderLock::take("checkpoint", checkpoints::run_of(root_),
-                                 options_.patience_seconds, unwritable);
+    run_.hold_lock(unwritable);
     return std::string();
   });
 }
 
-void Checkpointer::check_not_moved() const {
-  check(!root_.empty(), "checkpoint: it was moved from; use the one that it was moved into");
-}
-
 Tracked& Checkpointer::add(const std::string& name) {
-  check_not_moved();
-  checkpoints::check_name(name);
+  run_.check_not_moved();
   const bool taken = std::any_of(tracked_.begin(), tracked_.end(),
                                  [&](const auto& other) { return other->name == name; });
-  check(!taken && name != "default", "checkpoint: the name '", name, "' is taken");
+  checkpoints::check_new_name(name, taken);
   tracked_.push_back(std::make_shared<Tracked>());
   tracked_.back()->name = name;
   return *tracked_.back();
@@ -144,7 +133,7 @@ void Checkpointer::track(const std::string& name, nn::data::DataLoader& loader) 
 void Checkpointer::track(const std::string& name, RankStates& own) { add(name).own = &own; }
 
 void Checkpointer::encode(const std::string& name, const core::Encoding& encoding) {
-  check_not_moved();
+  run_.check_not_moved();
   encoding.check_codecs("checkpoint");
   const auto found = std::find_if(tracked_.begin(), tracked_.end(), [&](const auto& t) {
     return t->name == name && (t->module != nullptr || t->optimizer != nullptr);
@@ -163,17 +152,14 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
 }
 
 std::vector<int64_t> Checkpointer::steps() const {
-  check_not_moved();
+  run_.check_not_moved();
   const PhaseScope loading(Phase::checkpoint);
   // What is being renamed could be taken for what a killed process left.
   if (background_) background_->finish();
-  return split(on_rank_0(world_, [&] { return join(checkpoints::complete_steps(root_)); }));
+  return split(on_rank_0(world_, [&] { return join(checkpoints::complete_steps(run_.root())); }));
 }
 
-std::string Checkpointer::folder(int64_t step) const {
-  check_not_moved();
-  return root_ + "/" + checkpoints::folder_name(step);
-}
+std::string Checkpointer::folder(int64_t step) const { return run_.folder(step); }
 
 // Ranks that would write what can never be loaded are refused before anything is written. The first
 // call of save(), resume() and load() has a unit of its own, by which ranks find out that one of
@@ -191,29 +177,24 @@ void Checkpointer::check_same(int64_t step, const nn::SaveOptions& options) cons
 // Ranks whose programs name a run by the time, say, would look for each other's files elsewhere.
 void Checkpointer::check_same_folder() const {
   same_on_all(world_, "checkpoint: ranks name different folders of a run",
-              checkpoints::run_of(root_));
+              checkpoints::run_of(run_.root()));
 }
 
 void Checkpointer::save(int64_t step, const nn::SaveOptions& options) {
-  check_not_moved();
+  run_.check_not_moved();
   const PhaseScope saving(Phase::checkpoint);
   wait();
   check_same(step, options);
   check(step >= 0, "checkpoint: a step is 0 or more: ", step);
   hold_lock(nn::FolderLock::Unwritable::error);
-  const std::string folder = on_rank_0(world_, [&] {
-    check(may_save_ || checkpoints::complete_steps(root_).empty(), "checkpoint: ", root_,
-          " holds checkpoints of another run; resume() it, or choose another folder");
-    for (const int64_t passed : passed_over_) checkpoints::set_aside(root_, passed, "damaged");
-    checkpoints::remove_unfinished(root_);
-    return checkpoints::begin(root_, step);
-  });
-  may_save_ = true;  // there is none, and nobody else has the lock
-  passed_over_.clear();
+  const std::string folder = on_rank_0(world_, [&] { return run_.begin(step); });
+  run_.adopt();  // there is none of another run, and nobody else has the lock
+  run_.pass_over({});
   try {
     if (options.async) {
       background_ = std::make_shared<BackgroundSave>(
-          world_, tracked_, BackgroundSave::Target{root_, folder, step, options_.keep, lock_});
+          world_, tracked_,
+          BackgroundSave::Target{run_.root(), folder, step, run_.keep(), run_.lock()});
     } else {
       write(step, folder);
     }
@@ -228,15 +209,15 @@ void Checkpointer::write(int64_t step, const std::string& folder) {
   Manifest manifest = save_files(folder, world_, tracked_);
   manifest.step = step;
   on_rank_0(world_, [&] {
-    checkpoints::rename_into_place(root_, step, to_text(manifest));
-    checkpoints::prune(root_, step, options_.keep);
+    checkpoints::rename_into_place(run_.root(), step, to_text(manifest));
+    checkpoints::prune(run_.root(), step, run_.keep());
     return std::string();
   });
   if (rank_of(world_) == 0) tell_saved(step);
 }
 
 void Checkpointer::wait() {
-  check_not_moved();
+  run_.check_not_moved();
   const std::shared_ptr<BackgroundSave> ended = std::exchange(background_, nullptr);
   if (!ended) return;
   const PhaseScope saving(Phase::checkpoint);
@@ -267,7 +248,7 @@ std::string Checkpointer::damage(int64_t step) const {
 }
 
 std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
-  check_not_moved();
+  run_.check_not_moved();
   const PhaseScope loading(Phase::checkpoint);
   wait();
   same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
@@ -277,29 +258,25 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
   // A run that does not exist yet is not made by asking; save() takes the lock there.
   if (which != nn::Resume::no && !found.empty()) hold_lock(nn::FolderLock::Unwritable::no_lock);
   checkpoints::Newest chosen = checkpoints::newest(
-      root_, found, which, [this](int64_t step) { return damage(step); }, rank_of(world_) == 0);
+      run_.root(), found, which, [this](int64_t step) { return damage(step); },
+      rank_of(world_) == 0);
   if (chosen.step) {
     load_intact(*chosen.step);
-    passed_over_ = std::move(chosen.passed_over);
+    run_.pass_over(std::move(chosen.passed_over));
     if (rank_of(world_) == 0) tell_resumed(*chosen.step);
-  } else {
-    may_save_ = true;
   }
+  run_.adopt();
   return chosen.step;
 }
 
 void Checkpointer::load(int64_t step) {
-  check_not_moved();
+  run_.check_not_moved();
   const PhaseScope loading(Phase::checkpoint);
   wait();
   same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step),
               "load a checkpoint");
   check_same_folder();
-  const std::vector<int64_t> found = steps();
-  check(std::find(found.begin(), found.end(), step) != found.end(),
-        "checkpoint: there is no complete checkpoint ", folder(step));
-  const std::string wrong = damage(step);
-  check(wrong.empty(), "checkpoint: ", wrong);
+  run_.check_intact(step, steps(), [this](int64_t of) { return damage(of); });
   load_intact(step);
 }
 
@@ -314,7 +291,7 @@ void Checkpointer::load_intact(int64_t step) {
   } catch (const Error& error) {
     fail("checkpoint: ", folder(step), " does not fit this program: ", error.what());
   }
-  may_save_ = true;
+  run_.adopt();
 }
 
 }  // namespace hero::dist

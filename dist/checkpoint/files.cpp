@@ -16,11 +16,12 @@
 #include <hero/dist/checkpoint/module_parts.h>
 #include <hero/dist/checkpoint/optimizer_parts.h>
 #include <hero/nn/training/background_save.h>
+#include <hero/nn/training/checkpoint_state.h>
 
 namespace hero::dist {
 namespace {
 
-constexpr const char* kDefaultGenerator = "default";
+using nn::checkpoints::kDefaultGenerator;
 constexpr const char* kExtension = ".safetensors";
 constexpr const char* kOwn = ".own";  // behind an object's name: what each rank has of it
 
@@ -55,11 +56,6 @@ Values values_of(const Communicator& world, const TrackedList& tracked, ValueUse
     }
   }
   return values;
-}
-
-nn::StateDict copy_of(nn::StateDict dict) {
-  for (core::NamedArray& entry : dict) entry.array = entry.array.clone();
-  return dict;
 }
 
 // What one object has in the files of all ranks.
@@ -343,8 +339,8 @@ void load_files(const std::string& folder, const Communicator& world, const Mani
   try {
     agree(world, [&] {
       for (auto& [t, dict] : dicts) {
-        before.emplace_back(
-            t, t->optimizer != nullptr ? t->optimizer->state_dict() : copy_of(t->save()));
+        before.emplace_back(t, t->optimizer != nullptr ? t->optimizer->state_dict()
+                                                       : nn::checkpoints::copy_of(t->save()));
         t->optimizer != nullptr ? t->optimizer->load_state_dict(dict) : t->load(dict);
         dict.clear();
       }

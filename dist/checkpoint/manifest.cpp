@@ -8,6 +8,7 @@
 #include <hero/core/io/file.h>
 #include <hero/core/json/json.h>
 #include <hero/dist/checkpoint/manifest.h>
+#include <hero/nn/training/checkpoint_state.h>
 
 namespace hero::dist {
 
@@ -102,7 +103,8 @@ void check_complete(const Manifest& manifest) {
                                              : true;
     check(there, kind, " ", name, " has no value");
   }
-  check(manifest.generators.count("default") > 0, "generator default has no state");
+  check(manifest.generators.count(nn::checkpoints::kDefaultGenerator) > 0,
+        "generator default has no state");
 }
 
 }  // namespace

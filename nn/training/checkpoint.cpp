@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <utility>
@@ -67,12 +66,6 @@ std::vector<std::string> names_of(const Entries& entries) {
   return names;
 }
 
-Checkpointer::StateDict copy_of(const Checkpointer::StateDict& dict) {
-  Checkpointer::StateDict copy;
-  for (const core::NamedArray& entry : dict) copy.push_back({entry.name, entry.array.clone()});
-  return copy;
-}
-
 int64_t bytes_of(const Checkpointer::StateDict& dict) {
   int64_t bytes = 0;
   for (const core::NamedArray& entry : dict) bytes += entry.array.nbytes();
@@ -82,30 +75,16 @@ int64_t bytes_of(const Checkpointer::StateDict& dict) {
 }  // namespace
 
 Checkpointer::Checkpointer(const std::string& run, const CheckpointerOptions& options)
-    : root_((std::filesystem::path(run) / "checkpoints").string()), options_(options) {
-  check(options.keep >= 0, "checkpoint: keep is 0 (all) or more: ", options.keep);
-}
-
-void Checkpointer::hold_lock(FolderLock::Unwritable unwritable) {
-  // Each time: a forked child takes its own, and somebody may have taken the run over.
-  lock_ = FolderLock::take("checkpoint", checkpoints::run_of(root_), options_.patience_seconds,
-                           unwritable);
-}
-
-void Checkpointer::check_not_moved() const {
-  check(!root_.empty(), "checkpoint: it was moved from; use the one that it was moved into");
-}
+    : run_(run, options.keep, options.patience_seconds) {}
 
 void Checkpointer::check_name(const std::string& name) const {
-  check_not_moved();
-  checkpoints::check_name(name);
+  run_.check_not_moved();
   const auto taken = [&](const auto& entries) {
     return std::any_of(entries.begin(), entries.end(),
                        [&](const auto& entry) { return entry.name == name; });
   };
-  check(!taken(objects_) && !taken(integers_) && !taken(numbers_) && !taken(generators_) &&
-            name != checkpoints::kDefaultGenerator,
-        "checkpoint: the name '", name, "' is taken");
+  checkpoints::check_new_name(
+      name, taken(objects_) || taken(integers_) || taken(numbers_) || taken(generators_));
 }
 
 void Checkpointer::track(const std::string& name, std::function<StateDict()> save,
@@ -138,23 +117,19 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
   generators_.push_back({name, &generator});
 }
 
-std::string Checkpointer::folder(int64_t step) const {
-  check_not_moved();
-  return root_ + "/" + checkpoints::folder_name(step);
-}
+std::string Checkpointer::folder(int64_t step) const { return run_.folder(step); }
 
 std::optional<int64_t> Checkpointer::resume(Resume which) {
   wait();
   // A run that does not exist yet is not made by asking; save() takes the lock there.
-  if (is_folder(root_)) hold_lock(FolderLock::Unwritable::no_lock);
-  checkpoints::Newest chosen =
-      checkpoints::newest(root_, steps(), which, [this](int64_t step) { return damage(step); });
+  if (is_folder(run_.root())) run_.hold_lock(FolderLock::Unwritable::no_lock);
+  checkpoints::Newest chosen = checkpoints::newest(run_.root(), steps(), which,
+                                                   [this](int64_t step) { return damage(step); });
   if (chosen.step) {
     load(*chosen.step);
-    passed_over_ = std::move(chosen.passed_over);
-  } else {
-    may_save_ = true;
+    run_.pass_over(std::move(chosen.passed_over));
   }
+  run_.adopt();
   return chosen.step;
 }
 
@@ -218,11 +193,7 @@ std::string Checkpointer::misfit(const Saved& saved) const {
 
 void Checkpointer::load(int64_t step) {
   wait();
-  const std::vector<int64_t> found = steps();
-  check(std::find(found.begin(), found.end(), step) != found.end(),
-        "checkpoint: there is no complete checkpoint ", folder(step));
-  const std::string wrong = damage(step);
-  check(wrong.empty(), "checkpoint: ", wrong);
+  run_.check_intact(step, steps(), [this](int64_t of) { return damage(of); });
   const Saved saved = read_state(step);
   const std::string unlike = misfit(saved);
   check(unlike.empty(), "checkpoint: ", folder(step), " does not fit this program: ", unlike);
@@ -231,7 +202,7 @@ void Checkpointer::load(int64_t step) {
   for (const auto& [name, value] : numbers_) *value = saved.numbers.at(name);
   for (const auto& [name, value] : generators_) value->set_state(saved.generators.at(name));
   default_generator().set_state(saved.generators.at(checkpoints::kDefaultGenerator));
-  may_save_ = true;
+  run_.adopt();
 }
 
 // Each object takes its state or stays as it is; when one does not, those before it get back what
@@ -246,7 +217,8 @@ void Checkpointer::load_objects(const std::string& folder) const {
   core::NameList unlike("; ", kLongest);
   for (const auto& [bytes, object] : order) {
     StateDict copy;
-    if (object != order.back().second || !unlike.empty()) copy = copy_of(object->save());
+    if (object != order.back().second || !unlike.empty())
+      copy = checkpoints::copy_of(object->save());
     try {
       object->load(core::load_safetensors(checkpoints::object_file(folder, object->name)).arrays);
       before.emplace_back(object, std::move(copy));

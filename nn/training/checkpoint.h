@@ -17,7 +17,7 @@
 #include <hero/core/io/encoding.h>
 #include <hero/core/random.h>
 #include <hero/core/safetensors.h>
-#include <hero/nn/training/folder_lock.h>
+#include <hero/nn/training/run_folder.h>
 
 namespace hero::nn {
 
@@ -143,8 +143,6 @@ class Checkpointer {
   struct Snapshot;
   struct Writing;
 
-  void hold_lock(FolderLock::Unwritable unwritable);
-  void check_not_moved() const;
   void check_name(const std::string& name) const;
   void take_numbers(int64_t step, Snapshot& taken) const;
   void begin_writing(int64_t step, const std::string& folder);
@@ -153,16 +151,12 @@ class Checkpointer {
   std::string misfit(const Saved& saved) const;
   void load_objects(const std::string& folder) const;
 
-  std::string root_;
-  CheckpointerOptions options_;
+  RunFolder run_;
   std::vector<Object> objects_;
   std::vector<Value<int64_t>> integers_;
   std::vector<Value<double>> numbers_;
   std::vector<Value<Generator>> generators_;
-  std::shared_ptr<FolderLock> lock_;
   std::shared_ptr<Writing> writing_;  ///< the save that is under way, or was not waited for
-  std::vector<int64_t> passed_over_;  ///< steps that resume() could not read
-  bool may_save_ = false;             ///< true: the checkpoints in the folder belong to this run
 };
 
 }  // namespace hero::nn

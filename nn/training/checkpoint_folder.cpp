@@ -15,6 +15,7 @@
 #include <hero/core/io/printable.h>
 #include <hero/core/threads/at_fork.h>
 #include <hero/nn/training/checkpoint_folder.h>
+#include <hero/nn/training/checkpoint_state.h>
 #include <hero/nn/training/folder_lock.h>
 
 namespace hero::nn::checkpoints {
@@ -229,6 +230,11 @@ void check_name(const std::string& name) {
   };
   check(!name.empty() && std::all_of(name.begin(), name.end(), is_plain), "checkpoint: '", name,
         "' is no name; letters, digits, '-' and '_' make one");
+}
+
+void check_new_name(const std::string& name, bool taken) {
+  check_name(name);
+  check(!taken && name != kDefaultGenerator, "checkpoint: the name '", name, "' is taken");
 }
 
 std::string state_damage(const std::string& folder) {

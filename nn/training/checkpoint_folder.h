@@ -46,6 +46,9 @@ void remove_unfinished(const std::string& root);
 void prune(const std::string& root, int64_t newest, int keep);
 /// Throws an Error unless the name consists of letters, digits, '-' and '_'.
 void check_name(const std::string& name);
+/// Throws an Error unless something new can be tracked under this name: check_name() holds, it is
+/// not `taken`, and it is not that of the default generator.
+void check_new_name(const std::string& name, bool taken);
 
 /// Says what is wrong with the state file of a complete checkpoint, given COMPLETE; "" if nothing
 /// is. A file that cannot be read, for whatever reason, counts as damaged and is no Error.

@@ -120,14 +120,10 @@ void Checkpointer::take_numbers(int64_t step, Snapshot& taken) const {
 void Checkpointer::save(int64_t step, const SaveOptions& options) {
   check(step >= 0, "checkpoint: a step is 0 or more: ", step);
   wait();
-  hold_lock(FolderLock::Unwritable::error);
-  check(may_save_ || checkpoints::complete_steps(root_).empty(), "checkpoint: ", root_,
-        " holds checkpoints of another run; resume() it, or choose another folder");
-  may_save_ = true;  // there is none, and nobody else has the lock
-  for (const int64_t passed : passed_over_) checkpoints::set_aside(root_, passed, "damaged");
-  passed_over_.clear();
-  checkpoints::remove_unfinished(root_);
-  const std::string folder = checkpoints::begin(root_, step);
+  run_.hold_lock(FolderLock::Unwritable::error);
+  const std::string folder = run_.begin(step);
+  run_.adopt();  // there is none of another run, and nobody else has the lock
+  run_.pass_over({});
   or_nothing(folder, [&] {
     if (options.async) {
       begin_writing(step, folder);
@@ -138,10 +134,10 @@ void Checkpointer::save(int64_t step, const SaveOptions& options) {
         write_object(folder, object.name, object.save(), object.encoding, taken.files);
       }
       take_numbers(step, taken);
-      commit(root_, step, taken.files, taken.state);
+      commit(run_.root(), step, taken.files, taken.state);
     }
   });
-  if (!options.async) checkpoints::prune(root_, step, options_.keep);
+  if (!options.async) checkpoints::prune(run_.root(), step, run_.keep());
 }
 
 void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
@@ -154,8 +150,8 @@ void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
     taken->copies.push_back({object.name, std::move(dict), object.encoding});
   }
   take_numbers(step, *taken);
-  auto work = [taken, step, folder, root = root_, keep = options_.keep,
-               lock = lock_](const BackgroundWork::Hurried&) {
+  auto work = [taken, step, folder, root = run_.root(), keep = run_.keep(),
+               lock = run_.lock()](const BackgroundWork::Hurried&) {
     or_nothing(folder, [&] {
       for (auto& [name, dict, encoding] : taken->copies) {
         write_object(folder, name, dict, encoding, taken->files);
@@ -170,7 +166,7 @@ void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
 }
 
 void Checkpointer::wait() {
-  check_not_moved();
+  run_.check_not_moved();
   const std::shared_ptr<Writing> ended = std::exchange(writing_, nullptr);
   if (!ended) return;
   const std::string error = ended->end();
@@ -178,10 +174,10 @@ void Checkpointer::wait() {
 }
 
 std::vector<int64_t> Checkpointer::steps() const {
-  check_not_moved();
+  run_.check_not_moved();
   // What is being renamed could be taken for what a killed process left.
   if (writing_) writing_->finish();
-  return checkpoints::complete_steps(root_);
+  return checkpoints::complete_steps(run_.root());
 }
 
 }  // namespace hero::nn
