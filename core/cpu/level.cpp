@@ -44,6 +44,7 @@ Features find_features() {
              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vl");
   found.bf16 = __builtin_cpu_supports("avx512bf16");
+  found.is_intel = __builtin_cpu_is("intel");
   // compilers differ in their names for these
   constexpr unsigned kHalvesInTiles = 1u << 22, kTileUnit = 1u << 24,
                      kBoth = kHalvesInTiles | kTileUnit;
@@ -68,7 +69,8 @@ Level chosen_level() {
         "-DHERO_ARCH=native");
 #endif
   const char* const text = std::getenv("HERO_CPU");
-  return text == nullptr || *text == '\0' ? machine_level() : level_named(text, machine_features());
+  const Features& features = machine_features();
+  return text == nullptr || *text == '\0' ? default_level(features) : level_named(text, features);
 }
 
 }  // namespace
@@ -77,6 +79,11 @@ Level highest_level(const Features& features) {
   if (!features.v4) return Level::v3;
   if (!features.bf16) return Level::v4;
   return features.tiles && features.are_tiles_allowed ? Level::amx : Level::v4_bf16;
+}
+
+Level default_level(const Features& features) {
+  const Level most = highest_level(features);
+  return most == Level::v4_bf16 && features.is_intel ? Level::v4 : most;
 }
 
 const Features& machine_features() {

@@ -25,9 +25,13 @@ inline constexpr Level kLevels[] = {Level::v3, Level::v4, Level::v4_bf16, Level:
 /// only serves bf16. AMX tiles are registers whose use the system has to permit, since it must save
 /// them for the program.
 struct Features {
-  bool v4 = false, bf16 = false, tiles = false, are_tiles_allowed = false;
+  bool v4 = false, bf16 = false, tiles = false, are_tiles_allowed = false, is_intel = false;
 };
 Level highest_level(const Features& features);
+/// The level where HERO_CPU names none: the highest, but v4 in place of v4_bf16 on Intel's
+/// processors, whose vdpbf16ps makes half as many multiply-adds a second as their float32
+/// instructions.
+Level default_level(const Features& features);
 /// The features of this machine. The first call requests permission for tiles from the system.
 const Features& machine_features();
 
@@ -37,7 +41,7 @@ Level machine_level();
 /// The level of this name. Throws an Error if there is none, or if it is above highest_level().
 Level level_named(const char* name, const Features& features);
 
-/// The level that HERO_CPU names, else machine_level(); determined once.
+/// The level that HERO_CPU names, else the default_level() of this machine; determined once.
 Level level();
 
 const char* name_of(Level level);

@@ -10,7 +10,7 @@ namespace hero {
 /// (docs/guides/numbers.md). In either case sums are in float32 and rounded once, and the bits are
 /// the same for any number of threads and any tiling.
 enum class HalfProducts : uint8_t {
-  native,    ///< in the order of the machine's instruction if it has one, else like portable
+  native,    ///< in the order of the instruction of the level of kernels, if any, else as portable
   portable,  ///< in the order of float32 products, which is the same on every machine
 };
 
@@ -20,7 +20,7 @@ void set_half_products(HalfProducts order);
 HalfProducts half_products();
 
 /// True if the CPU multiplies bfloat16 by an instruction for it: half_products() is native, and the
-/// machine has the instruction and HERO_CPU, if set, allows it. Then call::Matmul and call::Linear
+/// level of kernels (docs/guides/numbers.md) has one. Then call::Matmul and call::Linear
 /// of the CPU also store the float32 sums of such products as they are.
 bool native_half_products();
 

@@ -158,6 +158,20 @@ TEST_CASE("HERO_CPU names a level that the processor has", "[core]") {
 
 #if !defined(__aarch64__)
 
+TEST_CASE(
+    "products of bfloat16 by AVX-512 are chosen on Intel's processors only if HERO_CPU says so",
+    "[core]") {
+  const cpu::Features amd{.v4 = true, .bf16 = true};
+  REQUIRE(cpu::default_level(amd) == Level::v4_bf16);
+  cpu::Features intel = amd;
+  intel.is_intel = true;
+  REQUIRE(cpu::default_level(intel) == Level::v4);
+  REQUIRE(cpu::level_named("v4-bf16", intel) == Level::v4_bf16);
+  intel.tiles = intel.are_tiles_allowed = true;
+  REQUIRE(cpu::default_level(intel) == Level::amx);
+  REQUIRE(cpu::default_level({}) == Level::v3);
+}
+
 TEST_CASE("a system that refuses tiles leaves the level below, and HERO_CPU=amx says so",
           "[core]") {
   const cpu::Features refused{.v4 = true, .bf16 = true, .tiles = true};
