@@ -8,10 +8,9 @@
 #include <immintrin.h>
 #endif
 
-namespace hero::core::cpu {
+#include <hero/core/cpu/caches.h>
 
-/// The size of a usual last-level cache in bytes. Larger copies bypass the caches.
-inline constexpr int64_t kCachedBytes = int64_t{32} << 20;
+namespace hero::core::cpu {
 
 /// Copies bytes between two ranges that do not overlap, and leaves none of the target's in a cache.
 /// That saves reading what is overwritten: twice as fast on two cores at 64 MiB, half as fast where
@@ -19,8 +18,6 @@ inline constexpr int64_t kCachedBytes = int64_t{32} << 20;
 /// may read the target once this one has called end_copies() and told them so.
 void copy_streaming(const std::byte* from, std::byte* to, int64_t bytes);
 void end_copies();
-
-inline constexpr int64_t kCacheLine = 64;
 
 /// Copies one line past the caches to an address that is a multiple of kCacheLine.
 #if defined(__AVX512F__)

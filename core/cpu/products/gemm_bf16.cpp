@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include <hero/core/cpu/caches.h>
 #include <hero/core/cpu/level.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
@@ -27,7 +28,6 @@ constexpr int64_t kWaitingSums = 1 << 16;       // of such a part: 0.25 of a 1 M
 constexpr int64_t kPackedTogether = 8;          // panels
 constexpr int64_t kPackedSteps = 64;            // of k
 constexpr int64_t kBf16PackingCost = 6;         // rows or columns of a product, as in gemm.cpp
-constexpr int64_t kLineBytes = 64;              // of a cache line
 constexpr int64_t kThreadSteps = 1 << 19;       // multiply-adds that are worth a thread (5 us)
 static_assert(bf16::kColumns == kBf16Columns && kBf16Block % kBf16Chain == 0);
 
@@ -77,7 +77,7 @@ class Part {
     // A row of a tile across two cache lines takes as long as two, for each panel of columns.
     const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(p_.a.data));
     if (kernel_.is_by_rows && panels_.second - panels_.first > 1 &&
-        (place | bytes) % kLineBytes != 0) {
+        (place | bytes) % kCacheLine != 0) {
       in_place_ = false;
     }
     // Some more than the pairs, for the same reason.
