@@ -35,7 +35,7 @@ class WindowColumns final : public Bf16Columns {
 };
 
 // y = the sums and a bias of their row, or relu of that, rounded.
-class IntoPlaces final : public Bf16Sums {
+class IntoPlaces final : public HalfSums {
  public:
   IntoPlaces(const ShiftedRows& windows, int64_t images, int64_t outputs, const HalfEnd& end,
              BFloat16* y)
@@ -46,17 +46,17 @@ class IntoPlaces final : public Bf16Sums {
   void take(int64_t row, int64_t column, int64_t rows, int64_t, float* sums,
             int64_t step) const override {
     const WindowPanel panel(windows_, places_, column);
-    BFloat16 halves[2 * kBf16Columns];
+    BFloat16 halves[2 * kSumsColumns];
     for (int64_t i = 0; i < rows; ++i) {
       const float* const from = sums + i * step;
       const float bias = end_.bias != nullptr ? end_.bias[row + i] : 0.0f;
       if (end_.is_relu) {
         const kernels::Relu relu;
-        each_column(kBf16Columns, [&](int64_t j) { halves[j] = BFloat16(relu(from[j] + bias)); });
+        each_column(kSumsColumns, [&](int64_t j) { halves[j] = BFloat16(relu(from[j] + bias)); });
       } else if (end_.bias != nullptr) {
-        each_column(kBf16Columns, [&](int64_t j) { halves[j] = BFloat16(from[j] + bias); });
+        each_column(kSumsColumns, [&](int64_t j) { halves[j] = BFloat16(from[j] + bias); });
       } else {
-        each_column(kBf16Columns, [&](int64_t j) { halves[j] = BFloat16(from[j]); });
+        each_column(kSumsColumns, [&](int64_t j) { halves[j] = BFloat16(from[j]); });
       }
       bf16::store_places(panel, halves, y_ + (row + i) * windows_.columns());
     }
@@ -120,7 +120,7 @@ class PlaceColumns final : public Bf16Columns {
       const int64_t here = std::min(even - place, first + length - at);
       bf16::pack_columns(count, std::min(here, each_ - place),
                          y_ + (image * outputs_ + column) * each_ + place, each_, 1,
-                         to + (at - first) / 2 * kBf16Columns);
+                         to + (at - first) / 2 * kSumsColumns);
       at += here;
     }
   }
@@ -137,7 +137,7 @@ struct WeightSums {
 };
 
 // w [outputs, rows] = the sums over all images, turned and rounded.
-class IntoWeights final : public Bf16Sums {
+class IntoWeights final : public HalfSums {
  public:
   IntoWeights(const WeightSums& part, int64_t outputs, int64_t rows, BFloat16* w)
       : part_(part), outputs_(outputs), rows_(rows), w_(w) {}
@@ -169,11 +169,11 @@ bool are_finite(int64_t n, const BFloat16* x) {
 // to [columns, outputs] = w [outputs, columns], turned.
 void turn_weights(const BFloat16* w, int64_t outputs, int64_t columns, BFloat16* to) {
   const int64_t words = round_up(outputs, 32) / 2;
-  parallel_for(ceil_div(columns, kBf16Columns), 1, [&](int64_t begin, int64_t end) {
-    const Workspace<uint32_t> rows(kBf16Columns * words);
-    for (int64_t at = begin * kBf16Columns; at < std::min(columns, end * kBf16Columns);
-         at += kBf16Columns) {
-      const int64_t count = std::min(kBf16Columns, columns - at);
+  parallel_for(ceil_div(columns, kSumsColumns), 1, [&](int64_t begin, int64_t end) {
+    const Workspace<uint32_t> rows(kSumsColumns * words);
+    for (int64_t at = begin * kSumsColumns; at < std::min(columns, end * kSumsColumns);
+         at += kSumsColumns) {
+      const int64_t count = std::min(kSumsColumns, columns - at);
       // whole tiles of 16 rows and 32 outputs are written
       bf16::pack_whole_rows(count, outputs, w + at, 1, columns, rows.data(), words);
       for (int64_t i = 0; i < count; ++i) {

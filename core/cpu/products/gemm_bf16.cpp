@@ -29,7 +29,7 @@ constexpr int64_t kPackedTogether = 8;          // panels
 constexpr int64_t kPackedSteps = 64;            // of k
 constexpr int64_t kBf16PackingCost = 6;         // rows or columns of a product, as in gemm.cpp
 constexpr int64_t kThreadSteps = 1 << 19;       // multiply-adds that are worth a thread (5 us)
-static_assert(bf16::kColumns == kBf16Columns && kBf16Block % kBf16Chain == 0);
+static_assert(bf16::kColumns == kSumsColumns && kBf16Block % kBf16Chain == 0);
 
 int64_t parts_for(int64_t x, int64_t size) { return (x + size - 1) / size; }
 
@@ -41,7 +41,7 @@ std::pair<int64_t, int64_t> even_part(int64_t n, int64_t parts, int64_t i) {
 struct Bf16Product {
   int64_t m, n, k;
   Bf16Matrix a, b;
-  const Bf16Sums& to;
+  const HalfSums& to;
   const bf16::TileKernel& kernel;
   const Bf16Rows* rows = nullptr;        // in place of a
   const Bf16Columns* columns = nullptr;  // in place of b
@@ -49,9 +49,9 @@ struct Bf16Product {
   const uint32_t* packed_b = nullptr;    // where all of it is packed
 
   int64_t pairs() const { return (k + 1) / 2; }
-  int64_t panels() const { return parts_for(n, kBf16Columns); }
+  int64_t panels() const { return parts_for(n, kSumsColumns); }
   void pack_panel(int64_t panel, int64_t first, int64_t length, uint32_t* panel_to) const {
-    const int64_t left = panel * kBf16Columns, count = std::min(n - left, kBf16Columns);
+    const int64_t left = panel * kSumsColumns, count = std::min(n - left, kSumsColumns);
     if (columns != nullptr) return columns->pack(left, count, first, length, panel_to);
     bf16::pack_columns(count, length, b.data + left * b.cs + first * b.rs, b.cs, b.rs, panel_to);
   }
@@ -84,14 +84,14 @@ class Part {
     row_words_ = by_rows_ ? parts_for(depth_ / 2, 16) * 16 + 16 : 0;
     panel_size_ =
         by_rows_ ? kernel_.rows * row_words_ : kernel_.rows * depth_ / 2 + bf16::kPackSlack;
-    tile_ = kernel_.rows * kBf16Columns;
+    tile_ = kernel_.rows * kSumsColumns;
     const int64_t a_size = in_place_ ? 0 : row_panels_ * panel_size_ + bf16::kPackSlack;
-    const int64_t b_size = p_.packed_b != nullptr ? 0 : kBf16Columns * depth_ / 2;
+    const int64_t b_size = p_.packed_b != nullptr ? 0 : kSumsColumns * depth_ / 2;
     const int64_t sums = waits_ ? row_panels_ * (panels_.second - panels_.first) * tile_ : tile_;
     // a multiple of a cache line each
     a_size_ = parts_for(a_size, 16) * 16;
     scratch_.emplace(a_size_ + b_size + bf16::kPackSlack);
-    sums_.emplace(sums + 16 * kBf16Columns);
+    sums_.emplace(sums + 16 * kSumsColumns);
   }
 
   void run() const {
@@ -144,14 +144,14 @@ class Part {
   void run_panel(int64_t panel, int64_t first, int64_t length) const {
     const uint32_t* b = nullptr;
     if (p_.packed_b != nullptr) {
-      b = p_.packed_b + (panel * p_.pairs() + first / 2) * kBf16Columns;
+      b = p_.packed_b + (panel * p_.pairs() + first / 2) * kSumsColumns;
     } else {
       uint32_t* const own = scratch_->data() + a_size_;
       p_.pack_panel(panel, first, length, own);
       b = own;
     }
-    const int64_t column = panel * kBf16Columns;
-    const int64_t columns = std::min(kBf16Columns, p_.n - column);
+    const int64_t column = panel * kSumsColumns;
+    const int64_t columns = std::min(kSumsColumns, p_.n - column);
     for (int64_t i = 0; i < row_panels_; ++i) {
       const auto [begin, end] = even_part(m_, row_panels_, i);
       const int64_t place = (panel - panels_.first) * row_panels_ + i;
@@ -160,10 +160,10 @@ class Part {
       for (int64_t q = 0; q < length; q += kernel_.chain) {
         const int64_t pairs = (std::min(kernel_.chain, length - q) + 1) / 2;
         kernel_.multiply(pairs, end - begin, columns, rows_of_a(i, first, q),
-                         b + q / 2 * kBf16Columns, sums, first + q > 0);
+                         b + q / 2 * kSumsColumns, sums, first + q > 0);
       }
       if (first + length == p_.k) {
-        p_.to.take(top_ + begin, column, end - begin, columns, sums, kBf16Columns);
+        p_.to.take(top_ + begin, column, end - begin, columns, sums, kSumsColumns);
       }
     }
   }
@@ -196,7 +196,7 @@ Cut choose_cut(const Bf16Product& p, int64_t threads) {
     for (const int64_t rows : {row_parts, parts_for(row_parts, multiple) * multiple}) {
       if (rows > p.m) continue;
       const int64_t tall = parts_for(p.m, rows);
-      const int64_t wide = parts_for(panels, columns) * kBf16Columns;
+      const int64_t wide = parts_for(panels, columns) * kSumsColumns;
       const int64_t cost =
           parts_for(rows * columns, threads) * (tall * wide + kBf16PackingCost * (tall + wide));
       if (cost < best_cost) {
@@ -211,13 +211,13 @@ Cut choose_cut(const Bf16Product& p, int64_t threads) {
 // Some panels side by side and some steps of k at a time: where B lies by rows, what follows in
 // memory is read next.
 void pack_all(const Bf16Product& p, uint32_t* to) {
-  const int64_t size = p.pairs() * kBf16Columns;
+  const int64_t size = p.pairs() * kSumsColumns;
   parallel_for(parts_for(p.panels(), kPackedTogether), 1, [&](int64_t begin, int64_t end) {
     const int64_t last = std::min(p.panels(), end * kPackedTogether);
     for (int64_t first = 0; first < p.k; first += kPackedSteps) {
       for (int64_t panel = begin * kPackedTogether; panel < last; ++panel) {
         p.pack_panel(panel, first, std::min(kPackedSteps, p.k - first),
-                     to + panel * size + first / 2 * kBf16Columns);
+                     to + panel * size + first / 2 * kSumsColumns);
       }
     }
   });
@@ -249,7 +249,7 @@ void run_columns(Bf16Product p) {
   const int64_t allowed = in_parallel_region() ? 1 : num_threads(), panels = p.panels();
   const int64_t threads = std::clamp<int64_t>(p.m * p.n * p.k / kThreadSteps, 1, allowed);
   const int64_t most =
-      p.k > p.block ? std::max<int64_t>(1, kWaitingSums / (height * kBf16Columns)) : panels;
+      p.k > p.block ? std::max<int64_t>(1, kWaitingSums / (height * kSumsColumns)) : panels;
   const int64_t multiple = panels >= 16 * threads ? 2 * threads : threads;
   const int64_t columns = std::min(panels, parts_for(parts_for(panels, most), multiple) * multiple);
   parallel_for(rows * columns, 1, [&](int64_t begin, int64_t end) {
@@ -283,45 +283,29 @@ void run_few(const Bf16Product& p) {
   const int64_t grain = std::max(
       {int64_t{1}, std::min(kPiecesInRow, pieces / 8), kThreadSteps / 8 / (p.k * kVector)});
   parallel_for(pieces, grain, [&](int64_t begin, int64_t end) {
-    float sums[bf16::kFewRows * kBf16Columns];
+    float sums[bf16::kFewRows * kSumsColumns];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t column = i * kVector, columns = std::min(kVector, p.n - column);
       bf16::multiply_few(few, columns, p.b.data + column * p.b.cs, sums);
-      p.to.take(0, column, p.m, columns, sums, kBf16Columns);
+      p.to.take(0, column, p.m, columns, sums, kSumsColumns);
     }
   });
 }
 
 // C^T in place of C: where C has few rows, those of the other operand are read where they lie.
-class Turned final : public Bf16Sums {
- public:
-  explicit Turned(const Bf16Sums& to) : to_(to) {}
-  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
-            int64_t step) const override {
-    float turned[kBf16Columns * kBf16Columns];
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) turned[j * kBf16Columns + i] = sums[i * step + j];
-    }
-    to_.take(column, row, columns, rows, turned, kBf16Columns);
-  }
-
- private:
-  const Bf16Sums& to_;
-};
-
 void run_turned(const Bf16Product& p) {
   const Bf16Matrix a{p.b.data, p.b.cs, p.b.rs}, b{p.a.data, p.a.cs, p.a.rs};
-  const Turned to(p.to);
+  const TurnedSums to(p.to);
   run_parts({p.n, p.m, p.k, a, b, to, p.kernel});
 }
 
 // Of no steps.
 void hand_out_zeros(const Bf16Product& p) {
   for (int64_t row = 0; row < p.m; row += bf16::kRows) {
-    for (int64_t column = 0; column < p.n; column += kBf16Columns) {
-      float sums[16 * kBf16Columns] = {};
+    for (int64_t column = 0; column < p.n; column += kSumsColumns) {
+      float sums[16 * kSumsColumns] = {};
       p.to.take(row, column, std::min<int64_t>(bf16::kRows, p.m - row),
-                std::min(kBf16Columns, p.n - column), sums, kBf16Columns);
+                std::min(kSumsColumns, p.n - column), sums, kSumsColumns);
     }
   }
 }
@@ -329,7 +313,7 @@ void hand_out_zeros(const Bf16Product& p) {
 }  // namespace
 
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
-               const Bf16Matrix& b, const Bf16Sums& to) {
+               const Bf16Matrix& b, const HalfSums& to) {
   if (m <= 0 || n <= 0) return;
   const Bf16Product product{m, n, k, a, b, to, kernel};
   if (k <= 0) return hand_out_zeros(product);
@@ -338,14 +322,14 @@ void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, 
 }
 
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
-               const Bf16Columns& b, const Bf16Sums& to) {
+               const Bf16Columns& b, const HalfSums& to) {
   Bf16Product product{m, n, k, a, {}, to, kernel};
   product.columns = &b;
   if (m > 0 && n > 0) k > 0 ? run_columns(product) : hand_out_zeros(product);
 }
 
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Rows& a,
-               const Bf16Columns& b, const Bf16Sums& to) {
+               const Bf16Columns& b, const HalfSums& to) {
   Bf16Product product{m, n, k, {}, {}, to, kernel};
   product.rows = &a;
   product.columns = &b;
@@ -353,18 +337,18 @@ void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, 
 }
 
 int64_t packed_bf16_words(int64_t n, int64_t k) {
-  return parts_for(n, kBf16Columns) * kBf16Columns * parts_for(k, 2) + bf16::kPackSlack;
+  return parts_for(n, kSumsColumns) * kSumsColumns * parts_for(k, 2) + bf16::kPackSlack;
 }
 
 void pack_bf16(int64_t n, int64_t k, const Bf16Matrix& b, uint32_t* to) {
-  struct Nowhere final : Bf16Sums {
+  struct Nowhere final : HalfSums {
     void take(int64_t, int64_t, int64_t, int64_t, float*, int64_t) const override {}
   };
   pack_all({0, n, k, {}, b, Nowhere{}, bf16::native_kernel()}, to);
 }
 
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
-               const uint32_t* packed_b, const Bf16Sums& to) {
+               const uint32_t* packed_b, const HalfSums& to) {
   Bf16Product product{m, n, k, a, {}, to, kernel};
   product.packed_b = packed_b;
   if (m > 0 && n > 0) k > 0 ? run_parts(product) : hand_out_zeros(product);
@@ -375,7 +359,7 @@ const bf16::TileKernel& bf16::native_kernel() {
 }
 
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
-               const Bf16Sums& to) {
+               const HalfSums& to) {
   gemm_bf16(bf16::native_kernel(), m, n, k, a, b, to);
 }
 

@@ -37,6 +37,7 @@
 // of logits once, and sums those of rows and weight in float32 over all chunks.
 #include <cstdint>
 
+#include <hero/core/cpu/products/half_sums.h>
 #include <hero/core/kernels/half.h>
 
 namespace hero::core::cpu {
@@ -49,47 +50,6 @@ struct Bf16Matrix {
   const BFloat16* data;
   int64_t rs, cs;
 };
-
-/// A receiver of the sums of a product: it is called once for each part of C, on any thread.
-class Bf16Sums {
- public:
-  /// Rows [row, row + rows) and columns [column, column + columns) of C: element (i, j) of the part
-  /// is sums[i * step + j], and may be overwritten. There are at most kBf16Columns columns; rows up
-  /// to the next multiple of 16 can be read.
-  virtual void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
-                    int64_t step) const = 0;
-  /// Called before the last chains of such a part are computed, which takes longer than a memory
-  /// access: may prefetch the cache lines that take() will read or write.
-  virtual void prefetch(int64_t /*row*/, int64_t /*column*/, int64_t /*rows*/,
-                        int64_t /*columns*/) const {}
-
- protected:
-  ~Bf16Sums() = default;
-};
-inline constexpr int64_t kBf16Columns = 32;
-
-/// Prefetches the cache lines of a part's rows, which begin at `first` and are `step` elements
-/// apart. (g++ leaves out a call of a function that only prefetches, so there is none.)
-template <class T>
-[[gnu::always_inline]] inline void prefetch_part(const T* first, int64_t step, int64_t rows,
-                                                 int64_t columns) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; j += kLine) __builtin_prefetch(first + i * step + j, 0, 2);
-  }
-}
-
-/// Calls body(j) for the columns of a part's row; a whole row has a length that the compiler knows.
-template <class Body>
-void each_column(int64_t columns, const Body& body) {
-  if (columns == kBf16Columns) {
-#pragma GCC ivdep
-    for (int64_t j = 0; j < kBf16Columns; ++j) body(j);
-  } else {
-#pragma GCC ivdep
-    for (int64_t j = 0; j < columns; ++j) body(j);
-  }
-}
 
 /// The first operand of a product if it is no matrix in memory: its rows are copied.
 class Bf16Rows {
@@ -121,16 +81,16 @@ struct TileKernel;
 /// Passes the sums of A [m, k] B [k, n] to `to`, computed by a kernel whose instructions the
 /// processor has.
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
-               const Bf16Matrix& b, const Bf16Sums& to);
+               const Bf16Matrix& b, const HalfSums& to);
 
 /// \name The same bits for operands that are no matrices in memory. Columns whose rows are a matrix
 /// are packed once for every 512 or fewer rows, and never all of them at a time. Rows that are
 /// copied have an even k.
 /// \{
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
-               const Bf16Columns& b, const Bf16Sums& to);
+               const Bf16Columns& b, const HalfSums& to);
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Rows& a,
-               const Bf16Columns& b, const Bf16Sums& to);
+               const Bf16Columns& b, const HalfSums& to);
 /// \}
 
 /// \name The same bits where B [k, n] is packed once for many products: room for so many words,
@@ -139,13 +99,13 @@ void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, 
 int64_t packed_bf16_words(int64_t n, int64_t k);
 void pack_bf16(int64_t n, int64_t k, const Bf16Matrix& b, uint32_t* to);
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
-               const uint32_t* packed_b, const Bf16Sums& to);
+               const uint32_t* packed_b, const HalfSums& to);
 /// \}
 
 /// By that of level(). Needs native_half_products(). Scratch is about 1
 /// MiB a thread, and a copy of B where it is read often.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
-               const Bf16Sums& to);
+               const HalfSums& to);
 
 /// The sums as float32: C [m, n] = or += A B.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,

@@ -22,7 +22,7 @@ struct NoActivation {
 
 // z = the sums + bias, out = F of z; both rounded, z where it is wanted.
 template <class F>
-class IntoLinear final : public Bf16Sums {
+class IntoLinear final : public HalfSums {
  public:
   IntoLinear(const float* bias, BFloat16* out, BFloat16* z, int64_t n)
       : bias_(bias), out_(out), z_(z), n_(n) {}
@@ -58,7 +58,7 @@ class IntoLinear final : public Bf16Sums {
 
 // out = F of the sums, rounded as the gradient of F's output, and u; rounded again.
 template <class F>
-class IntoGradient final : public Bf16Sums {
+class IntoGradient final : public HalfSums {
  public:
   IntoGradient(const BFloat16* u, BFloat16* out, int64_t n) : u_(u), out_(out), n_(n) {}
   void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
@@ -70,10 +70,10 @@ class IntoGradient final : public Bf16Sums {
       const BFloat16* const u = u_ + at;
       BFloat16* const out = out_ + at;
       // In steps, each of which becomes vectors; what lies beyond the columns is thrown away.
-      float g[kBf16Columns] = {}, x[kBf16Columns] = {};
+      float g[kSumsColumns] = {}, x[kSumsColumns] = {};
       each_column(columns, [&](int64_t j) { g[j] = rounded(from[j]); });
       each_column(columns, [&](int64_t j) { x[j] = static_cast<float>(u[j]); });
-      for (int64_t j = 0; j < kBf16Columns; ++j) g[j] = f(g[j], x[j]);
+      for (int64_t j = 0; j < kSumsColumns; ++j) g[j] = f(g[j], x[j]);
       each_column(columns, [&](int64_t j) { out[j] = BFloat16(g[j]); });
     }
   }

@@ -28,7 +28,7 @@ using namespace hero::core::cpu;
 using namespace hero_test;
 
 // What is handed out, each element once.
-class IntoRows final : public Bf16Sums {
+class IntoRows final : public HalfSums {
  public:
   IntoRows(int64_t rows, int64_t columns)
       : columns_(columns),
