@@ -5,51 +5,12 @@
 #include <hero/core/device/fetching_backend.h>
 #include <hero/core/device/planned_device.h>
 #include <hero/core/functions/half_products.h>
-#include <hero/core/functions/wide_products.h>
 #include <hero/core/meta/planned_host.h>
 #include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 
 namespace {
-
-// [note: widened] What is planned for the CPU takes the memory of its products of halves, too:
-// where the CPU has none of the dtype they go through float32 arrays, in pieces as in
-// core/cpu/products/matmul.cpp.
-bool is_widened(const Array& out) {
-  return out.numel() > 0 && kernels_of(out.device()) == DeviceType::cpu && are_widened(out.dtype());
-}
-
-Array wide_room(int64_t count, const Array& beside) {
-  return Array::empty({count}, kFloat32, beside.device());
-}
-
-// The blocks of a product, with room for another one of the sums where it `ends` so.
-void hold_blocks(const Array& a, const Array& b, bool ends, const Array& beside) {
-  const WideBlocks cut(a, b);
-  const Array sums = wide_room(cut.rows * cut.columns, beside);
-  const Array left = wide_room(cut.rows * cut.steps, beside);
-  const Array right = wide_room(cut.steps * cut.columns, beside);
-  if (ends) wide_room(cut.rows * cut.columns, beside);
-}
-
-void hold_widened(const Array& a, const Array& b, const Array& out) {
-  if (!is_widened(out)) return;
-  const int64_t count = widened_at_once(a, b, out);
-  if (count == 1) return hold_blocks(a.select(0, 0), b.select(0, 0), false, out);
-  const auto part = [&](const Array& x) {
-    return wide_room((x.strides()[0] != 0 ? count : 1) * x.size(1) * x.size(2), out);
-  };
-  const Array wide = wide_room(count * out.size(1) * out.size(2), out);
-  const Array left = part(a), right = part(b);
-}
-
-void hold_widened_linear(const call::Linear& call) {
-  const Array &x = call.x, &w = call.w, &out = call.out;
-  if (!is_widened(out)) return;
-  const Array shift = call.bias != nullptr ? wide_room(call.bias->numel(), out) : Array();
-  hold_blocks(x, w.t(), call.z != nullptr, out);
-}
 
 class MetaBackend final : public RunsAround<MetaBackend> {
  public:
@@ -78,27 +39,14 @@ class MetaBackend final : public RunsAround<MetaBackend> {
                            dst.numel() > 0 && dst.nbytes() <= kStagedBytes;
     if (is_staged) Array::empty(dst.shape(), dst.dtype(), kPlannedHost);
   }
-  void around(const call::Matmul& call) {
-    fetch_arrays(call);
-    hold_widened(call.a, call.b, call.out);
-  }
   PackedMatrix around(const call::PackMatrix& call) {
     fetch_arrays(call);
     const Array& b = call.b;
-    const DType dtype = is_widened(b) ? kFloat32 : b.dtype();
-    return {b.size(0), b.size(1), Array::empty({b.numel()}, dtype, b.device())};
-  }
-  void around(const call::Linear& call) {
-    fetch_arrays(call);
-    hold_widened_linear(call);
-  }
-  void around(const call::LinearBack& back) {
-    fetch_arrays(back);
-    const auto product = [](const Array& a, const Array& b, const Array& out) {
-      if (out.defined()) hold_widened(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0));
-    };
-    product(back.g, back.w, back.g_x);
-    product(back.g.t(), back.x, back.g_w);
+    // the CPU packs halves as float32 where it has no products of them
+    const bool widens = is_half(b.dtype()) && kernels_of(b.device()) == DeviceType::cpu &&
+                        !has_native_products(b.dtype(), b.device());
+    return {b.size(0), b.size(1),
+            Array::empty({b.numel()}, widens ? kFloat32 : b.dtype(), b.device())};
   }
   // Of what is planned for the CPU, as there; in other dtypes than those of native products columns
   // are planned.

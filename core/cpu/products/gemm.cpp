@@ -2,12 +2,14 @@
 #include <cstdlib>
 #include <memory>
 
+#include <hero/core/cpu/caches.h>
 #include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/gemm_blocks.h>
 #include <hero/core/cpu/products/gemm_few.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
 #include <hero/core/cpu/products/gemm_lines.h>
 #include <hero/core/cpu/products/gemm_pack.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/error.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/threads/per_thread.h>
@@ -26,24 +28,40 @@ using micro::Layout;
 // weighs it against idle threads.
 constexpr int64_t kStepsTogether = 16;  // of k
 constexpr int64_t kTinyWork = 128;  // multiply-adds below which packing costs more than it saves
-constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
+constexpr int64_t kThreadWork = 1 << 18;     // multiply-adds that are worth a thread (5 us)
+constexpr int64_t kWaitingFloats = 1 << 17;  // 0.5 of a 1 MiB cache
 
-template <class T>
+// Of numbers S, which become T as they are packed: halves, or T itself.
+template <class T, class S = T>
 struct Product {
   int64_t m, n, k;
-  const T* a;
+  const S* a;
   int64_t a_rs, a_cs;
-  const T* b;
+  const S* b;
   int64_t b_rs, b_cs;
   T* c;
   int64_t c_rs, c_cs;
-  bool add;             // to what is in C, `factor` times
-  int64_t b_panel = 0;  // not 0: B is packed, in panels so far apart
+  bool add = false;           // to what is in C, `factor` times
+  const T* packed = nullptr;  // B, in panels b_panel apart, where it is packed already
+  int64_t b_panel = 0;
   T factor = T(1);
+  // Of halves, in place of C: what takes the sums, and where in that C begins.
+  const HalfSums* to = nullptr;
+  int64_t row = 0, column = 0;
 
-  // Where a panel of B begins: j is a multiple of its width.
-  const T* panel_of_b(int64_t j) const {
-    return b_panel != 0 ? b + j / micro::kMaxColumns<T> * b_panel : b + j * b_cs;
+  // From row i and from column j on, which is a multiple of a panel's width where B is packed.
+  void drop(int64_t i, int64_t j) {
+    a += i * a_rs;
+    if (packed != nullptr) {
+      packed += j / micro::kMaxColumns<T> * b_panel;
+    } else {
+      b += j * b_cs;
+    }
+    if constexpr (kIsHalf<S>) {
+      row += i, column += j;
+    } else {
+      c += i * c_rs + j * c_cs;
+    }
   }
 };
 
@@ -70,11 +88,13 @@ T* scratch(int64_t count) {
   return own.memory.get();
 }
 
-// One block of k of one tile, seen from its first element.
-template <class T>
+// One block of k of one tile, seen from its first element. The sums of halves are added up in c, if
+// there is one, and handed out after the last block.
+template <class T, class S>
 class ProductBlock {
  public:
-  explicit ProductBlock(const Product<T>& tile) : t_(tile) {
+  explicit ProductBlock(const Product<T, S>& tile, bool is_last = true)
+      : t_(tile), is_last_(is_last) {
     panels_ = ceil_div(t_.m, micro::kMaxRows);
     // A is read in place where its layout allows it and too few columns of B would pay for packing.
     const bool few_columns = t_.n <= 2 * micro::kMaxColumns<T>;
@@ -82,12 +102,12 @@ class ProductBlock {
     const bool rows_collide = (t_.a_rs * static_cast<int64_t>(sizeof(T))) % 4096 == 0;
     a_in_place_ = few_columns && (t_.a_rs == 1 || t_.a_cs == 1 || t_.m == 1);
     a_in_place_ = a_in_place_ || (t_.a_cs == 1 && t_.a_rs != 1 && !rows_collide);
+    a_in_place_ = a_in_place_ && !kIsHalf<S>;
     a_by_rows_ = a_in_place_ && t_.a_rs != 1 && t_.a_cs == 1;
     // B is read in place where few rows of A would pay for packing, and where its rows lie so near
     // or are so few that the cache keeps them as well as it would keep a panel.
     const bool rows_near = t_.b_rs * static_cast<int64_t>(sizeof(T)) <= 512;
-    b_in_place_ = t_.b_cs == 1 && (panels_ <= 2 || t_.k <= 64 || rows_near);
-    b_packed_ = t_.b_panel != 0;
+    b_in_place_ = !kIsHalf<S> && t_.b_cs == 1 && (panels_ <= 2 || t_.k <= 64 || rows_near);
     a_panel_ = micro::kMaxRows * t_.k + micro::kLanes<T>;
     const int64_t a_count = a_in_place_ ? 0 : panels_ * a_panel_;
     packed_a_ = scratch<T>(a_count + micro::kMaxColumns<T> * t_.k);
@@ -110,7 +130,7 @@ class ProductBlock {
       for (int64_t i = 0; i < panels_; ++i) {
         // With rows of the next panel beside its own: whole vectors are quicker to copy than parts.
         const auto [first, last] = part_of(t_.m, panels_, i);
-        const T* const from = t_.a + first * t_.a_rs + p * t_.a_cs;
+        const S* const from = t_.a + first * t_.a_rs + p * t_.a_cs;
         micro::pack<T, micro::kMaxRows>(t_.m - first, steps, from, t_.a_rs, t_.a_cs,
                                         packed_a_ + i * a_panel_ + p * micro::kMaxRows);
         if (piece < t_.k) prefetch_steps(p + piece, std::min(piece, t_.k - p - piece), i);
@@ -120,7 +140,7 @@ class ProductBlock {
 
   // Of the columns of A that are packed next, the i-th part.
   void prefetch_steps(int64_t p, int64_t steps, int64_t i) const {
-    constexpr int64_t line = 64 / sizeof(T);
+    constexpr int64_t line = kCacheLine / sizeof(S);
     if (steps <= 0) return;
     const auto [first, last] = part_of(ceil_div(t_.m, line), panels_, i);
     for (int64_t q = p; q < p + steps; ++q) {
@@ -130,37 +150,59 @@ class ProductBlock {
   }
 
   void run_columns(int64_t j, int64_t columns) const {
-    const T* b = t_.panel_of_b(j);
-    int64_t b_step = t_.b_rs;
-    const bool packs = !b_packed_ && (!b_in_place_ || columns % micro::kLanes<T> != 0);
+    const bool packs = t_.packed == nullptr && (!b_in_place_ || columns % micro::kLanes<T> != 0);
+    const T* b = packed_b_;
+    int64_t b_step = micro::kMaxColumns<T>;
     if (packs) {
-      micro::pack<T, micro::kMaxColumns<T>>(columns, t_.k, b, t_.b_cs, t_.b_rs, packed_b_);
-      b = packed_b_;
-      b_step = micro::kMaxColumns<T>;
+      micro::pack<T, micro::kMaxColumns<T>>(columns, t_.k, t_.b + j * t_.b_cs, t_.b_cs, t_.b_rs,
+                                            packed_b_);
+    } else if (t_.packed != nullptr) {
+      b = t_.packed + j / micro::kMaxColumns<T> * t_.b_panel;
+    } else if constexpr (!kIsHalf<S>) {
+      b = t_.b + j * t_.b_cs;
+      b_step = t_.b_rs;
     }
     for (int64_t i = 0; i < panels_; ++i) {
       const auto [first, last] = part_of(t_.m, panels_, i);
-      const micro::Target<T> to{
-          t_.c + first * t_.c_rs + j * t_.c_cs, t_.c_rs, t_.c_cs, columns, t_.add, t_.factor};
-      if (a_by_rows_) {
-        const auto kernel = micro::kernel_for<T, Layout::unit_steps>(last - first, columns);
-        kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
+      if constexpr (kIsHalf<S>) {
+        run_halves(i, first, last - first, j, columns, b);
       } else {
-        const auto kernel = micro::kernel_for<T, Layout::unit_rows>(last - first, columns);
-        const T* a = a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * a_panel_;
-        kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kMaxRows, b, b_step, to);
+        const micro::Target<T> to{
+            t_.c + first * t_.c_rs + j * t_.c_cs, t_.c_rs, t_.c_cs, columns, t_.add, t_.factor};
+        if (a_by_rows_) {
+          const auto kernel = micro::kernel_for<T, Layout::unit_steps>(last - first, columns);
+          kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
+        } else {
+          const auto kernel = micro::kernel_for<T, Layout::unit_rows>(last - first, columns);
+          const T* a = a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * a_panel_;
+          kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kMaxRows, b, b_step, to);
+        }
       }
       if (packs) prefetch_columns(j + micro::kMaxColumns<T>, i);
     }
   }
 
+  // The i-th panel of A, `rows` rows from row `first` on, times some columns from column j on:
+  // columns that do not exist are computed beside them.
+  void run_halves(int64_t i, int64_t first, int64_t rows, int64_t j, int64_t columns,
+                  const T* b) const {
+    T own[micro::kMaxRows * micro::kMaxColumns<T>];
+    T* const sums = t_.c == nullptr ? own : t_.c + first * t_.c_rs + j;
+    const int64_t step = t_.c == nullptr ? micro::kMaxColumns<T> : t_.c_rs;
+    if (is_last_) t_.to->prefetch(t_.row + first, t_.column + j, rows, columns);
+    micro::kernel_for<T, Layout::unit_rows>(rows, columns)(
+        t_.k, packed_a_ + i * a_panel_, micro::kMaxRows, b, micro::kMaxColumns<T>,
+        {sums, step, 1, round_up(columns, micro::kLanes<T>), t_.add});
+    if (is_last_) t_.to->take(t_.row + first, t_.column + j, rows, columns, sums, step);
+  }
+
   // Brings the i-th part of a panel of B nearer while the kernels run: its lines lie too far apart
   // for the machine to foresee them.
   void prefetch_columns(int64_t j, int64_t i) const {
-    constexpr int64_t line = 64 / sizeof(T);
+    constexpr int64_t line = kCacheLine / sizeof(S);
     const int64_t columns = std::min<int64_t>(t_.n - j, micro::kMaxColumns<T>);
     if (columns <= 0) return;
-    const T* b = t_.b + j * t_.b_cs;
+    const S* b = t_.b + j * t_.b_cs;
     const bool by_rows = t_.b_cs == 1;
     const int64_t step = by_rows ? t_.b_rs : t_.b_cs;
     const int64_t length = by_rows ? columns : t_.k;
@@ -170,28 +212,57 @@ class ProductBlock {
     }
   }
 
-  Product<T> t_;
+  Product<T, S> t_;
+  bool is_last_;
   int64_t panels_, a_panel_;
-  bool a_in_place_, a_by_rows_, b_in_place_, b_packed_;
+  bool a_in_place_, a_by_rows_, b_in_place_;
   T* packed_a_;
   T* packed_b_;
 };
 
-template <class T>
-void run_tile(const Product<T>& tile) {
+// The blocks of k of one tile.
+template <class T, class S>
+void run_blocks(const Product<T, S>& tile) {
   const int64_t length = block_length(tile.k);
   for (int64_t p = 0; p < tile.k; p += length) {
-    Product<T> block = tile;
+    Product<T, S> block = tile;
     block.k = std::min(length, tile.k - p);
     block.a += p * tile.a_cs;
-    block.b += p * tile.b_rs;
+    if (tile.packed != nullptr) {
+      block.packed += p * micro::kMaxColumns<T>;
+    } else {
+      block.b += p * tile.b_rs;
+    }
     block.add = tile.add || p > 0;
-    ProductBlock<T>(block).run();
+    ProductBlock<T, S>(block, p + length >= tile.k).run();
   }
 }
 
-template <class T>
-void run_in_tiles(const Product<T>& p) {
+// Sums of halves that wait for further blocks do so in the second-level cache, for some columns.
+template <class T, class S>
+void run_tile(const Product<T, S>& tile) {
+  if constexpr (kIsHalf<S>) {
+    if (block_length(tile.k) < tile.k) {
+      constexpr int64_t width = micro::kMaxColumns<T>;
+      const int64_t most = std::max<int64_t>(1, kWaitingFloats / (tile.m * width)) * width;
+      const int64_t step = std::min(round_up(tile.n, width), most);
+      const Workspace<T> sums(tile.m * step);
+      for (int64_t left = 0; left < tile.n; left += most) {
+        Product<T, S> part = tile;
+        part.drop(0, left);
+        part.n = std::min(most, tile.n - left);
+        part.c = sums.data();
+        part.c_rs = step;
+        run_blocks(part);
+      }
+      return;
+    }
+  }
+  run_blocks(tile);
+}
+
+template <class T, class S>
+void run_in_tiles(const Product<T, S>& p) {
   const int64_t allowed = in_parallel_region() ? 1 : num_threads();
   const int64_t work = p.m * p.n * p.k;
   const Grid grid = choose_grid(p.m, p.n, p.k, micro::kMaxColumns<T>,
@@ -202,35 +273,41 @@ void run_in_tiles(const Product<T>& p) {
       const auto [top, bottom] = part_of(p.m, grid.rows, t / grid.columns);
       const auto [first, last] = part_of(panels, grid.columns, t % grid.columns);
       const int64_t left = first * micro::kMaxColumns<T>;
-      Product<T> tile = p;
+      Product<T, S> tile = p;
       tile.m = bottom - top;
       tile.n = std::min(p.n, last * micro::kMaxColumns<T>) - left;
-      tile.a += top * p.a_rs;
-      tile.b = p.panel_of_b(left);
-      tile.c += top * p.c_rs + left * p.c_cs;
+      tile.drop(top, left);
       run_tile(tile);
     }
   });
 }
 
 // The same chains with B turned in registers.
-template <class T>
-void run_few(const Product<T>& p) {
-  const int64_t depth = block_length(p.k);
-  micro::FewProduct<T>{p.m, p.n, p.k, depth, p.a, p.a_rs, p.b, p.b_cs, p.c, p.c_rs}.run();
+template <class T, class S>
+void run_few(const Product<T, S>& p) {
+  const auto store = [&](int64_t j, int64_t columns, T* sums, int64_t step) {
+    if constexpr (kIsHalf<S>) {
+      p.to->take(0, j, p.m, columns, sums, step);
+    } else {
+      for (int64_t i = 0; i < p.m; ++i) std::copy_n(sums + i * step, columns, p.c + i * p.c_rs + j);
+    }
+  };
+  micro::FewProduct<T, S, decltype(store)>{p.m, p.n,    p.k,  block_length(p.k), p.a, p.a_rs,
+                                           p.b, p.b_cs, store}
+      .run();
 }
 
-template <class T>
-bool is_few(const Product<T>& p) {
+template <class T, class S>
+bool is_few(const Product<T, S>& p) {
   return p.m <= micro::kFewRows && p.n >= micro::kLanes<T> && p.a_cs == 1 && p.b_rs == 1 &&
          p.c_cs == 1 && !p.add;
 }
 
 // The same chains of a B that is read by rows, in long pieces.
-template <class T>
-bool is_of_lines(const Product<T>& p) {
+template <class T, class S>
+bool is_of_lines(const Product<T, S>& p) {
   constexpr int64_t kBytes = 1 << 20;  // of B that panels of several rows of A find in the cache
-  const bool large = p.k * p.n * static_cast<int64_t>(sizeof(T)) > kBytes;
+  const bool large = p.k * p.n * static_cast<int64_t>(sizeof(S)) > kBytes;
   return p.m <= (large ? micro::kLineRows : 1) && p.n >= micro::kLanes<T> && p.b_cs == 1 &&
          p.c_cs == 1 && !p.add;
 }
@@ -241,57 +318,107 @@ bool is_large_outer(const Product<T>& p) {
          p.m * p.n * static_cast<int64_t>(sizeof(T)) >= kCachedBytes;
 }
 
-// The same chains without panels. Needs k <= kDepth.
-template <class T>
-void run_tiny(const Product<T>& p) {
+// The chain of an element. Needs k <= kDepth.
+template <class T, class S>
+T chain_of(const Product<T, S>& p, int64_t i, int64_t j) {
+  const S *const a = p.a + i * p.a_rs, *const b = p.b + j * p.b_cs;
+  T sum = 0;
+  for (int64_t q = 0; q < p.k; ++q) {
+    sum = micro::multiply_add(static_cast<T>(a[q * p.a_cs]), static_cast<T>(b[q * p.b_rs]), sum);
+  }
+  return sum;
+}
+
+// The same chains without panels.
+template <class T, class S>
+void run_tiny(const Product<T, S>& p) {
   for (int64_t i = 0; i < p.m; ++i) {
-    for (int64_t j = 0; j < p.n; ++j) {
-      const T* a = p.a + i * p.a_rs;
-      const T* b = p.b + j * p.b_cs;
-      T sum = 0;
-      for (int64_t q = 0; q < p.k; ++q) {
-        sum = micro::multiply_add(a[q * p.a_cs], b[q * p.b_rs], sum);
+    if constexpr (kIsHalf<S>) {
+      for (int64_t left = 0; left < p.n; left += kSumsColumns) {
+        T sums[kSumsColumns];
+        const int64_t columns = std::min(kSumsColumns, p.n - left);
+        for (int64_t j = 0; j < columns; ++j) sums[j] = chain_of(p, i, left + j);
+        p.to->take(i, left, 1, columns, sums, kSumsColumns);
       }
-      T& c = p.c[i * p.c_rs + j * p.c_cs];
-      c = p.add ? micro::multiply_add(p.factor, sum, c) : sum;
+    } else {
+      for (int64_t j = 0; j < p.n; ++j) {
+        const T sum = chain_of(p, i, j);
+        T& c = p.c[i * p.c_rs + j * p.c_cs];
+        c = p.add ? micro::multiply_add(p.factor, sum, c) : sum;
+      }
     }
+  }
+}
+
+template <class T, class S>
+void run_empty(const Product<T, S>& p) {
+  if constexpr (kIsHalf<S>) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t left = 0; left < p.n; left += kSumsColumns) {
+        T sums[kSumsColumns] = {};
+        p.to->take(i, left, 1, std::min(kSumsColumns, p.n - left), sums, kSumsColumns);
+      }
+    }
+  } else if (!p.add) {
+    for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.c_rs, p.n, T{0});
   }
 }
 
 // C^T = B^T A^T has the same bits. It pays where C has so few columns that the vectors of the
 // kernel stay empty.
-template <class T>
-Product<T> transposed(const Product<T>& p) {
-  return {p.n,    p.m, p.k,    p.b,    p.b_cs, p.b_rs, p.a,     p.a_cs,
-          p.a_rs, p.c, p.c_cs, p.c_rs, p.add,  0,      p.factor};
+template <class T, class S>
+Product<T, S> transposed(const Product<T, S>& p) {
+  return {.m = p.n,
+          .n = p.m,
+          .k = p.k,
+          .a = p.b,
+          .a_rs = p.b_cs,
+          .a_cs = p.b_rs,
+          .b = p.a,
+          .b_rs = p.a_cs,
+          .b_cs = p.a_rs,
+          .c = p.c,
+          .c_rs = p.c_cs,
+          .c_cs = p.c_rs,
+          .add = p.add,
+          .factor = p.factor,
+          .to = p.to};
 }
 
-template <class T>
-bool better_transposed(const Product<T>& p) {
+template <class T, class S>
+bool better_transposed(const Product<T, S>& p) {
   const int64_t limit = p.a_rs == 1 ? micro::kMaxRows : micro::kLanes<T> / 2;
   return p.n <= limit && p.m > p.n;
 }
 
-template <class T>
-void run(const Product<T>& p) {
+// Of operands that are worth packing, or so few rows that they are read where they lie.
+template <class T, class S>
+void run_large(const Product<T, S>& p) {
+  if (is_few(p)) return run_few(p);
+  if constexpr (!kIsHalf<S>) {
+    if (is_large_outer(p)) return micro::outer_product(p.m, p.n, p.a, p.a_rs, p.b, p.c, p.c_rs);
+  }
+  if (!is_of_lines(p)) return run_in_tiles(p);
+  const int64_t depth = block_length(p.k);
+  micro::LineProduct<T, S>{p.m,    p.n, p.k,    depth, p.a,    p.a_rs,
+                           p.a_cs, p.b, p.b_rs, p.c,   p.c_rs, p.to}
+      .run();
+}
+
+template <class T, class S>
+void run(const Product<T, S>& p) {
   if (p.m <= 0 || p.n <= 0) return;
-  if (p.k <= 0) {
-    if (p.add) return;
-    for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.c_rs, p.n, T{0});
-  } else if (p.b_panel != 0) {
-    run_in_tiles(p);
-  } else if (p.k <= kDepth && p.m * p.n * p.k <= kTinyWork) {
-    run_tiny(p);
-  } else if (is_few(p)) {
-    run_few(p);
+  if (p.k <= 0) return run_empty(p);
+  if (p.packed != nullptr) return run_in_tiles(p);
+  if (p.k <= kDepth && p.m * p.n * p.k <= kTinyWork) return run_tiny(p);
+  if (is_few(p) || !better_transposed(p)) return run_large(p);
+  Product<T, S> turned = transposed(p);
+  if constexpr (kIsHalf<S>) {
+    const TurnedSums to(*p.to);
+    turned.to = &to;
+    run_large(turned);
   } else {
-    const Product<T> q = better_transposed(p) ? transposed(p) : p;
-    if (is_few(q)) return run_few(q);
-    if (is_large_outer(q)) return micro::outer_product(q.m, q.n, q.a, q.a_rs, q.b, q.c, q.c_rs);
-    if (!is_of_lines(q)) return run_in_tiles(q);
-    const int64_t depth = block_length(q.k);
-    micro::LineProduct<T>{q.m, q.n, q.k, depth, q.a, q.a_rs, q.a_cs, q.b, q.b_rs, q.c, q.c_rs}
-        .run();
+    run_large(turned);
   }
 }
 
@@ -300,13 +427,15 @@ void run(const Product<T>& p) {
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
           int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
-  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, false});
+  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1});
 }
 
 template <class T>
 void gemm_add(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
               int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs, T factor) {
-  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, true, 0, factor});
+  Product<T> product{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, true};
+  product.factor = factor;
+  run(product);
 }
 
 template <class T>
@@ -315,8 +444,10 @@ int64_t packed_size(int64_t k, int64_t n) {
   return round_up(n, micro::kMaxColumns<T>) * k + micro::kLanes<T>;
 }
 
-template <class T>
-void gemm_pack(int64_t k, int64_t n, const T* b, int64_t b_rs, int64_t b_cs, T* packed) {
+namespace {
+
+template <class T, class S>
+void pack_b(int64_t k, int64_t n, const S* b, int64_t b_rs, int64_t b_cs, T* packed) {
   constexpr int64_t width = micro::kMaxColumns<T>;
   // In order: what is stored beyond a panel is overwritten by the next one.
   for (int64_t j = 0; j < n; j += width) {
@@ -325,11 +456,53 @@ void gemm_pack(int64_t k, int64_t n, const T* b, int64_t b_rs, int64_t b_cs, T* 
   }
 }
 
+}  // namespace
+
+template <class T>
+void gemm_pack(int64_t k, int64_t n, const T* b, int64_t b_rs, int64_t b_cs, T* packed) {
+  pack_b(k, n, b, b_rs, b_cs, packed);
+}
+
 template <class T>
 void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs,
                  const T* packed, T* c, int64_t c_rs) {
-  constexpr int64_t width = micro::kMaxColumns<T>;
-  run(Product<T>{m, n, k, a, a_rs, a_cs, packed, width, 1, c, c_rs, 1, false, width * k});
+  run(Product<T>{.m = m,
+                 .n = n,
+                 .k = k,
+                 .a = a,
+                 .a_rs = a_rs,
+                 .a_cs = a_cs,
+                 .b = nullptr,
+                 .b_rs = 0,
+                 .b_cs = 0,
+                 .c = c,
+                 .c_rs = c_rs,
+                 .c_cs = 1,
+                 .packed = packed,
+                 .b_panel = micro::kMaxColumns<T> * k});
+}
+
+template <class H>
+void gemm_halves(int64_t m, int64_t n, int64_t k, const H* a, int64_t a_rs, int64_t a_cs,
+                 const H* b, int64_t b_rs, int64_t b_cs, const HalfSums& to) {
+  Product<float, H> product{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, nullptr, 0, 1};
+  product.to = &to;
+  run(product);
+}
+
+template <class H>
+void gemm_pack_halves(int64_t k, int64_t n, const H* b, int64_t b_rs, int64_t b_cs, float* packed) {
+  pack_b(k, n, b, b_rs, b_cs, packed);
+}
+
+template <class H>
+void gemm_packed_halves(int64_t m, int64_t n, int64_t k, const H* a, int64_t a_rs, int64_t a_cs,
+                        const float* packed, const HalfSums& to) {
+  Product<float, H> product{m, n, k, a, a_rs, a_cs, nullptr, 0, 0, nullptr, 0, 1};
+  product.packed = packed;
+  product.b_panel = micro::kMaxColumns<float> * k;
+  product.to = &to;
+  run(product);
 }
 
 template <class T>
@@ -373,5 +546,15 @@ template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const float*, int
 template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const double*, int64_t, int64_t,
                            int64_t, const double*, int64_t, int64_t, int64_t, double*, int64_t,
                            int64_t);
+template void gemm_halves(int64_t, int64_t, int64_t, const BFloat16*, int64_t, int64_t,
+                          const BFloat16*, int64_t, int64_t, const HalfSums&);
+template void gemm_halves(int64_t, int64_t, int64_t, const Float16*, int64_t, int64_t,
+                          const Float16*, int64_t, int64_t, const HalfSums&);
+template void gemm_pack_halves(int64_t, int64_t, const BFloat16*, int64_t, int64_t, float*);
+template void gemm_pack_halves(int64_t, int64_t, const Float16*, int64_t, int64_t, float*);
+template void gemm_packed_halves(int64_t, int64_t, int64_t, const BFloat16*, int64_t, int64_t,
+                                 const float*, const HalfSums&);
+template void gemm_packed_halves(int64_t, int64_t, int64_t, const Float16*, int64_t, int64_t,
+                                 const float*, const HalfSums&);
 
 }  // namespace hero::core::cpu

@@ -7,6 +7,8 @@
 // machine's vectors. Machines without fused multiply-add round twice a step.
 #include <cstdint>
 
+#include <hero/core/cpu/products/half_sums.h>
+
 namespace hero::core::cpu {
 
 /// C [m, n] = A [m, k] B [k, n] for T float or double. Element (i, j) of an operand lies at i * rs
@@ -42,6 +44,20 @@ void gemm_pack(int64_t k, int64_t n, const T* b, int64_t b_rs, int64_t b_cs, T* 
 template <class T>
 void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs,
                  const T* packed, T* c, int64_t c_rs);
+/// \}
+
+/// \name Halves
+/// Products of H, BFloat16 or Float16: their elements become float as they are packed, and `to`
+/// takes the sums, which have the bits of gemm<float>. A packed B is float.
+/// \{
+template <class H>
+void gemm_halves(int64_t m, int64_t n, int64_t k, const H* a, int64_t a_rs, int64_t a_cs,
+                 const H* b, int64_t b_rs, int64_t b_cs, const HalfSums& to);
+template <class H>
+void gemm_pack_halves(int64_t k, int64_t n, const H* b, int64_t b_rs, int64_t b_cs, float* packed);
+template <class H>
+void gemm_packed_halves(int64_t m, int64_t n, int64_t k, const H* a, int64_t a_rs, int64_t a_cs,
+                        const float* packed, const HalfSums& to);
 /// \}
 
 }  // namespace hero::core::cpu

@@ -113,10 +113,8 @@ void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16M
 /// The sums rounded: C [m, n] = A B.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                BFloat16* c, int64_t c_rs);
-/// Both for a B that pack_bf16() has packed, into a C whose rows follow one another.
+/// The sums of a B that pack_bf16() has packed.
 void gemm_bf16_packed(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const uint32_t* b,
-                      float* c);
-void gemm_bf16_packed(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const uint32_t* b,
-                      BFloat16* c);
+                      const HalfSums& to);
 
 }  // namespace hero::core::cpu

@@ -19,9 +19,9 @@ inline constexpr int kFewRows = 8;
 
 // Which lines of B are prefetched into the second-level cache while others are read: from `first`
 // on, `column` elements from one column's to the next and `step` more for each step of k.
-template <class T>
+template <class S>
 struct LinesAhead {
-  const T* first;
+  const S* first;
   int64_t column, step;
 };
 
@@ -85,29 +85,30 @@ inline constexpr int kQuarteredRows = 4;
 #endif
 
 // The same of kLanes columns.
-template <class T, bool quarters>
-[[gnu::always_inline]] inline void load_turned(const T* const (&column)[(kLanes<T> + 3) / 4],
+template <class T, bool quarters, class S>
+[[gnu::always_inline]] inline void load_turned(const S* const (&column)[(kLanes<T> + 3) / 4],
                                                int64_t b_cs, Vector<T> (&steps)[kLanes<T>]) {
 #if defined(__AVX512F__)
   if constexpr (quarters) return load_quarters(column, b_cs, steps);
 #endif
 #pragma GCC unroll 16
-  for (int j = 0; j < kLanes<T>; ++j) steps[j] = load(column[j / 4] + j % 4 * b_cs);
+  for (int j = 0; j < kLanes<T>; ++j) steps[j] = load_as<T>(column[j / 4] + j % 4 * b_cs);
   exchange_all<T, kLanes<T> / 2>(steps);
 }
 
 // sums[i * kLanes + j] = the chains of row i of A and column j of B in blocks of `depth` steps of
 // k, added in order: element p of row i at a[p * rows + i], so that one register reaches all of
 // them; column j of B at b + j * b_cs, one step after the other; kLanes columns.
-template <class T, int rows, bool quarters>
-void few_rows(int64_t k, int64_t depth, const T* a, const T* b, int64_t b_cs,
-              const LinesAhead<T>& ahead, T* sums) {
+template <class T, class S, int rows, bool quarters>
+void few_rows(int64_t k, int64_t depth, const T* a, const S* b, int64_t b_cs,
+              const LinesAhead<S>& ahead, T* sums) {
   constexpr int lanes = kLanes<T>;
   // Every fourth column has a pointer of its own: the three after it are reached by an index, so
   // registers suffice.
-  const T* column[(lanes + 3) / 4];
+  const S* column[(lanes + 3) / 4];
   for (int g = 0; g < (lanes + 3) / 4; ++g) column[g] = b + 4 * g * b_cs;
-  const T *x = a, *next = ahead.first;
+  const T* x = a;
+  const S* next = ahead.first;
   Vector<T> totals[rows] = {};
   for (int64_t first = 0; first < k; first += depth) {
     const int64_t end = std::min(k, first + depth);
@@ -116,7 +117,7 @@ void few_rows(int64_t k, int64_t depth, const T* a, const T* b, int64_t b_cs,
     for (; p + lanes <= end; p += lanes) {
       Vector<T> steps[lanes];
       load_turned<T, quarters>(column, b_cs, steps);
-      const T* line = next;
+      const S* line = next;
 #pragma GCC unroll 16
       for (int j = 0; j < lanes; ++j, line += ahead.column) __builtin_prefetch(line, 0, 2);
 #pragma GCC unroll 16
@@ -128,40 +129,40 @@ void few_rows(int64_t k, int64_t depth, const T* a, const T* b, int64_t b_cs,
       }
       x += lanes * rows;
       next += lanes * ahead.step;
-      for (const T*& from : column) from += lanes;
+      for (const S*& from : column) from += lanes;
     }
     for (; p < end; ++p, x += rows, next += ahead.step) {
       Vector<T> step;
-      for (int j = 0; j < lanes; ++j) step[j] = column[j / 4][j % 4 * b_cs];
+      for (int j = 0; j < lanes; ++j) step[j] = static_cast<T>(column[j / 4][j % 4 * b_cs]);
       for (int i = 0; i < rows; ++i) {
         chains[i] = multiply_add<T>(x[i] - Vector<T>{}, step, chains[i]);
       }
-      for (const T*& from : column) ++from;
+      for (const S*& from : column) ++from;
     }
     for (int i = 0; i < rows; ++i) totals[i] = first == 0 ? chains[i] : totals[i] + chains[i];
   }
   for (int i = 0; i < rows; ++i) store<T>(sums + i * lanes, totals[i]);
 }
 
-template <class T>
-using FewRows = void (*)(int64_t, int64_t, const T*, const T*, int64_t, const LinesAhead<T>&, T*);
+template <class T, class S>
+using FewRows = void (*)(int64_t, int64_t, const T*, const S*, int64_t, const LinesAhead<S>&, T*);
 
-template <class T, bool quarters, int... i>
+template <class T, class S, bool quarters, int... i>
 constexpr auto few_rows_kernels(std::integer_sequence<int, i...>) {
-  return std::array<FewRows<T>, sizeof...(i)>{few_rows<T, i + 1, quarters>...};
+  return std::array<FewRows<T, S>, sizeof...(i)>{few_rows<T, S, i + 1, quarters>...};
 }
 
 /// The kernel for 1 to kFewRows rows; `far`: B is not in a cache.
-template <class T>
-FewRows<T> few_rows_kernel(int64_t rows, bool far) {
+template <class T, class S>
+FewRows<T, S> few_rows_kernel(int64_t rows, bool far) {
   const auto at = static_cast<size_t>(rows - 1);
-  if constexpr (kHasQuarters<T>) {
+  if constexpr (kHasQuarters<T> && std::is_same_v<T, S>) {
     static constexpr auto quartered =
-        few_rows_kernels<T, true>(std::make_integer_sequence<int, kQuarteredRows>{});
+        few_rows_kernels<T, S, true>(std::make_integer_sequence<int, kQuarteredRows>{});
     if (far && rows <= kQuarteredRows) return quartered[at];
   }
   static constexpr auto kernels =
-      few_rows_kernels<T, false>(std::make_integer_sequence<int, kFewRows>{});
+      few_rows_kernels<T, S, false>(std::make_integer_sequence<int, kFewRows>{});
   return kernels[at];
 }
 
@@ -171,25 +172,33 @@ inline constexpr int64_t kPieceAhead = 1 << 18;  // bytes: two such pieces fit h
 inline constexpr int64_t kColumnAhead = 512;     // bytes of a column, elsewhere
 inline constexpr int64_t kFar = 1 << 24;  // bytes of a weight that is taken to be in no cache
 
-/// C [m, n] = A B by few_rows(): 1 to kFewRows rows, kLanes columns or more.
-template <class T>
+/// C [m, n] = A B by few_rows(): 1 to kFewRows rows, kLanes columns or more. store(j, columns,
+/// sums, step) is called with the sums of some columns from j on, those of row i at sums + i *
+/// step.
+template <class T, class S, class Store>
 struct FewProduct {
   int64_t m, n, k, depth;
-  const T* a;
+  const S* a;
   int64_t a_rs;
-  const T* b;
+  const S* b;
   int64_t b_cs;
-  T* c;
-  int64_t c_rs;
+  const Store& store;
 
   void run() const {
-    constexpr int64_t width = kLanes<T>;
-    const FewRows<T> kernel = few_rows_kernel<T>(m, is_far());
-    const Workspace<T> rows(m > 1 ? m * k : 0);
-    for (int64_t p = 0; m > 1 && p < k; ++p) {
-      for (int64_t i = 0; i < m; ++i) rows.data()[p * m + i] = a[i * a_rs + p];
+    const auto kernel = few_rows_kernel<T, S>(m, is_far());
+    if constexpr (std::is_same_v<T, S>) {
+      if (m == 1) return run_pieces(kernel, a);
     }
-    const T* const side_by_side = m > 1 ? rows.data() : a;
+    const Workspace<T> rows(m * k);
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t i = 0; i < m; ++i) rows.data()[p * m + i] = static_cast<T>(a[i * a_rs + p]);
+    }
+    run_pieces(kernel, rows.data());
+  }
+
+ private:
+  void run_pieces(FewRows<T, S> kernel, const T* side_by_side) const {
+    constexpr int64_t width = kLanes<T>;
     const int64_t pieces = (n + width - 1) / width;
     const int64_t grain =
         std::max({int64_t{1}, std::min(kPiecesInRow, pieces / 8), kFewWork / (k * width)});
@@ -197,28 +206,24 @@ struct FewProduct {
       for (int64_t i = begin; i < end; ++i) run_columns(i * width, kernel, side_by_side);
     });
   }
-
- private:
-  bool is_far() const { return n * k * static_cast<int64_t>(sizeof(T)) > kFar; }
+  bool is_far() const { return n * k * static_cast<int64_t>(sizeof(S)) > kFar; }
   // Whether to ask for the next piece, which follows in memory where columns do. Lines of columns
   // that lie a multiple of 4 KiB apart share places of the first-level cache; from a larger one
   // they come sooner by columns.
   bool next_piece() const {
-    constexpr int64_t size = sizeof(T);
+    constexpr int64_t size = sizeof(S);
     return b_cs == k && kLanes<T> * k * size <= kPieceAhead && (is_far() || k * size % 4096 != 0);
   }
   // kLanes columns from j on, the last of which are computed beside some of those before.
-  void run_columns(int64_t j, FewRows<T> kernel, const T* rows) const {
-    constexpr int64_t width = kLanes<T>, size = sizeof(T);
+  void run_columns(int64_t j, FewRows<T, S> kernel, const T* rows) const {
+    constexpr int64_t width = kLanes<T>, size = sizeof(S);
     T sums[kFewRows * kLanes<T>];
     const int64_t first = std::min(j, n - width);
-    const T* const from = b + first * b_cs;
-    const LinesAhead<T> ahead = next_piece() ? LinesAhead<T>{from + width * k, width, width}
-                                             : LinesAhead<T>{from + kColumnAhead / size, b_cs, 1};
+    const S* const from = b + first * b_cs;
+    const LinesAhead<S> ahead = next_piece() ? LinesAhead<S>{from + width * k, width, width}
+                                             : LinesAhead<S>{from + kColumnAhead / size, b_cs, 1};
     kernel(k, depth, rows, from, b_cs, ahead, sums);
-    for (int64_t i = 0; i < m; ++i) {
-      std::copy_n(sums + i * width + (j - first), first + width - j, c + i * c_rs + j);
-    }
+    store(j, first + width - j, sums + (j - first), width);
   }
 };
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include <hero/core/cpu/products/gemm_kernel.h>
+#include <hero/core/cpu/products/gemm_pack.h>
+#include <hero/core/cpu/products/half_sums.h>
 #include <hero/core/cpu/streaming_stores.h>
 #include <hero/core/thread_pool.h>
 
@@ -15,16 +17,17 @@ inline constexpr int kLineRows = 4;
 
 /// C [m, n] = A B, of at most kLineRows rows, where those of B and C are contiguous: some steps of
 /// k of a piece of columns at a time, so that memory is read in long pieces. The chains are gemm's,
-/// in blocks of `depth` steps.
-template <class T>
+/// in blocks of `depth` steps. Sums of halves go to `to` in place of C.
+template <class T, class S>
 struct LineProduct {
   int64_t m, n, k, depth;
-  const T* a;
+  const S* a;
   int64_t a_rs, a_cs;
-  const T* b;
+  const S* b;
   int64_t b_rs;
   T* c;
   int64_t c_rs;
+  const HalfSums* to = nullptr;
 
   void run() const {
     const int64_t grain = std::max<int64_t>(1, kWork / (m * k * kColumns));
@@ -41,6 +44,9 @@ struct LineProduct {
     constexpr int64_t lanes = kLanes<T>;
     const int64_t width = std::min(kColumns, n - column);
     T chains[kLineRows * kColumns];
+    T sums[kIsHalf<S> ? kLineRows * kColumns : 1];
+    T* const totals = kIsHalf<S> ? sums : c + column;
+    const int64_t step = kIsHalf<S> ? kColumns : c_rs;
     for (int64_t first = 0; first < k; first += depth) {
       const int64_t end = std::min(k, first + depth);
       std::fill_n(chains, m * kColumns, T(0));
@@ -51,34 +57,38 @@ struct LineProduct {
         }
       }
       for (int64_t i = 0; i < m; ++i) {
-        T* const to = c + i * c_rs + column;
+        T* const total = totals + i * step;
         for (int64_t j = 0; j < width; j += lanes) {
           const int64_t count = std::min(lanes, width - j);
           const Vector<T> sum = load(chains + i * kColumns + j);
-          store_part<T>(to + j, first == 0 ? sum : load_part(to + j, count) + sum, count);
+          store_part<T>(total + j, first == 0 ? sum : load_part(total + j, count) + sum, count);
         }
       }
     }
+    if constexpr (kIsHalf<S>) {
+      for (int64_t j = 0; j < width; j += kSumsColumns)
+        to->take(0, column + j, m, std::min(kSumsColumns, width - j), sums + j, kColumns);
+    }
   }
 
-  void add_steps(const T* x, const T* lines, int64_t steps, int64_t width, T* chains) const {
+  void add_steps(const S* x, const S* lines, int64_t steps, int64_t width, T* chains) const {
     constexpr int64_t lanes = kLanes<T>;
     Vector<T> factors[kSteps];
-    for (int64_t q = 0; q < steps; ++q) factors[q] = x[q * a_cs] - Vector<T>{};
+    for (int64_t q = 0; q < steps; ++q) factors[q] = static_cast<T>(x[q * a_cs]) - Vector<T>{};
     for (int64_t j = 0; j < width; j += lanes) {
       const int64_t count = std::min(lanes, width - j);
-      const T* const from = lines + j;
+      const S* const from = lines + j;
       Vector<T> sum = load(chains + j);
       if (steps == kSteps && count == lanes) {
 #pragma GCC unroll 8
         for (int q = 0; q < kSteps; ++q) {
-          sum = multiply_add<T>(factors[q], load(from + q * b_rs), sum);
+          sum = multiply_add<T>(factors[q], load_as<T>(from + q * b_rs), sum);
         }
       } else {
 #pragma GCC unroll 1
         for (int64_t q = 0; q < steps; ++q) {
-          const T* const line = from + q * b_rs;
-          const Vector<T> v = count == lanes ? load(line) : load_part(line, count);
+          const S* const line = from + q * b_rs;
+          const Vector<T> v = count == lanes ? load_as<T>(line) : load_part_as<T>(line, count);
           sum = multiply_add<T>(factors[q], v, sum);
         }
       }

@@ -34,12 +34,18 @@ template <class T>
   }
 }
 
-/// Calls body(j) for the columns of a part's row; a whole row has a length that the compiler knows.
+/// Calls body(j) for the columns of a part's row; a row of whole vectors has a length that the
+/// compiler knows. (g++ would unroll the shorter loop into scalars.)
 template <class Body>
-void each_column(int64_t columns, const Body& body) {
+[[gnu::always_inline]] inline void each_column(int64_t columns, const Body& body) {
+  constexpr int64_t kHalf = kSumsColumns / 2;
   if (columns == kSumsColumns) {
 #pragma GCC ivdep
     for (int64_t j = 0; j < kSumsColumns; ++j) body(j);
+  } else if (columns == kHalf) {
+#pragma GCC unroll 1
+#pragma GCC ivdep
+    for (int64_t j = 0; j < kHalf; ++j) body(j);
   } else {
 #pragma GCC ivdep
     for (int64_t j = 0; j < columns; ++j) body(j);

@@ -1,8 +1,10 @@
-// Products of bfloat16 by the machine's instruction; bias, activation and rounding are applied to a
-// tile of float32 sums before it leaves the first-level cache.
+// Products of halves; bias, activation and rounding are applied to a tile of float32 sums before it
+// leaves the cache.
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/halves.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/thread_pool.h>
@@ -11,7 +13,10 @@ namespace hero::core::cpu {
 
 namespace {
 
-float rounded(float x) { return static_cast<float>(BFloat16(x)); }
+template <class H>
+float rounded(float x) {
+  return static_cast<float>(H(x));
+}
 
 struct NoActivation {
   template <class T>
@@ -21,11 +26,10 @@ struct NoActivation {
 };
 
 // z = the sums + bias, out = F of z; both rounded, z where it is wanted.
-template <class F>
+template <class F, class H>
 class IntoLinear final : public HalfSums {
  public:
-  IntoLinear(const float* bias, BFloat16* out, BFloat16* z, int64_t n)
-      : bias_(bias), out_(out), z_(z), n_(n) {}
+  IntoLinear(const float* bias, H* out, H* z, int64_t n) : bias_(bias), out_(out), z_(z), n_(n) {}
   void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
             int64_t step) const override {
     const F f;
@@ -37,11 +41,11 @@ class IntoLinear final : public HalfSums {
         each_column(columns, [=](int64_t j) { from[j] += bias[j]; });
       }
       if (z_ != nullptr) {
-        BFloat16* const z = z_ + at;
-        each_column(columns, [=](int64_t j) { z[j] = BFloat16(from[j]); });
+        H* const z = z_ + at;
+        each_column(columns, [=](int64_t j) { z[j] = H(from[j]); });
       }
-      BFloat16* const out = out_ + at;
-      each_column(columns, [=](int64_t j) { out[j] = BFloat16(f(from[j])); });
+      H* const out = out_ + at;
+      each_column(columns, [=](int64_t j) { out[j] = H(f(from[j])); });
     }
   }
   void prefetch(int64_t row, int64_t column, int64_t rows, int64_t columns) const override {
@@ -52,29 +56,30 @@ class IntoLinear final : public HalfSums {
 
  private:
   const float* bias_;
-  BFloat16 *out_, *z_;
+  H *out_, *z_;
   int64_t n_;
 };
 
 // out = F of the sums, rounded as the gradient of F's output, and u; rounded again.
-template <class F>
+template <class F, class H>
 class IntoGradient final : public HalfSums {
  public:
-  IntoGradient(const BFloat16* u, BFloat16* out, int64_t n) : u_(u), out_(out), n_(n) {}
+  IntoGradient(const H* u, H* out, int64_t n) : u_(u), out_(out), n_(n) {}
   void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
             int64_t step) const override {
     const F f;
     for (int64_t i = 0; i < rows; ++i) {
       const float* const from = sums + i * step;
       const int64_t at = (row + i) * n_ + column;
-      const BFloat16* const u = u_ + at;
-      BFloat16* const out = out_ + at;
+      const H* const u = u_ + at;
+      H* const out = out_ + at;
       // In steps, each of which becomes vectors; what lies beyond the columns is thrown away.
       float g[kSumsColumns] = {}, x[kSumsColumns] = {};
-      each_column(columns, [&](int64_t j) { g[j] = rounded(from[j]); });
+      each_column(columns, [&](int64_t j) { g[j] = rounded<H>(from[j]); });
       each_column(columns, [&](int64_t j) { x[j] = static_cast<float>(u[j]); });
-      for (int64_t j = 0; j < kSumsColumns; ++j) g[j] = f(g[j], x[j]);
-      each_column(columns, [&](int64_t j) { out[j] = BFloat16(g[j]); });
+      each_column(columns <= kSumsColumns / 2 ? kSumsColumns / 2 : kSumsColumns,
+                  [&](int64_t j) { g[j] = f(g[j], x[j]); });
+      each_column(columns, [&](int64_t j) { out[j] = H(g[j]); });
     }
   }
   void prefetch(int64_t row, int64_t column, int64_t rows, int64_t columns) const override {
@@ -84,46 +89,111 @@ class IntoGradient final : public HalfSums {
   }
 
  private:
-  const BFloat16* u_;
-  BFloat16* out_;
+  const H* u_;
+  H* out_;
   int64_t n_;
 };
 
-Bf16Matrix matrix(const Array& x) { return {x.data<BFloat16>(), x.strides()[0], x.strides()[1]}; }
-
-template <class F>
-void run_linear(const Array& x, const Array& w, const Array* bias, const Array& out,
-                const Array* z) {
-  const Array shift = bias != nullptr ? bias->to(kFloat32) : Array();
-  const IntoLinear<F> to(bias != nullptr ? shift.data<float>() : nullptr, out.data<BFloat16>(),
-                         z != nullptr ? z->data<BFloat16>() : nullptr, out.size(1));
-  gemm_bf16(x.size(0), w.size(0), x.size(1), matrix(x), matrix(w.t()), to);
+template <class H>
+struct Matrix {
+  const H* data;
+  int64_t rs, cs;
+};
+template <class H>
+Matrix<H> matrix(const Array& x) {
+  return {x.data<H>(), x.strides()[0], x.strides()[1]};
+}
+// The p-th of a batch.
+template <class H>
+Matrix<H> matrix(const Array& x, int64_t p) {
+  return {x.data<H>() + p * x.strides()[0], x.strides()[1], x.strides()[2]};
 }
 
-template <class F>
+// The sums of A [m, k] B [k, n].
+template <class H>
+void multiply(int64_t m, int64_t n, int64_t k, const Matrix<H>& a, const Matrix<H>& b,
+              const HalfSums& to) {
+  if constexpr (std::is_same_v<H, BFloat16>) {
+    if (native_half_products()) {
+      return gemm_bf16(m, n, k, {a.data, a.rs, a.cs}, {b.data, b.rs, b.cs}, to);
+    }
+  }
+  gemm_halves(m, n, k, a.data, a.rs, a.cs, b.data, b.rs, b.cs, to);
+}
+
+// Calls body with what stores sums from element `at` of an array on, whose rows have n: float32, or
+// H.
+template <class H, class Body>
+void with_target(const Array& out, int64_t at, int64_t n, const Body& body) {
+  if (out.dtype() == kFloat32) {
+    body(SumsIntoFloats(out.data<float>() + at, n, false));
+  } else {
+    body(SumsIntoHalves<H>(out.data<H>() + at, n));
+  }
+}
+
+template <class F, class H>
+void run_linear(const call::Linear& call) {
+  const Array shift = call.bias != nullptr ? call.bias->to(kFloat32) : Array();
+  const IntoLinear<F, H> to(call.bias != nullptr ? shift.data<float>() : nullptr,
+                            call.out.data<H>(), call.z != nullptr ? call.z->data<H>() : nullptr,
+                            call.out.size(1));
+  multiply<H>(call.x.size(0), call.w.size(0), call.x.size(1), matrix<H>(call.x),
+              matrix<H>(call.w.t()), to);
+}
+
+template <class H>
+void linear(const call::Linear& call) {
+  switch (call.activation) {
+    case Activation::none:
+      return run_linear<NoActivation, H>(call);
+    case Activation::relu:
+      return run_linear<kernels::Relu, H>(call);
+    case Activation::gelu:
+      return run_linear<kernels::Gelu, H>(call);
+    case Activation::gelu_tanh:
+      return run_linear<kernels::GeluTanh, H>(call);
+  }
+}
+
+template <class F, class H>
 void run_gradient(const call::LinearBack& back) {
-  const IntoGradient<F> to(back.u.data<BFloat16>(), back.g_x.data<BFloat16>(), back.g_x.size(1));
-  gemm_bf16(back.g.size(0), back.w.size(1), back.g.size(1), matrix(back.g), matrix(back.w), to);
+  const IntoGradient<F, H> to(back.u.data<H>(), back.g_x.data<H>(), back.g_x.size(1));
+  multiply<H>(back.g.size(0), back.w.size(1), back.g.size(1), matrix<H>(back.g), matrix<H>(back.w),
+              to);
+}
+
+template <class H>
+void input_backward(const call::LinearBack& back) {
+  switch (back.activation) {
+    case Activation::gelu:
+      return run_gradient<kernels::GeluBackward, H>(back);
+    case Activation::gelu_tanh:
+      return run_gradient<kernels::GeluTanhBackward, H>(back);
+    default:
+      return plain_input_backward(back);
+  }
+}
+
+// Calls body with a number of the half's type.
+template <class Body>
+void with_half(DType dtype, const Body& body) {
+  dtype == kBFloat16 ? body(BFloat16()) : body(Float16());
 }
 
 }  // namespace
 
-void bf16_products(const Array& a, const Array& b, const Array& out) {
+void products_of_halves(const Array& a, const Array& b, const Array& out) {
   const int64_t batch = out.size(0), m = out.size(1), n = out.size(2), k = a.size(2);
   const bool tall = b.strides()[0] == 0 && a.strides()[0] == m * a.strides()[1];
   const auto run_some = [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) {
-      const Bf16Matrix left{a.data<BFloat16>() + p * a.strides()[0], a.strides()[1],
-                            a.strides()[2]};
-      const Bf16Matrix right{b.data<BFloat16>() + p * b.strides()[0], b.strides()[1],
-                             b.strides()[2]};
-      const int64_t rows = tall ? batch * m : m, at = p * m * n;
-      if (out.dtype() == kFloat32) {
-        gemm_bf16(rows, n, k, left, right, out.data<float>() + at, n, false);
-      } else {
-        gemm_bf16(rows, n, k, left, right, out.data<BFloat16>() + at, n);
+    with_half(a.dtype(), [&]<class H>(H) {
+      for (int64_t p = begin; p < end; ++p) {
+        with_target<H>(out, p * m * n, n, [&](const HalfSums& to) {
+          multiply(tall ? batch * m : m, n, k, matrix<H>(a, p), matrix<H>(b, p), to);
+        });
       }
-    }
+    });
   };
   if (tall) return run_some(0, 1);
   constexpr int64_t kThreadSteps = 1 << 19;  // multiply-adds that are worth a thread
@@ -133,45 +203,45 @@ void bf16_products(const Array& a, const Array& b, const Array& out) {
   parallel_for(batch, std::max<int64_t>(1, kThreadSteps / 4 / work), run_some);
 }
 
-PackedMatrix bf16_packed(const Array& b) {
+PackedMatrix half_packed(const Array& b) {
   const int64_t rows = b.size(0), columns = b.size(1);
-  const Array panels = Array::empty({2 * packed_bf16_words(columns, rows)}, kBFloat16);
-  pack_bf16(columns, rows, matrix(b), reinterpret_cast<uint32_t*>(panels.data<BFloat16>()));
+  if (b.dtype() == kBFloat16 && native_half_products()) {
+    const Array panels = Array::empty({2 * packed_bf16_words(columns, rows)}, kBFloat16);
+    pack_bf16(columns, rows, {b.data<BFloat16>(), b.strides()[0], b.strides()[1]},
+              reinterpret_cast<uint32_t*>(panels.data<BFloat16>()));
+    return {rows, columns, panels};
+  }
+  const Array panels = Array::empty({packed_size<float>(rows, columns)});
+  with_half(b.dtype(), [&]<class H>(H) {
+    gemm_pack_halves(rows, columns, b.data<H>(), b.strides()[0], b.strides()[1],
+                     panels.data<float>());
+  });
   return {rows, columns, panels};
 }
 
-void bf16_packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
-  const auto* const panels = reinterpret_cast<const uint32_t*>(b.panels.data<BFloat16>());
-  const auto run = [&](auto* to) {
-    gemm_bf16_packed(a.size(0), b.columns, b.rows, matrix(a), panels, to);
-  };
-  out.dtype() == kFloat32 ? run(out.data<float>()) : run(out.data<BFloat16>());
+void half_packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
+  const int64_t m = a.size(0), n = b.columns, k = b.rows;
+  with_half(a.dtype(), [&]<class H>(H) {
+    const auto x = matrix<H>(a);
+    with_target<H>(out, 0, n, [&](const HalfSums& to) {
+      if constexpr (std::is_same_v<H, BFloat16>) {
+        if (b.panels.dtype() == kBFloat16) {
+          const auto* const words = reinterpret_cast<const uint32_t*>(b.panels.data<BFloat16>());
+          return gemm_bf16_packed(m, n, k, {x.data, x.rs, x.cs}, words, to);
+        }
+      }
+      gemm_packed_halves(m, n, k, x.data, x.rs, x.cs, b.panels.data<float>(), to);
+    });
+  });
 }
 
-void bf16_linear(Activation activation, const Array& x, const Array& w, const Array* bias,
-                 const Array& out, const Array* z) {
-  switch (activation) {
-    case Activation::none:
-      return run_linear<NoActivation>(x, w, bias, out, z);
-    case Activation::relu:
-      return run_linear<kernels::Relu>(x, w, bias, out, z);
-    case Activation::gelu:
-      return run_linear<kernels::Gelu>(x, w, bias, out, z);
-    case Activation::gelu_tanh:
-      return run_linear<kernels::GeluTanh>(x, w, bias, out, z);
-  }
+void half_linear(const call::Linear& call) {
+  with_half(call.out.dtype(), [&]<class H>(H) { linear<H>(call); });
 }
 
-void bf16_input_backward(const call::LinearBack& back) {
+void half_input_backward(const call::LinearBack& back) {
   if (!back.g_x.defined() || back.g_x.numel() == 0) return;
-  switch (back.activation) {
-    case Activation::gelu:
-      return run_gradient<kernels::GeluBackward>(back);
-    case Activation::gelu_tanh:
-      return run_gradient<kernels::GeluTanhBackward>(back);
-    default:
-      return plain_input_backward(back);
-  }
+  with_half(back.g.dtype(), [&]<class H>(H) { input_backward<H>(back); });
 }
 
 }  // namespace hero::core::cpu

@@ -1,23 +1,21 @@
 #pragma once
-// What the families of products do with halves, and with bfloat16 where native_half_products() is
-// true. Operands are as in core/device/backend.h.
+// What the families of products do with halves: the processor's instruction multiplies bfloat16
+// where native_half_products() is true, and gemm_halves() the others. Operands are as in
+// core/device/backend.h.
 #include <hero/core/device/backend.h>
-#include <hero/core/functions/half_products.h>
-#include <hero/core/functions/wide_products.h>
 
 namespace hero::core::cpu {
 
-/// call::Matmul, out not empty; out is bfloat16 or float32.
-void bf16_products(const Array& a, const Array& b, const Array& out);
+/// call::Matmul, out not empty; out is of the operands' dtype or float32.
+void products_of_halves(const Array& a, const Array& b, const Array& out);
 /// call::PackMatrix and call::MatmulPacked, out not empty.
-PackedMatrix bf16_packed(const Array& b);
-void bf16_packed_product(const Array& a, const PackedMatrix& b, const Array& out);
+PackedMatrix half_packed(const Array& b);
+void half_packed_product(const Array& a, const PackedMatrix& b, const Array& out);
 /// call::Linear, out not empty.
-void bf16_linear(Activation activation, const Array& x, const Array& w, const Array* bias,
-                 const Array& out, const Array* z);
+void half_linear(const call::Linear& call);
 /// Sets g_x if it is defined. The gradient of an activation's output is rounded before the gradient
 /// of u is computed from it, as if the two were separate operations.
-void bf16_input_backward(const call::LinearBack& back);
+void half_input_backward(const call::LinearBack& back);
 /// call::Attention and its backward, out not empty. Probabilities enter their product as two
 /// halves each, their rounding and what it leaves, so that the result is rounded once; those of
 /// backward, and the gradients of scores, are rounded.
