@@ -88,11 +88,11 @@ void clear_sums(const Extent& of) {
   if (of.has_right()) clear<3>();
 }
 
-// `steps` times `pairs` pairs, up to kTileColumns. Memory is read and written in the extent of the
-// tiles alone, but sums in whole tiles to the right.
-void run_steps(const Extent& of, int64_t steps, int64_t pairs, const RowPairs& a, const uint32_t* b,
-               float* sums, bool add) {
-  const int64_t upper = std::min(of.rows, kTileRows), lower = of.rows - upper;
+// Sets the unit up for so many rows and pairs, unless it is. That and giving it back takes 120 ns.
+void set_up(int64_t rows, int64_t pairs, int64_t& unit) {
+  const int64_t wanted = rows * (kTileColumns + 1) + pairs;
+  if (unit == wanted) return;
+  const int64_t upper = std::min(rows, kTileRows), lower = rows - upper;
   TileShapes shapes;
   for (const int tile : {0, 1}) shapes.set(tile, upper, kTileBytes);
   for (const int tile : {2, 3}) shapes.set(tile, lower, kTileBytes);
@@ -100,6 +100,14 @@ void run_steps(const Extent& of, int64_t steps, int64_t pairs, const RowPairs& a
   shapes.set(5, lower, 4 * pairs);
   for (const int tile : {6, 7}) shapes.set(tile, pairs, kTileBytes);
   configure(shapes);
+  unit = wanted;
+}
+
+// `steps` times `pairs` pairs, up to kTileColumns. Memory is read and written in the extent of the
+// tiles alone, but sums in whole tiles to the right.
+void run_steps(const Extent& of, int64_t steps, int64_t pairs, const RowPairs& a, const uint32_t* b,
+               float* sums, bool add, int64_t& unit) {
+  set_up(of.rows, pairs, unit);
   add ? load_sums(of, sums) : clear_sums(of);
   for (int64_t s = 0; s < steps; ++s) {
     const std::byte* const rows = a.data + s * kTileBytes;
@@ -117,26 +125,32 @@ void run_steps(const Extent& of, int64_t steps, int64_t pairs, const RowPairs& a
     if (of.has_right()) add_product<3, 5, 7>();
   }
   store_sums(of, sums);
-  release();
 }
 
 // First the pairs that fill tiles, then those that are left.
 void multiply_by_tiles(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a,
-                       const uint32_t* b, float* sums, bool add) {
+                       const uint32_t* b, float* sums, bool add, int64_t& unit) {
   const Extent extent{rows, columns};
   const int64_t steps = pairs / kTileColumns, left = pairs % kTileColumns;
-  if (steps > 0) run_steps(extent, steps, kTileColumns, a, b, sums, add);
+  if (steps > 0) run_steps(extent, steps, kTileColumns, a, b, sums, add, unit);
   if (left == 0) return;
   const RowPairs rest{a.data + steps * kTileBytes, a.step};
-  run_steps(extent, 1, left, rest, b + steps * kTileRows * kColumns, sums, add || steps > 0);
+  run_steps(extent, 1, left, rest, b + steps * kTileRows * kColumns, sums, add || steps > 0, unit);
+}
+
+void end_of_tiles(int64_t& unit) {
+  if (unit != 0) release();
+  unit = 0;
 }
 
 #else
 
 // No processor of this kind has them: the level is below amx.
-void multiply_by_tiles(int64_t, int64_t, int64_t, const RowPairs&, const uint32_t*, float*, bool) {
+void multiply_by_tiles(int64_t, int64_t, int64_t, const RowPairs&, const uint32_t*, float*, bool,
+                       int64_t&) {
   std::abort();
 }
+void end_of_tiles(int64_t&) {}
 
 #endif
 
@@ -147,7 +161,8 @@ const TileKernel& amx_kernel() {
                                      .chain = 4 * kBf16Chain,
                                      .is_by_rows = true,
                                      .pack_rows = pack_whole_rows,
-                                     .multiply = multiply_by_tiles};
+                                     .multiply = multiply_by_tiles,
+                                     .end = end_of_tiles};
   return kernel;
 }
 

@@ -95,13 +95,15 @@ class Part {
   }
 
   void run() const {
+    int64_t unit = 0;
     for (int64_t first = 0; first < p_.k; first += p_.block) {
       const int64_t length = std::min(p_.block, p_.k - first);
       if (!in_place_) pack_a(first, length);
       for (int64_t panel = panels_.first; panel < panels_.second; ++panel) {
-        run_panel(panel, first, length);
+        run_panel(panel, first, length, unit);
       }
     }
+    kernel_.end(unit);
   }
 
  private:
@@ -141,7 +143,7 @@ class Part {
             p_.a.rs * static_cast<int64_t>(sizeof(BFloat16))};
   }
 
-  void run_panel(int64_t panel, int64_t first, int64_t length) const {
+  void run_panel(int64_t panel, int64_t first, int64_t length, int64_t& unit) const {
     const uint32_t* b = nullptr;
     if (p_.packed_b != nullptr) {
       b = p_.packed_b + (panel * p_.pairs() + first / 2) * kSumsColumns;
@@ -160,7 +162,7 @@ class Part {
       for (int64_t q = 0; q < length; q += kernel_.chain) {
         const int64_t pairs = (std::min(kernel_.chain, length - q) + 1) / 2;
         kernel_.multiply(pairs, end - begin, columns, rows_of_a(i, first, q),
-                         b + q / 2 * kSumsColumns, sums, first + q > 0);
+                         b + q / 2 * kSumsColumns, sums, first + q > 0, unit);
       }
       if (first + length == p_.k) {
         p_.to.take(top_ + begin, column, end - begin, columns, sums, kSumsColumns);

@@ -157,7 +157,9 @@ const TileKernel& dot_kernel() {
       .is_by_rows = false,
       .pack_rows = [](int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
                       uint32_t* to, int64_t) { pack_rows(count, k, from, line, step, to); },
-      .multiply = multiply};
+      .multiply = [](int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a,
+                     const uint32_t* b, float* sums, bool add,
+                     int64_t&) { multiply(pairs, rows, columns, a, b, sums, add); }};
   return kernel;
 }
 

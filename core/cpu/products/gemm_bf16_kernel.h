@@ -57,9 +57,12 @@ struct TileKernel {
   bool is_by_rows;  ///< rows are packed as by pack_whole_rows(), else as by pack_rows()
   void (*pack_rows)(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
                     uint32_t* to, int64_t row_words);
-  /// As multiply().
+  /// As multiply(). `unit` says what the processor's unit of tiles is set up for, 0 at first; it is
+  /// the caller's, who calls end() on the same thread after the last product.
   void (*multiply)(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a,
-                   const uint32_t* b, float* sums, bool add);
+                   const uint32_t* b, float* sums, bool add, int64_t& unit);
+  /// Gives the unit back.
+  void (*end)(int64_t& unit) = [](int64_t&) {};
 };
 /// By the instruction of AVX512-BF16, or by those of 64-bit ARM, whose rows all have a step.
 const TileKernel& dot_kernel();

@@ -106,7 +106,7 @@ template <int row_pairs>
 }
 
 void multiply_by_blocks(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a,
-                        const uint32_t* b, float* sums, bool add) {
+                        const uint32_t* b, float* sums, bool add, int64_t&) {
   constexpr decltype(&multiply_block<1>) kBlocks[] = {multiply_block<1>, multiply_block<2>,
                                                       multiply_block<3>, multiply_block<4>};
   for (int64_t first = 0; first < rows; first += kBlock) {

@@ -165,17 +165,20 @@ TEST_CASE("sums by AMX may be cut between tiles, and rows beyond a matrix are no
     const uint32_t first = uniform(random)().bits;
     pair = first | static_cast<uint32_t>(uniform(random)().bits) << 16;
   }
+  int64_t unit = 0;
   const auto multiply = [&](int64_t first, int64_t pairs, std::vector<float>& sums) {
     const bf16::RowPairs rows{reinterpret_cast<const std::byte*>(a.data() + 2 * first),
                               a.rs * static_cast<int64_t>(sizeof(BFloat16))};
     bf16::amx_kernel().multiply(pairs, kRows, bf16::kColumns, rows,
-                                b.data() + first * bf16::kColumns, sums.data(), first > 0);
+                                b.data() + first * bf16::kColumns, sums.data(), first > 0, unit);
   };
   std::vector<float> whole(kRows * bf16::kColumns), cut = whole;
   multiply(0, kPairs, whole);
   multiply(0, 16, cut);
   multiply(16, 32, cut);
   multiply(48, kPairs - 48, cut);
+  bf16::amx_kernel().end(unit);
+  REQUIRE(unit == 0);
   REQUIRE(whole == cut);
 }
 
