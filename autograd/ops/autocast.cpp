@@ -1,9 +1,13 @@
+#include <atomic>
+#include <cstdio>
 #include <optional>
 #include <unordered_map>
 
 #include <hero/autograd/graph/op_scopes.h>
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/core/device/kernel_traits.h>
+#include <hero/core/functions/half_products.h>
 #include <hero/core/threads/per_thread.h>
 #include <hero/core/threads/thread_state.h>
 
@@ -32,7 +36,20 @@ bool usable(const Cached& entry, const Tensor& leaf, DType dtype) {
   return !entry.cast.grad_fn() || !entry.cast.grad_fn()->released();
 }
 
+std::atomic<bool> has_told = false;
+
+// Says once in a process that casts of x save no time. No CPU has products of float16.
+void tell_once(const Tensor& x, DType dtype) {
+  if (dtype != kBFloat16 || has_told.load(std::memory_order_relaxed)) return;
+  if (!core::is_host_memory(x.device()) || half_products() == HalfProducts::portable) return;
+  if (core::has_native_products(dtype, x.device()) || has_told.exchange(true)) return;
+  std::fprintf(stderr,
+               "autocast: this processor has no fast products of bfloat16: steps take as long as "
+               "in float32\n");
+}
+
 Tensor cast_to(const Tensor& x, DType dtype) {
+  tell_once(x, dtype);
   // Only parameters are used again and again.
   if (!current.cache || dtype != current.dtype || !x.is_leaf() || !x.requires_grad()) {
     return x.to(dtype);

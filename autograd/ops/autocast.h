@@ -22,7 +22,8 @@ struct AutocastOptions {
 /// them as they are, and promote dtypes. Batch norm is one of these: its statistics are float32,
 /// and its result has the dtype of x. float64 is never cast. Casts are recorded, so gradients
 /// arrive in the dtype of the leaf. Casts are off inside backward, whose operations follow the
-/// dtypes of forward. Micikevicius et al., arXiv 1710.03740.
+/// dtypes of forward. Where the CPU has no products of bfloat16 (docs/guides/numbers.md), the first
+/// cast on it says on stderr that this saves no time. Micikevicius et al., arXiv 1710.03740.
 ///
 ///   { Autocast autocast({.dtype = kBFloat16}); loss = cross_entropy(model(x), y); }
 ///   loss.backward();

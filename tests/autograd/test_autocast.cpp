@@ -1,8 +1,11 @@
 #include <cstring>
 
+#include "support/captured_stderr.h"
 #include "support/catch.h"
+#include "support/child.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/functions/half_products.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
@@ -320,4 +323,29 @@ TEST_CASE("distances, decompositions and quantiles are computed in float32 under
     const Autocast autocast;
     CHECK(equal(function(rows), expected));
   }
+}
+
+TEST_CASE("child of a test of autocast: what its casts say", "[.]") {
+  if (hero_test::Child::argument() == nullptr) return;
+  const Tensor x = randn({4, 8}), w = weights({6, 8});
+  const auto said = [&](DType dtype) {
+    hero_test::CapturedStderr captured;
+    const Autocast autocast({.dtype = dtype});
+    linear(x, w);
+    return captured.text();
+  };
+  CHECK(said(kFloat16).empty());
+  set_half_products(HalfProducts::portable);  // whoever chooses that knows
+  CHECK(said(kBFloat16).empty());
+  set_half_products(HalfProducts::native);
+  CHECK(said(kBFloat16) == (native_half_products()
+                                ? ""
+                                : "autocast: this processor has no fast products of bfloat16: "
+                                  "steps take as long as in float32\n"));
+  CHECK(said(kBFloat16).empty());
+}
+
+TEST_CASE("autocast says once in a process if it saves no time") {
+  hero_test::Child child("child of a test of autocast: what its casts say", "child");
+  CHECK(child.wait() == 0);
 }
