@@ -18,6 +18,8 @@
 //   array.defined()         false for a gradient that nobody has set yet
 //   seen.insert(p).second   puts p into the set; false if it was in it before
 //   v.get()                 the plain pointer to the value of a Var
+//   if (v->backward)        whether v has this function: a leaf has none. What it returns is a
+//                           std::vector<Array>, in the order of v->inputs
 #include "exercises/05_engine/exercise.h"
 
 using hero::Array;

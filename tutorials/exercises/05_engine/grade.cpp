@@ -117,10 +117,19 @@ std::string compare(const Make& make, const std::string& said) {
   tutorial::backward(right.loss);
   try {
     exercise::backward(graph.loss);
+  } catch (const std::bad_function_call&) {
+    throw Wrong(
+        "A leaf was asked to pass on a gradient. It has no inputs, and its `backward` is empty: "
+        "`if (v->backward)` is false for it.");
   } catch (const hero::Error& error) {
-    const bool undefined = std::string(error.what()).find("undefined") != std::string::npos;
-    require(!undefined, "A value was asked to pass on a gradient that it does not have (",
-            error.what(), "). ",
+    const std::string text = error.what();
+    const bool undefined = text.find("undefined") != std::string::npos;
+    require(!undefined || text.rfind("add:", 0) != 0,
+            "A share was added to a gradient that nobody has set (", text,
+            "). The first share of an input becomes its gradient, and only further ones are added: "
+            "ask grad.defined().");
+    require(!undefined, "A value was asked to pass on a gradient that it does not have (", text,
+            "). ",
             graph.loss->grad.defined()
                 ? "The loss is the last element of the list, and has to have the first turn."
                 : "The gradient of the loss with respect to itself is 1, and nobody has set it.");
@@ -134,8 +143,9 @@ std::string compare(const Make& make, const std::string& said) {
           "The loss has no gradient. With respect to itself it is 1; all others follow from it.");
   require(
       any,
-      "Only the loss has a gradient: nothing was passed on to its inputs. The list is read from "
-      "its front, or only in part: the loss is its last element, and has the first turn.");
+      "Only the loss has a gradient: nothing was passed on to its inputs. The list is empty, or is "
+      "read from its front or only in part: the loss is its last element, and has the first "
+      "turn.");
   const exercise::Difference difference = first_difference(got, gradients(right));
   if (!difference.found) return said;
   std::string text = difference.text;
