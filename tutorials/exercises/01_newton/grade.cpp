@@ -101,11 +101,13 @@ std::string one_step_of_many() {
   require(next.shape() == hero::Shape{3}, "newton_step_of_many() returns shape ", next.shape(),
           ", and should return [3].");
   const std::vector<double> got = next.to_vector<double>(), g = slopes(start), left = slopes(got);
-  bool diagonal = true, descent = true, away = true;
+  bool diagonal = true, descent = true, away = true, product = true;
   for (size_t i = 0; i < 3; ++i) {
     diagonal = diagonal && near(got[i], start[i] - g[i] / kA[i][i]);
     descent = descent && near(got[i], start[i] - g[i]);
     away = away && near(left[i], 2 * g[i]);
+    product =
+        product && near(got[i], start[i] - kA[i][0] * g[0] - kA[i][1] * g[1] - kA[i][2] * g[2]);
   }
   for (size_t i = 0; i < 3; ++i) {
     require(
@@ -119,7 +121,10 @@ std::string one_step_of_many() {
               "of the matrix are used."
         : descent ? " This is x - gradient, a step of gradient descent."
         : away    ? " The step was added, and has to be subtracted."
-                  : "");
+        : product
+            ? " This is x - H g: the gradient was multiplied by the matrix. The step d is the "
+              "solution of H d = g."
+            : "");
   }
   require(!next.requires_grad(),
           "The next point of n parameters remembers how it was computed. Compute it while a NoGrad "
