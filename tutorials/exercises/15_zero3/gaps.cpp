@@ -17,7 +17,7 @@
 //   gather_into(flat_, shard_, cut_, world_)   fills flat_ with the shards of all ranks
 //   pack(parameters_)                          the whole gradients, one behind the other, in a
 //                                              new array
-//   new_gradient(numel)                        a new array for a part of a gradient
+//   new_gradient(numel)                        a new array for so many numbers of a gradient
 //   world_.reduce_scatter(output, input, {.op = ReduceOp::mean, .counts = cut_.counts})
 //                                              output becomes this rank's part of the mean of the
 //                                              inputs

@@ -33,6 +33,9 @@ bool has_memory(const Array& flat) { return !flat.storage().released(); }
 // by which backward notices writes, is set back.
 void gather_into(const Array& flat, const Tensor& shard, const tutorial::Cut& cut,
                  const hero::dist::Communicator& world) {
+  hero::check(has_memory(flat),
+              "gather_into: the flat parameter has no memory for the shards: give_memory(flat_) "
+              "comes first");
   const uint32_t version = flat.storage().version();
   world.all_gather(flat, shard.array(), {.counts = cut.counts});
   flat.storage().restore_version(version);
