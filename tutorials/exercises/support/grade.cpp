@@ -159,7 +159,8 @@ int grade(const std::string& title, const std::vector<Check>& checks) {
         return 1;
       case Verdict::not_yet:
         print(check.name, "not yet: to be written is", result.text);
-        std::printf("\nNot all is written yet.\n");
+        std::printf(
+            "\nNot all is written yet: your lines take the place of to_write(..) in each gap.\n");
         return 3;
     }
   }
