@@ -19,6 +19,9 @@ Array pack(const std::vector<Tensor>& parameters) {
 }
 
 void unpack(const Array& packed, const std::vector<Tensor>& parameters) {
+  hero::check(packed.defined(),
+              "unpack: the array is undefined: pack the gradients when the last of the bucket is "
+              "complete, and keep the array in bucket.packed until finish()");
   const hero::NoGrad no_grad;
   int64_t at = 0;
   for (const Tensor& p : parameters) {
