@@ -228,8 +228,8 @@ void draw_hybrid(const dist::Mesh& mesh, const DataParallel& sharded, const std:
   }
   tutorial::draw_mesh("A hybrid: shards within a group, copies of them in the other group",
                       mesh.axes(), cells,
-                      {"along shard →: all_gather the parameters, reduce_scatter the gradients",
-                       "along replicate ↓: all_reduce the shards of gradients"},
+                      {"along shard →: all_gather the parameters,\nreduce_scatter the gradients",
+                       "along replicate ↓: all_reduce the shards\nof gradients"},
                       folder, "17_fsdp_mesh");
 }
 

@@ -124,11 +124,11 @@ void show_places(const Communicator& world, const Mesh& mesh, const dist::Pipeli
     cells.push_back({table.cells(4)[i] + " elements", static_cast<int>(i)});
   }
   tutorial::draw_mesh(
-      "Who holds what: stages beside each other, and half of each matrix to the right", mesh.axes(),
+      "Who holds what: a stage below the other, and half of each matrix to the right", mesh.axes(),
       cells,
-      {"along tensor →: sums of activations, in every block",
-       "along data ↓: parameters and gradients, once a step",
-       "from pipe to pipe: the activations at the border, and their gradients"},
+      {"along tensor →: sums of activations,\nin every block",
+       "along data ↓: parameters and gradients,\nonce a step",
+       "from pipe to pipe: the activations at the\nborder, and their gradients"},
       folder, "19_mesh");
 }
 

@@ -99,7 +99,7 @@ double tokens_to_hide(const dist::LinkSpec& link) { return kRate / link.bytes_pe
 void sweep_tokens(const std::string& folder) {
   tutorial::Figure figure("What part of a step waits for messages, simulated", "tokens of a rank",
                           "share of the step");
-  figure.x_range(9, 15).y_range(0, 1).legend("bottom left").patterned();
+  figure.x_range(9, 15).y_range(0, 1).patterned();
   std::vector<tutorial::Tick> ticks;
   for (const bool inside : {false, true}) {
     const dist::LinkSpec& link = inside ? kCluster.inside : kCluster.outside;
@@ -273,7 +273,6 @@ void measure_links(const std::string& folder) {
   figure.x_range(-2.2, 3.2)
       .y_range(0, 1.1 * measured.front())
       .x_ticks(ticks)
-      .legend("top right")
       .patterned()
       .line("computing or sending, whichever is longer", x, expected)
       .points("measured", x, measured)

@@ -76,7 +76,7 @@ void draw_runs(const std::vector<RunCourse>& courses, const RankOptions& options
       for (double& value : x) value *= scale;
       figure.line(course.name, x, smoothed(course.losses));
     }
-    figure.legend("top right").save(options.out, file);
+    figure.save(options.out, file);
   };
   draw("Loss by what a rank has sent", "MB", 1e-6, &RunCourse::bytes, name);
   if (options.link > 0.0) {
@@ -126,7 +126,7 @@ void draw_feedback(const std::string& folder) {
     figure.rings(std::string(number) + " in one bit, with error feedback", steps, with[i], 0.9);
   }
   figure.line("either of them in one bit, without", steps, without[0], 3.0);
-  figure.x_range(0, kSteps).legend("top left").save(folder, "22_feedback");
+  figure.x_range(0, kSteps).height(680).save(folder, "22_feedback");
 }
 
 }  // namespace tutorial

@@ -123,9 +123,14 @@ void draw_means(Figure& figure, const Curve& curve, const std::string& label, si
 void draw_losses(const std::string& title, const std::vector<Curve>& curves,
                  const std::string& folder, const std::string& name) {
   constexpr size_t kFirst = 400, kFirstMean = 10;
-  Figure figure(title, "step", "loss, running mean"), first("the first 400 steps", "", "");
-  if (curves.size() > 1) figure.legend("top right");
+  Figure figure(title, "step", "loss, running mean"), first("the first 400 steps", "step", "loss");
   bool long_enough = curves.size() > 1;  // several curves part early
+  const size_t last = curves.front().losses.size(), every = last > 2500 ? 1000 : 500;
+  std::vector<Tick> ticks;  // as many as have room
+  for (size_t step = 0; step <= last; step += every) {
+    ticks.push_back({static_cast<double>(step), std::to_string(step)});
+  }
+  if (last > every) figure.x_ticks(ticks);
   for (const Curve& curve : curves) {
     const size_t steps = curve.losses.size();
     if (steps == 0) return;  // the run had come to its end before
@@ -134,12 +139,12 @@ void draw_losses(const std::string& title, const std::vector<Curve>& curves,
     long_enough = long_enough && steps >= 3 * kFirst;
     if (long_enough) draw_means(first, curve, "", kFirstMean, 2, kFirst);
   }
-  if (long_enough) figure.inset(first, 0.3, 0.36, 0.5, 0.52);
+  if (long_enough) figure.below(first);
   figure.save(folder, name);
 }
 
 void draw_predictions(nn::Module& model, const Fashion& data, const std::string& folder) {
-  constexpr int kColumns = 8;
+  constexpr int kColumns = 4;
   const auto count = static_cast<size_t>(std::min<int64_t>(32, data.test->size()));
   const hero::NoGrad no_grad;
   model.eval();
@@ -158,9 +163,12 @@ void draw_predictions(nn::Module& model, const Fashion& data, const std::string&
     }
     picture.good = predicted[i] == wanted[i];
     picture.text = data.classes.at(static_cast<size_t>(predicted[i]));
-    if (!picture.good) picture.text += ", not " + data.classes.at(static_cast<size_t>(wanted[i]));
+    const std::string correction =
+        picture.good ? "" : "not " + data.classes.at(static_cast<size_t>(wanted[i]));
+    const std::string comma = picture.good ? "" : ", ";
+    if (page()) page()->image(picture.text + comma + correction, images[static_cast<int64_t>(i)]);
+    if (!picture.good) picture.text += ",\n" + correction;
     pictures.push_back(picture);
-    if (page()) page()->image(picture.text, images[static_cast<int64_t>(i)]);
   }
   draw_pictures("What the network takes them for", pictures, kColumns, folder,
                 "07_fashion_mnist_images");

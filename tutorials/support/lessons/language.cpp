@@ -1,6 +1,7 @@
 #include "support/lessons/language.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -48,9 +49,14 @@ double Curves::mean_of_last(int64_t count) const {
 }
 
 void draw_losses(const Curves& curves, const std::string& folder, const std::string& name) {
-  Figure("A GPT learns the King James Bible", "step", "loss per token")
-      .legend("top right")
-      .line("training", curves.train_steps, curves.train, 1.4)
+  Figure figure("A GPT learns the King James Bible", "step", "loss per token");
+  const double last = curves.train_steps.back();
+  std::vector<Tick> ticks;  // as many as have room
+  for (const double quarter : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+    ticks.push_back({quarter * last, std::to_string(std::lround(quarter * last))});
+  }
+  if (last >= 1000) figure.x_ticks(ticks);
+  figure.line("training", curves.train_steps, curves.train, 1.4)
       .line("validation", curves.validation_steps, curves.validation)
       .save(folder, name);
 }

@@ -62,10 +62,7 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
     }
     figure.line(title, x, y).points("", x, y);
   };
-  figure.patterned()
-      .legend("top left")
-      .x_range(0, plain.back().layers)
-      .y_range(0, plain.back().units);
+  figure.patterned().height(640).x_range(0, plain.back().layers).y_range(0, plain.back().units);
   add("keep all", plain);
   add("a checkpoint every 4 layers", blocks);
   Values n, held;
@@ -81,7 +78,7 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
 
 void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
   Figure figure("The same run in other precisions", "step", "loss");
-  figure.patterned().log_y().y_range(0.05, 1.0).legend("top right");
+  figure.patterned().log_y().y_range(0.05, 1.0).height(640);
   figure.y_ticks({{0.05, "0.05"}, {0.1, "0.1"}, {0.2, "0.2"}, {0.5, "0.5"}, {1.0, "1"}});
   for (const LossCurve& curve : curves) {
     Values x;
@@ -97,8 +94,8 @@ void draw_step(const std::string& folder) {
   Values edges, levels[5];  // level i: what the first i tags hold together, MiB
   std::vector<Tick> ticks;
   const auto note = [&](const std::string& moment) {
-    const auto begin = static_cast<double>(ticks.size());
-    ticks.push_back({begin + 0.5, moment});
+    const auto begin = static_cast<double>(edges.size()) / 2;
+    if (!moment.empty()) ticks.push_back({begin + 0.5, moment});
     for (const double edge : {begin, begin + 1.0}) {  // memory comes and goes at once
       edges.push_back(edge);
       levels[0].push_back(0.0);
@@ -112,19 +109,21 @@ void draw_step(const std::string& folder) {
   hero::optim::Adam adam(net.parameters());
   const Batch batch = random_batch(1024);
   for (const auto& [name, layer] : net.named_children()) {
-    layer->register_forward_hook([&note, name = name](auto&...) { note(name); });
-    layer->register_full_backward_hook([&note, name = name](auto&...) { note("∇ " + name); });
+    const bool named = name == "fc2";  // the names of all would not fit
+    layer->register_forward_hook([&note, text = named ? name : ""](auto&...) { note(text); });
+    layer->register_full_backward_hook(
+        [&note, text = named ? "∇ " + name : ""](auto&...) { note(text); });
   }
   for (int step = 0; step < 2; ++step) {
-    note("start");
+    note("");
     cross_entropy(net(batch.images), batch.labels).backward();
-    note("grads");
+    note("");
     adam.step();
     note("step");
     adam.zero_grad();
   }
   Figure figure("Two steps of Adam: what lies in memory", "", "MiB");
-  figure.x_range(0, edges.back()).y_range(0, 18).x_ticks(ticks).legend("top left");
+  figure.x_range(0, edges.back()).y_range(0, 18).x_ticks(ticks);
   for (size_t i = 0; i < 4; ++i) {
     constexpr const char* kColours[] = {kParameterColour, kGradientColour, kStateColour,
                                         kActivationColour};

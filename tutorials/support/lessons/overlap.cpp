@@ -45,15 +45,6 @@ void show_steps(const Communicator& world, const std::vector<StepModel>& steps,
   }
 }
 
-namespace {
-
-// Characters that fit in a box of that share of the figure's width.
-bool fits(const std::string& text, double share) {
-  return static_cast<double>(text.size()) < 45.0 * share;
-}
-
-}  // namespace
-
 void draw_steps(const std::vector<StepLanes>& steps, const std::string& title,
                 const std::string& folder, const std::string& name) {
   Figure figure(title, "milliseconds since the step began", "");
@@ -66,7 +57,7 @@ void draw_steps(const std::vector<StepLanes>& steps, const std::string& title,
     for (const LaneSpan& span : spans) {
       const double width = span.end - span.begin;
       figure.box(1e3 * span.begin, y - 0.95, 1e3 * width, 0.9, span.colour,
-                 fits(span.what, width / longest) ? span.what : "");
+                 fits(span.what, 520.0 * width / longest) ? span.what : "");
     }
     y -= 1.0;
   };
@@ -80,11 +71,7 @@ void draw_steps(const std::vector<StepLanes>& steps, const std::string& title,
     lane("link", step.sending);
     y -= 0.5;
   }
-  figure.large_type()
-      .x_range(0, 1.02e3 * longest)
-      .y_range(y + 0.3, 0.2)
-      .y_ticks(lanes)
-      .save(folder, name);
+  figure.x_range(0, 1.02e3 * longest).y_range(y + 0.3, 0.2).y_ticks(lanes).save(folder, name);
 }
 
 void draw_steps(const std::vector<StepModel>& steps, const std::string& title,

@@ -61,7 +61,7 @@ void draw_path(const std::string& title, const std::function<double(double)>& f,
     high = std::max(high, x + 1.0);
   }
   Figure figure(title, "x", "f(x)");
-  figure.large_type().x_range(low, high).legend("top center");
+  figure.x_range(low, high);
   figure.curve("f(x) = sin(x) + x^2/10", f, low, high);
   figure.arrows("the step taken", from_x, from_y, dx, dy);
   if (!tangent_x.empty()) {
@@ -78,8 +78,6 @@ void draw_oscillation(const std::string& title, const Path& path, int window, do
     x.push_back(path.x[static_cast<size_t>(i)]);
   }
   Figure(title, "step", "x")
-      .large_type()
-      .legend("top right")
       .line("x", t, x)
       .points("", t, x)
       .line("minimum", {0.0, static_cast<double>(window)}, {target, target})

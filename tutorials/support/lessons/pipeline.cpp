@@ -69,7 +69,7 @@ void show_bubbles(const Communicator& world, const std::vector<Bubble>& bubbles,
   }
   if (world.rank() != 0) return;
   Figure figure("The bubble of a pipeline", "micro-batches m", "share of the time without work");
-  figure.large_type().legend("top right").x_range(1, x.back()).y_range(0, 1);
+  figure.x_range(1, x.back()).y_range(0, 1);
   figure.curve("(p - 1) / (m + p - 1)", formula, 1, x.back()).points("measured", x, y);
   figure.save(folder, "13_pipeline");
 }
@@ -110,11 +110,11 @@ void draw_slices(const Communicator& world, const std::string& folder) {
     double x, y;  // of the upper left corner, in widths of the model
   };
   constexpr Place kPlaces[] = {
-      {"transformer.h.0.attn.c_attn.weight", "attention: q, k, v", 0.0, 0.0},
-      {"transformer.h.0.attn.c_proj.weight", "attention: output", 0.0, 4.0},
-      {"transformer.h.0.mlp.c_fc.weight", "feed-forward, first", 1.9, 0.0},
-      {"transformer.h.0.mlp.c_proj.weight", "feed-forward, second", 3.8, 4.0},
-      {"transformer.wte.weight", "vocabulary", 3.8, 0.0}};
+      {"transformer.h.0.attn.c_attn.weight", "attention:\nq, k, v", 0.6, 0.0},
+      {"transformer.h.0.mlp.c_fc.weight", "feed-forward,\nfirst", 2.9, 0.0},
+      {"transformer.wte.weight", "vocabulary", 5.2, 0.0},
+      {"transformer.h.0.attn.c_proj.weight", "attention:\noutput", 0.6, 5.0},
+      {"transformer.h.0.mlp.c_proj.weight", "feed-forward, second", 2.5, 5.0}};
   const int64_t width = 8 * world.size();
   std::optional<hero::nn::DeviceScope> meta(hero::kMeta);
   hero::nn::GPT model({.vocab_size = 3 * width,
@@ -124,10 +124,12 @@ void draw_slices(const Communicator& world, const std::string& folder) {
                        .n_embd = width});
   meta.reset();
   hero::dist::tensor_parallel(model, world);
-  Figure figure("What " + std::to_string(world.size()) + " ranks hold of a block's matrices",
-                "weights are [outputs, inputs]: outputs downwards, inputs to the right", "");
+  Figure figure("What " + std::to_string(world.size()) + " ranks hold of a block's matrices", "",
+                "");
+  figure.label("[outputs, inputs]: outputs ↓, inputs →", 3.3, -6.4, "#555555");
   for (const Place& place : kPlaces) {
     const Boxes boxes = boxes_of_ranks(world, model.get_parameter(place.path));
+    double across = 0.0;
     for (size_t rank = 0; rank < boxes.size(); ++rank) {
       for (const auto& box : boxes[rank]) {
         const auto scaled = [&](size_t i) {
@@ -135,12 +137,13 @@ void draw_slices(const Communicator& world, const std::string& folder) {
         };
         figure.box(place.x + scaled(1), -place.y - scaled(0) - scaled(2), scaled(3), scaled(2),
                    kColours[rank % std::size(kColours)], std::to_string(rank));
+        across = std::max(across, scaled(1) + scaled(3));
       }
     }
-    figure.label(place.title, place.x + 0.5, 0.15 - place.y, "#333333");
+    figure.label(place.title, place.x + across / 2, 0.35 - place.y, "#333333");
   }
   if (world.rank() != 0) return;
-  figure.x_range(-0.3, 8.1).y_range(-5.2, 0.5).bare();
+  figure.x_range(-0.1, 6.7).y_range(-6.6, 0.8).height(790).bare();
   figure.save(folder, "13_slices");
 }
 

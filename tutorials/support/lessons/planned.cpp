@@ -67,7 +67,7 @@ void draw_memory(const dist::Simulation& step, const dist::Cluster& cluster,
                  const std::string& folder) {
   const double limit = static_cast<double>(cluster.memory) / 1e9;
   Figure figure("What a rank of each stage holds in the step", "seconds", "GB");
-  figure.x_range(0, step.seconds).y_range(0, 1.2 * limit).legend("bottom center");
+  figure.x_range(0, step.seconds).y_range(0, 1.2 * limit);
   figure.rule(limit, "the device's memory");
   figure.patterned();
   for (const dist::ReplayRank& rank : step.ranks) {
@@ -92,11 +92,12 @@ void draw_group(Figure& figure, const dist::PlanGroup& group, double x, double y
       {group.not_simulated, "#f0a860"},
       {group.simulated, "#9fca8f"}};
   constexpr double kWide = 0.92;
-  figure.label(std::to_string(group.strategies) + " ways", x + 0.5, y + 0.78, "#333333");
+  figure.label(std::to_string(group.strategies), x + 0.5, y + 0.82, "#333333");
   for (const auto& [count, colour] : parts) {
     if (count == 0) continue;
     const double width = kWide * static_cast<double>(count) / static_cast<double>(group.strategies);
-    figure.box(x + 0.04, y + 0.15, width, 0.5, colour, width < 0.1 ? "" : std::to_string(count));
+    const std::string text = std::to_string(count);
+    figure.box(x + 0.04, y + 0.15, width, 0.5, colour, fits(text, 88.0 * width) ? text : "");
     x += width;
   }
 }
@@ -105,8 +106,9 @@ void draw_group(Figure& figure, const dist::PlanGroup& group, double x, double y
 
 void draw_groups(const dist::Plan& plan, const std::string& folder) {
   Figure figure(
-      "Ways to divide GPT-3: too large grey, slower blue, not tried orange, simulated green", "",
-      "");
+      "Numbers of ways to divide GPT-3: too large grey, slower blue, not tried orange, simulated "
+      "green",
+      "", "");
   std::vector<Tick> columns, rows;
   for (const dist::PlanGroup& group : plan.groups) {
     const double x = std::log2(group.pipe), y = std::log2(group.tensor);
@@ -137,11 +139,7 @@ void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder)
     }
     figure.line(hybrid ? "hybrid: shards on 64 ranks" : "shards on all ranks", x, y);
   }
-  figure.x_range(5.5, 14.5)
-      .y_range(0, 70)
-      .x_ticks(ticks)
-      .legend("bottom right")
-      .save(folder, "21_plan_scale");
+  figure.x_range(5.5, 14.5).y_range(0, 70).x_ticks(ticks).save(folder, "21_plan_scale");
 }
 
 void draw_plan(const dist::Simulation& step, const dist::Cluster& cluster,

@@ -72,8 +72,8 @@ Spot spot_apart(const std::vector<Racer>& racers, const Racer& mine, const std::
   double most = -2.0 * limit;
   const auto taken = [&](size_t t) {
     return std::any_of(names.begin(), names.end(), [&](const Spot& name) {
-      return std::fabs(name.step - static_cast<double>(t)) < 8.0 &&
-             std::fabs(name.x - mine.path.x[t]) < 1.2;
+      return std::fabs(name.step - static_cast<double>(t)) < 12.0 &&
+             std::fabs(name.x - mine.path.x[t]) < 1.6;
     });
   };
   for (size_t t = 2; t < std::min(shown, mine.path.x.size()); ++t) {
@@ -92,9 +92,7 @@ void draw_race(const std::string& title, const std::vector<Racer>& racers,
                const std::string& folder, const std::string& name) {
   constexpr int kShown = 60;
   Figure figure(title, "step", "x");
-  figure.patterned()
-      .y_range(-10.0, 10.0)
-      .legend("outside right center");  // Newton's may leave the picture
+  figure.patterned().height(760).y_range(-10.0, 10.0);  // Newton's may leave the picture
   double width = kWidest;
   std::vector<Spot> names;
   for (const Racer& racer : racers) {
@@ -103,9 +101,9 @@ void draw_race(const std::string& title, const std::vector<Racer>& racers,
       t.push_back(i);
       x.push_back(racer.path.x[static_cast<size_t>(i)]);
     }
-    figure.line(racer.name, t, x, width);
+    figure.line("", t, x, width);
     names.push_back(spot_apart(racers, racer, names, kShown, 10.0));
-    figure.tag(racer.name, names.back().step, names.back().x);
+    figure.tag(racer.name, std::max(6.0, names.back().step), names.back().x);
     width -= 0.4;
   }
   figure.save(folder, name);
@@ -118,7 +116,7 @@ void draw_canyon(const std::string& title, const std::vector<Racer>& racers,
     return (1.0 - x) * (1.0 - x) + 100.0 * (y - x * x) * (y - x * x);
   };
   Figure figure(title, "x", "y");
-  figure.equal_axes().x_range(-2.0, 2.0).y_range(-1.0, 3.0).legend("outside right center");
+  figure.equal_axes().x_range(-2.0, 2.0).y_range(-1.0, 3.0);
   figure.contours(loss, {0.5, 2.0, 8.0, 32.0, 128.0, 512.0});
   double width = kWidest;
   for (const Racer& racer : racers) {
@@ -133,7 +131,7 @@ void draw_canyon(const std::string& title, const std::vector<Racer>& racers,
   }
   const Path& first = racers.front().path;
   figure.points("", {first.x.front()}, {first.y.front()});
-  figure.label("start", first.x.front(), first.y.front() + 0.25, "#333333");
+  figure.label("start", first.x.front(), first.y.front() + 0.3, "#333333");
   figure.mark("minimum", 1.0, 1.0).save(folder, name);
 }
 

@@ -20,7 +20,7 @@ void StageCurves::add(int stage, int ranks, double gigabytes) {
 
 void StageCurves::draw(const std::string& folder) const {
   Figure figure("7.5 billion parameters: memory of one rank", "ranks", "GB");
-  figure.log_y().x_range(0, 10).y_range(0.1, 200).legend("bottom left");
+  figure.log_y().x_range(0, 10).y_range(0.1, 200).height(800);
   std::vector<Tick> ticks;
   for (const int ranks : {1, 4, 16, 64, 256, 1024}) {
     ticks.push_back({std::log2(ranks), std::to_string(ranks)});
@@ -57,16 +57,21 @@ void draw_stage_bars(const std::vector<StageBytes>& stages, const std::string& f
     double top = 0.0;
     for (int kind = 0; kind < 3; ++kind) {
       const double gigabytes = 1e-9 * static_cast<double>(bytes[kind]);
-      figure.box(static_cast<double>(i) + 0.2, top, 0.6, gigabytes, kinds[kind].colour,
-                 gigabytes > 5 ? kinds[kind].name : "");
+      const double x = static_cast<double>(i), end = top + gigabytes;
+      // the legend has each name once
+      figure.area(i == 0 ? kinds[kind].name : "", {x + 0.2, x + 0.8}, {top, top}, {end, end},
+                  kinds[kind].colour);
       top += gigabytes;
     }
     char text[32];
     std::snprintf(text, sizeof text, "%.1f GB", top);
-    figure.label(text, static_cast<double>(i) + 0.5, top + 2.5, "#111111");
+    figure.label(text, static_cast<double>(i) + 0.5, top + 4.0, "#111111");
     ticks.push_back({static_cast<double>(i) + 0.5, names[i]});
   }
-  figure.x_range(0, static_cast<double>(stages.size())).y_range(0, 130).x_ticks(ticks);
+  figure.x_range(0, static_cast<double>(stages.size()))
+      .y_range(0, 130)
+      .x_ticks(ticks)
+      .legend_columns(3);
   figure.save(folder, "12_stages");
 }
 

@@ -89,8 +89,8 @@ void runs(size_t count, const Value& value, const Found& found) {
 
 void Timeline::draw(const std::string& folder) const {
   if (world_.rank() > 0) return;
-  Figure figure("A step of FSDP on one rank: when each unit is whole",
-                "events in their order, among them each block and its backward (∇)", "");
+  Figure figure("FSDP on one rank: units are gathered (pink), whole (blue), reduced (orange)",
+                "events in order: forward, backward (∇)", "");
   std::vector<Tick> lanes;
   const size_t count = moments_.size();
   for (size_t unit = 0; unit < names_.size(); ++unit) {
@@ -99,7 +99,7 @@ void Timeline::draw(const std::string& folder) const {
     const auto box = [&](size_t begin, size_t end, double low, double height, const char* colour,
                          const char* text) {
       figure.box(static_cast<double>(begin), y + low, static_cast<double>(end - begin), height,
-                 colour, end - begin > 1 ? text : "");
+                 colour, end - begin > 4 ? text : "");  // which fits
     };
     const auto state = [&](size_t i) { return moments_[i].states[unit]; };
     runs(count, state, [&](size_t begin, size_t end) {
@@ -119,7 +119,8 @@ void Timeline::draw(const std::string& folder) const {
     if (what[0] == ' ') continue;
     const size_t of = what.find(" of ");
     const std::string unit = of == std::string::npos ? what : what.substr(of + 4);
-    modules.push_back({static_cast<double>(i) + 0.5, what[0] == 'b' ? "∇ " + unit : unit});
+    if (what == "loss") continue;  // its name does not fit between those of the last block
+    modules.push_back({static_cast<double>(i) + 0.5, (what[0] == 'b' ? "∇" : "") + unit});
   }
   figure.x_range(0, static_cast<double>(count)).y_range(floor - 0.2, 0.2);
   figure.x_ticks(modules).y_ticks(lanes).save(folder, "17_fsdp_step");

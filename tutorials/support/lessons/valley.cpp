@@ -76,7 +76,7 @@ void draw_lookahead(const std::string& folder) {
     looked_x.push_back(step.looked[0]), looked_y.push_back(step.looked[1]);
   }
   Figure figure("One step across a valley: momentum (left), Nesterov (right)", "", "");
-  figure.large_type().x_range(-2.9, 3.1).y_range(-1.1, 1.9).legend("top center");
+  figure.x_range(-2.9, 3.1).y_range(-1.1, 1.9);
   const auto valley = [](double at, double across) {
     if (at > kEnd && at < kBegin) return std::nan("");
     const double along = at <= kEnd ? at : at - kShift;

@@ -17,7 +17,7 @@ using hero::Tensor;
 namespace {
 
 constexpr int64_t kTokens = 12;
-constexpr double kGap = 1.2;  // between the two tables
+constexpr double kGap = 2.4;  // between the two tables
 
 // Queries, keys and values of a block [T, 3 C] for tokens [T], as its c_attn gives them.
 Tensor projections(nn::GPT& model, const Tensor& tokens, int64_t block) {
@@ -76,32 +76,32 @@ void draw_attention(nn::GPT& model, const nn::data::Tokenizer& tokenizer, const 
                     ": a row for each query, a column for each key",
                 "", "");
   const auto n = static_cast<double>(count);
+  const double second = -n - kGap;  // where the lower table begins
   for (int64_t query = 0; query < count; ++query) {
     const double y = -static_cast<double>(query);
-    const std::string number = std::to_string(query);
-    figure.label(number + "  " + shown(tokenizer.decode(std::span(&tokens[query], 1))), -1.6,
-                 y - 0.5, "#111111");
+    const std::string token = shown(tokenizer.decode(std::span(&tokens[query], 1)));
     for (int64_t key = 0; key < count; ++key) {
       const auto at = static_cast<size_t>(query * count + key);
-      const auto x = static_cast<double>(key);
+      const double x = static_cast<double>(key) + 0.03;
       const bool seen = key <= query;
       char score[16] = "-∞", weight[16] = "";
       if (seen) {
         std::snprintf(score, sizeof score, "%.1f", left[at]);
         std::snprintf(weight, sizeof weight, "%.0f", 100.0 * right[at]);
       }
-      figure.box(x + 0.03, y - 0.97, 0.94, 0.94,
+      figure.box(x, y - 0.97, 0.94, 0.94,
                  seen ? shade(0.8 * (left[at] - low) / (high - low)) : "#e6e6e6", score);
-      figure.box(n + kGap + x + 0.03, y - 0.97, 0.94, 0.94, seen ? shade(right[at]) : "#e6e6e6",
-                 weight);
+      figure.box(x, second + y - 0.97, 0.94, 0.94, seen ? shade(right[at]) : "#e6e6e6", weight);
     }
-    for (const double from : {0.0, n + kGap}) {
-      figure.label(number, from + static_cast<double>(query) + 0.5, 0.35, "#555555");
+    const std::string number = std::to_string(query);
+    for (const double top : {0.0, second}) {
+      figure.label(number + " " + token, -0.15, top + y - 0.5, "#111111", Align::right);
+      figure.label(number, static_cast<double>(query) + 0.5, top + 0.45, "#555555");
     }
   }
-  figure.label("scores, after the mask", n / 2, 1.1, "#111111");
-  figure.label("weights in %, a row adds up to 100", n + kGap + n / 2, 1.1, "#111111");
-  figure.x_range(-3.2, 2 * n + kGap).y_range(-n - 0.2, 1.5).bare();
+  figure.label("scores, after the mask", n / 2, 1.35, "#111111");
+  figure.label("weights in %, a row adds up to 100", n / 2, second + 1.35, "#111111");
+  figure.x_range(-2.3, n + 0.05).y_range(second - n - 0.1, 1.8).height(1000).bare();
   figure.save(folder, "08_gpt_attention");
 }
 

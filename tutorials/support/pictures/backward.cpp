@@ -7,21 +7,22 @@
 
 namespace tutorial {
 
-const std::array<GraphPlace, 11> kNeuron = {{{"w", 0, 2.4},
-                                             {"x", 0, 1.2},
-                                             {"b", 1, 0.6},
-                                             {"p = w x", 1, 1.8},
-                                             {"u = p + b", 2, 1.8},
-                                             {"s = u^2", 3, 0.6},
-                                             {"q = s + 1", 4, 0.6},
-                                             {"r = sqrt(q)", 5, 0.6},
-                                             {"h = u / r", 6, 1.8},
-                                             {"e = h - 1", 7, 1.8},
-                                             {"loss = e^2", 8, 1.8}}};
+const std::array<GraphPlace, 11> kNeuron = {{{"w", 0, 0},
+                                             {"x", 1, 0},
+                                             {"b", 1, 1},
+                                             {"p = w x", 0, 1},
+                                             {"u = p + b", 0, 2},
+                                             {"s = u^2", 1, 3},
+                                             {"q = s + 1", 1, 4},
+                                             {"r = sqrt(q)", 1, 5},
+                                             {"h = u / r", 0, 6},
+                                             {"e = h - 1", 0, 7},
+                                             {"loss = e^2", 0, 8}}};
 
 namespace {
 
-constexpr double kBoxWidth = 0.66, kBoxHeight = 0.26;  // of one of the two halves
+// Of one of the two halves of a node, where a column is 1 wide and a row 1 high.
+constexpr double kBoxWidth = 0.28, kBoxHeight = 0.44;
 
 // From each first node to the second, which is computed from it.
 constexpr std::pair<size_t, size_t> kNeuronEdges[] = {
@@ -52,28 +53,28 @@ std::vector<Tick> powers_of_ten(int low, int high, int stride) {
 }  // namespace
 
 void draw_graph(const std::vector<GraphNode>& nodes, const std::string& folder) {
-  Figure figure(
-      "The graph of a neuron's loss: values (blue) are computed to the right, gradients (orange) "
-      "to the left",
-      "", "");
+  Figure figure("The graph of a neuron's loss: values (blue) go down, gradients (orange) up", "",
+                "");
+  const auto middle = [](const GraphPlace& at) { return at.column + 0.71; };  // of both boxes
   Values x, y, dx, dy;
   for (const auto& [from, to] : kNeuronEdges) {
     const GraphPlace &a = kNeuron[from], &b = kNeuron[to];
-    x.push_back(a.column + kBoxWidth / 2);
-    y.push_back(a.row);
-    dx.push_back(b.column - kBoxWidth / 2 - x.back());
-    dy.push_back(b.row - a.row);
+    x.push_back(middle(a));
+    y.push_back(-a.row - kBoxHeight / 2);
+    dx.push_back(middle(b) - x.back());
+    dy.push_back(-b.row + kBoxHeight / 2 - y.back());
   }
   figure.arrows("", x, y, dx, dy);
   for (size_t i = 0; i < nodes.size(); ++i) {
     const GraphPlace& at = kNeuron[i];
-    const double left = at.column - kBoxWidth / 2;
-    figure.label(at.name, at.column, at.row + kBoxHeight + 0.1, "#111111");
-    figure.box(left, at.row, kBoxWidth, kBoxHeight, "#a9cfe8", five_digits(nodes[i].value));
-    figure.box(left, at.row - kBoxHeight, kBoxWidth, kBoxHeight, "#f4c08a",
+    const double bottom = -at.row - kBoxHeight / 2;
+    figure.label(at.name, middle(at) - kBoxWidth - 0.02, -at.row, "#111111", Align::right);
+    figure.box(middle(at) - kBoxWidth, bottom, kBoxWidth, kBoxHeight, "#a9cfe8",
+               five_digits(nodes[i].value));
+    figure.box(middle(at), bottom, kBoxWidth, kBoxHeight, "#f4c08a",
                five_digits(nodes[i].gradient));
   }
-  figure.x_range(-0.5, 8.5).y_range(0.1, 2.9).bare().save(folder, "07a_backward_graph");
+  figure.x_range(0.0, 2.0).y_range(-8.4, 0.4).height(760).bare().save(folder, "07a_backward_graph");
 }
 
 void draw_differences(const Values& steps, const Values& forward, const Values& central,
@@ -82,7 +83,6 @@ void draw_differences(const Values& steps, const Values& forward, const Values& 
   Figure("Error of a derivative by finite differences, by the step", "step h", "error")
       .x_ticks(powers_of_ten(-14, 0, 2))
       .y_ticks(powers_of_ten(-14, 0, 2))
-      .legend("top center")
       .patterned()
       .line("(f(w + h) − f(w)) / h", x, log10_of(forward))
       .line("(f(w + h) − f(w − h)) / 2h", x, log10_of(central))

@@ -8,7 +8,8 @@
 
 namespace tutorial {
 
-/// A node of the chapter's graph: how it is computed, and the column and row of its place.
+/// A node of the chapter's graph: how it is computed, and its place: the column from the left and
+/// the row from the top.
 struct GraphPlace {
   std::string name;
   double column, row;

@@ -13,7 +13,7 @@ namespace nn = hero::nn;
 
 namespace {
 
-constexpr double kBranchHeight = 1.0, kBranchWidth = 0.86;  // of the branches above the stream
+constexpr double kBranch = 2.3, kPartWidth = 2.4, kPartHeight = 0.6;  // beside the stream at x = 0
 
 struct BranchPart {
   std::string name;    ///< of the module below the block, or what is done without one
@@ -45,19 +45,20 @@ std::map<std::string, std::string> results_of(nn::Block& block, const hero::Tens
   return results;
 }
 
-void draw_branch(Figure& figure, const std::vector<BranchPart>& parts, double x,
+// From the stream at y downwards, and back to it.
+void draw_branch(Figure& figure, const std::vector<BranchPart>& parts, double y,
                  const char* colour) {
-  Values from_x = {x}, from_y = {0.1}, dx = {1.0 - kBranchWidth / 2}, dy = {kBranchHeight - 0.1};
+  const double left = kBranch - kPartWidth / 2;
+  Values from_x = {0.0}, from_y = {y - 0.1}, dx = {left}, dy = {-0.75};
   for (size_t i = 0; i < parts.size(); ++i) {
-    const double at = x + 1.0 + static_cast<double>(i);
-    figure.box(at - kBranchWidth / 2, kBranchHeight - 0.24, kBranchWidth, 0.48, colour);
-    figure.label(tail(parts[i].name), at, kBranchHeight + 0.08, "#111111");
-    figure.label(parts[i].inside, at, kBranchHeight - 0.1, "#444444");
-    figure.label(parts[i].result, at, kBranchHeight + (i % 2 == 0 ? 0.34 : 0.48), "#0072b2");
+    const double at = y - 1.0 - static_cast<double>(i);
+    figure.box(left, at - kPartHeight / 2, kPartWidth, kPartHeight, colour,
+               tail(parts[i].name) + " " + parts[i].inside);
+    figure.label(parts[i].result, left + kPartWidth + 0.1, at, "#0072b2", Align::left);
     const bool last = i + 1 == parts.size();
-    from_x.push_back(at + kBranchWidth / 2), from_y.push_back(kBranchHeight);
-    dx.push_back(last ? 1.0 - kBranchWidth / 2 - 0.1 : 1.0 - kBranchWidth);
-    dy.push_back(last ? -kBranchHeight + 0.16 : 0.0);
+    from_x.push_back(last ? left : kBranch), from_y.push_back(at - (last ? 0.0 : kPartHeight / 2));
+    dx.push_back(last ? 0.16 - left : 0.0);
+    dy.push_back(last ? -0.95 : kPartHeight - 1.0);
   }
   figure.arrows("", from_x, from_y, dx, dy);
 }
@@ -77,25 +78,26 @@ void draw_block(nn::GPT& model, int64_t rows, const std::string& folder) {
   const std::string heads = std::to_string(config.n_head) + " heads";
   const std::string stream = hero::to_string(x.shape());
   Figure figure("A block of the GPT: what it adds to the stream, and the shapes (blue)", "", "");
+  figure.label("mixes each position with those before it", 2.8, -0.4, "#111111");
   draw_branch(
       figure,
       {layer("ln_1"), layer("attn.c_attn"), {"attention", heads, stream}, layer("attn.c_proj")},
       0.0, "#f4c08a");
+  figure.label("works on each position alone", 2.8, -5.5, "#111111");
   draw_branch(figure,
               {layer("ln_2"),
                layer("mlp.c_fc"),
                {"gelu", "x Φ(x)", results.at("mlp.c_fc")},
                layer("mlp.c_proj")},
-              5.0, "#b5dcc0");
-  figure.arrows("", {-0.6, 0.0, 5.1, 10.1}, {0, 0, 0, 0}, {0.6, 4.9, 4.8, 0.7}, {0, 0, 0, 0});
-  for (const double plus : {5.0, 10.0}) figure.box(plus - 0.1, -0.13, 0.2, 0.26, "#dddddd", "+");
-  for (const double at : {-0.3, 2.5, 7.5, 10.5}) figure.label(stream, at, -0.22, "#0072b2");
-  figure.label("x", -0.75, 0.0, "#111111").label("y", 10.95, 0.0, "#111111");
-  figure.label("the stream, which goes on unchanged", 2.5, 0.14, "#777777");
-  figure.label("mixes positions: each looks at itself and those before it", 2.5,
-               kBranchHeight + 0.62, "#111111");
-  figure.label("works on each position alone", 7.5, kBranchHeight + 0.62, "#111111");
-  figure.x_range(-1.0, 11.2).y_range(-0.5, 1.9).bare().save(folder, "08_gpt_block");
+              -5.1, "#b5dcc0");
+  figure.arrows("", {0, 0, 0, 0}, {0.6, 0.0, -5.1, -10.2}, {0, 0, 0, 0}, {-0.6, -4.9, -4.9, -0.7});
+  for (const double plus : {-5.05, -10.15}) {
+    figure.box(-0.13, plus - 0.2, 0.26, 0.4, "#dddddd", "+");
+  }
+  figure.label("x " + stream + ": the stream goes on unchanged", -0.2, 0.85, "#777777",
+               Align::left);
+  figure.label("y " + stream, -0.2, -11.2, "#777777", Align::left);
+  figure.x_range(-0.3, 5.6).y_range(-11.5, 1.2).height(860).bare().save(folder, "08_gpt_block");
 }
 
 }  // namespace tutorial

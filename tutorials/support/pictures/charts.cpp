@@ -14,7 +14,7 @@ void draw_square(const std::string& folder) {
     dx.push_back(2.0 * half), dy.push_back(4.0 * at * half);
   }
   Figure figure("f(x) = x²: where the derivative is zero, the curve is level", "x", "f(x)");
-  figure.large_type().x_range(-3.5, 3.5).y_range(-1.5, 10.0).legend("top center");
+  figure.x_range(-3.5, 3.5).y_range(-1.5, 10.0);
   figure.curve(
       "f(x) = x²", [](double at) { return at * at; }, -3.5, 3.5);
   figure.arrows("tangents, with the slope 2x", x, y, dx, dy).mark("minimum", 0.0, 0.0);
@@ -41,14 +41,12 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
     high = std::max(high, x[i] + 1.0);
   }
   Figure("Newton's method: the points it visits", "x", "f(x)")
-      .large_type()
       .x_range(low, high)
-      .legend("top center")
       .curve("f(x) = sin(x) + x^2/10", f, low, high)
       .steps("step", x, y)
       .save(folder, name);
-  Figure tangents("Newton's method: along each tangent of f' to zero", "x", "f'(x)");
-  Figure crowd("the points around -6", "", "");
+  Figure tangents("Newton's method: each tangent of f' to zero", "x", "f'(x)");
+  Figure crowd("The points around −6, larger", "x", "f'(x)");
   constexpr double kLeft = -8.3, kRight = -4.7;
   int inside = 0;
   for (size_t i = 0; i < std::min<size_t>(x.size(), 9); ++i) {  // those behind lie on each other
@@ -56,25 +54,24 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
     inside += crowded ? 1 : 0;
     const double up = i % 2 == 0 ? 1.0 : -1.0;
     (crowded ? crowd : tangents)
-        .label(std::to_string(i), x[i], g[i] + (crowded ? 0.14 : 0.28) * up, "#333333");
+        .label(std::to_string(i), x[i], g[i] + (crowded ? 0.17 : 0.45) * up, "#333333");
   }
   tangents.x_range(low, high)
-      .legend("top left")
       .curve("f'(x) = cos(x) + x/5", slope, low, high)
       .arrows("tangent", from_x, from_g, dx, dy)
-      .steps("step", x, g);
+      .points("", x, g);
   crowd.x_range(kLeft, kRight)
       .y_range(-1.8, 0.2)
       .curve("", slope, kLeft, kRight)
       .arrows("", from_x, from_g, dx, dy)
       .points("", x, g);
-  if (inside > 3) tangents.inset(crowd, 0.44, 0.12, 0.42, 0.37);
+  if (inside > 3) tangents.below(crowd);
   tangents.save(folder, name + "_tangents");
 }
 
 void draw_points(const std::string& title, const Values& x, const Values& y,
                  const std::string& folder, const std::string& name) {
-  Figure(title, "x", "y").large_type().points("", x, y).save(folder, name);
+  Figure(title, "x", "y").points("", x, y).save(folder, name);
 }
 
 void draw_fit(const std::string& title, const Values& x, const Values& y, double p1, double p2,
@@ -83,8 +80,6 @@ void draw_fit(const std::string& title, const Values& x, const Values& y, double
   std::snprintf(label, sizeof label, "y = %.2f x %s %.2f", p1, p2 < 0 ? "−" : "+", std::fabs(p2));
   const double end = *std::max_element(x.begin(), x.end());
   Figure(title, "x", "y")
-      .large_type()
-      .legend("top center")
       .points("data", x, y)
       .line(label, {0.0, end}, {p2, end * p1 + p2})
       .save(folder, name);
@@ -93,11 +88,7 @@ void draw_fit(const std::string& title, const Values& x, const Values& y, double
 void draw_bowl(const std::string& title, const Bowl& bowl, const std::vector<Descent>& paths,
                const std::string& folder, const std::string& name) {
   Figure figure(title, "slope", "intercept");
-  figure.large_type()
-      .equal_axes()
-      .x_range(bowl.low1, bowl.high1)
-      .y_range(bowl.low2, bowl.high2)
-      .legend("top right");
+  figure.equal_axes().x_range(bowl.low1, bowl.high1).y_range(bowl.low2, bowl.high2);
   figure.contours(bowl.loss, {1.1, 1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0});
   for (const Descent& path : paths) {
     figure.line(path.name, path.p1, path.p2);
@@ -126,7 +117,7 @@ void draw_series(const std::string& title, const std::string& label, const Value
       ticks.push_back({share * last, std::to_string(std::lround(share * last))});
     figure.x_ticks(ticks);
   }
-  figure.large_type().line("", x, shown).save(folder, name);
+  figure.line("", x, shown).save(folder, name);
 }
 
 }  // namespace tutorial

@@ -54,7 +54,7 @@ Spot draw_branch(Figure& figure, Arrows& arrows, int begin, int end) {
       arrows.dx.push_back(to - from.x), arrows.dy.push_back(here.y - from.y - 0.4);
     }
   }
-  figure.box(here.x - 0.36, here.y - 0.2, 0.72, 0.4, colour, text);
+  figure.box(here.x - 0.42, here.y - 0.2, 0.84, 0.4, colour, text);
   return here;
 }
 
@@ -67,29 +67,30 @@ void draw_tree(const std::string& folder) {
   Arrows arrows;
   draw_branch(figure, arrows, 0, kRanks);
   figure.arrows("", arrows.x, arrows.y, arrows.dx, arrows.dy);
-  figure.x_range(-0.6, kRanks - 0.4).y_range(-0.5, 3.5).bare().save(folder, "10_tree");
+  figure.x_range(-0.5, kRanks - 0.5).y_range(-0.4, 3.4).bare().save(folder, "10_tree");
 }
 
 void draw_exchanges(const std::vector<Exchange>& exchanges, const std::string& folder) {
-  Figure figure("What collectives make of the numbers of all ranks: before and after", "", "");
+  Figure figure(
+      "What collectives make of the numbers of all ranks, a row for each: before and after", "",
+      "");
   constexpr size_t kColumns = 2;
   const auto ranks = static_cast<double>(exchanges.front().before.size());
-  const double width = 2.0 * ranks + 4.0, height = ranks + 1.2;
+  const double between = 1.2;  // the arrow
+  const double width = 2.0 * ranks + between + 0.8, height = ranks + 1.4;
   for (size_t i = 0; i < exchanges.size(); ++i) {
     const size_t row = i / kColumns;
     const double x = width * static_cast<double>(i % kColumns);
     const double y = -height * static_cast<double>(row);
-    figure.label(plain(exchanges[i].name), x + ranks + 0.75, y + 0.35, "#111111");
-    for (double r = 0; r < ranks; r += 1.0) {
-      figure.label("rank " + std::to_string(static_cast<int>(r)), x - 1.0, y - r - 0.45, "#555555");
-    }
+    figure.label(plain(exchanges[i].name), x + ranks + between / 2, y + 0.45, "#111111");
     draw_side(figure, exchanges[i].before, x, y);
-    figure.label("→", x + ranks + 0.75, y - ranks / 2, "#555555");
-    draw_side(figure, exchanges[i].after, x + ranks + 1.5, y);
+    figure.label("→", x + ranks + between / 2, y - ranks / 2, "#555555");
+    draw_side(figure, exchanges[i].after, x + ranks + between, y);
   }
   const size_t rows = (exchanges.size() + kColumns - 1) / kColumns;
-  figure.x_range(-2.0, static_cast<double>(kColumns) * width - 1.5);
-  figure.y_range(0.4 - height * static_cast<double>(rows), 1.0);
+  figure.x_range(-0.1, static_cast<double>(kColumns) * width - 0.7);
+  figure.y_range(1.2 - height * static_cast<double>(rows), 1.0);
+  figure.height(120 + static_cast<int>(32 * height) * static_cast<int>(rows));
   figure.bare().save(folder, "10_collectives");
 }
 

@@ -18,8 +18,7 @@ std::string without_index(const std::string& text) {
 
 std::string kilobytes(int64_t numel) {
   char text[32];
-  std::snprintf(text, sizeof text, numel < 250 ? "%.0f B" : "%.1f kB",
-                numel < 250 ? 4.0 * static_cast<double>(numel) : 4e-3 * static_cast<double>(numel));
+  std::snprintf(text, sizeof text, "%.0f", 4e-3 * static_cast<double>(numel));
   return text;
 }
 
@@ -38,45 +37,46 @@ void draw_flat_parameter(const std::string& title, const std::vector<InFlatParam
       last;  // those whose names do not fit, and which are at the end
   for (const InFlatParameter& p : parameters) {
     const double begin = static_cast<double>(p.begin), numel = static_cast<double>(p.numel);
-    const bool fits = static_cast<double>(p.name.size()) < 125.0 * numel / all;
-    figure.box(begin, 0.0, numel, 0.45, "#d0d8e0", fits ? without_index(p.name) : "");
-    if (!fits) (begin > 0.8 * all ? last : narrow).push_back(&p);
+    const size_t dot = p.name.rfind('.');
+    const std::string first = p.name.substr(0, dot);
+    const bool fit = fits(first, 600.0 * numel / all);
+    std::string text = first;
+    if (dot != std::string::npos) text += "\n" + p.name.substr(dot);
+    figure.box(begin, 0.0, numel, 0.45, "#d0d8e0", fit ? without_index(text) : "");
+    if (!fit) (begin > 0.8 * all ? last : narrow).push_back(&p);
   }
   // Their names stand above, each beside a line to its place and clear of the other lines.
-  const auto name_above = [&](const InFlatParameter& p, double y, double side) {
+  constexpr double kLine = 0.17;
+  const auto name_above = [&](const InFlatParameter& p, size_t row, Align side) {
     const double x = static_cast<double>(p.begin) + static_cast<double>(p.numel) / 2;
-    const double half = (0.0034 * static_cast<double>(p.name.size()) + 0.007) * all;
+    const double y = 0.6 + kLine * static_cast<double>(row);
     figure.box(x - 0.0016 * all, 0.47, 0.0032 * all, y - 0.42, "#aaaaaa");
-    figure.label(without_index(p.name), x + side * half, y, "#555555");
+    figure.label(without_index(p.name), x + (side == Align::left ? 0.012 : -0.012) * all, y,
+                 "#555555", side);
   };
   for (size_t i = 0; i < narrow.size(); ++i) {
-    name_above(*narrow[i], 0.6 + 0.13 * static_cast<double>(narrow.size() - 1 - i), 1.0);
+    name_above(*narrow[i], narrow.size() - 1 - i, Align::left);
   }
   for (size_t i = 0; i < last.size(); ++i) {
-    name_above(*last[i], 0.6 + 0.13 * static_cast<double>(i), -1.0);
+    name_above(*last[i], i + (narrow.empty() ? 0 : 1), Align::right);
   }
-  const bool large = narrow.size() + last.size() < 2;  // more names would not fit
-  const double top = 0.7 + 0.13 * static_cast<double>(std::max(narrow.size(), last.size()));
+  const double top = 0.7 + kLine * static_cast<double>(std::max(narrow.size(), last.size()));
   double begin = 0.0;
   for (size_t rank = 0; rank < counts.size(); ++rank) {
     const auto count = static_cast<double>(counts[rank]);
-    char text[64];
-    if (large) std::snprintf(text, sizeof text, "rank %zu", rank);
-    if (!large)
-      std::snprintf(text, sizeof text, "rank %zu: %lld", rank,
-                    static_cast<long long>(counts[rank]));
-    figure.box(begin, -0.7, count, 0.45, rank_colour(rank), text);
+    figure.box(begin, -0.7, count, 0.45, rank_colour(rank),
+               "rank " + std::to_string(rank) + "\n" + std::to_string(counts[rank]));
     begin += count;
   }
-  if (large) figure.large_type().x_ticks({});
-  figure.x_range(0, all).y_range(-0.85, top);
-  figure.y_ticks({{0.22, "parameters"}, {-0.48, "shards"}}).save(folder, name);
+  if (length > 9999) figure.x_ticks({});  // they would be too long to stand side by side
+  figure.x_range(0, all).y_range(-0.85, top).y_ticks({});
+  figure.height(200 + static_cast<int>(170 * (0.85 + top)));
+  figure.save(folder, name);
 }
 
 void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo>& units, int ranks,
                 const std::string& folder, const std::string& name) {
   Figure figure(title, "element of the flat parameter", "");
-  std::vector<Tick> lanes;
   double y = 0.0, longest = 0.0;
   for (const auto& unit : units) longest = std::max(longest, static_cast<double>(unit.flat_numel));
   for (const auto& unit : units) {
@@ -85,22 +85,22 @@ void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo
     const auto part = static_cast<double>(unit.own.count);
     for (int rank = 0; rank < ranks; ++rank) {
       const std::string text = "rank " + std::to_string(rank);
-      figure.box(part * rank, y - 0.6, part, 0.6, rank_colour(static_cast<size_t>(rank)),
-                 part > 0.07 * longest ? text : "");
+      figure.box(part * rank, y - 0.8, part, 0.8, rank_colour(static_cast<size_t>(rank)),
+                 fits(text, 600.0 * part / longest) ? text : "");
     }
-    figure.label(without_index(parameters) + ": " + std::to_string(ranks) + " parts of " +
-                     std::to_string(unit.own.count),
-                 0.2 * longest, y + 0.16, "#444444");
-    lanes.push_back({y - 0.3, unit.name});
-    y -= 1.1;
+    figure.label(unit.name + ", " + std::to_string(ranks) + " parts of " +
+                     std::to_string(unit.own.count) + ":\n" + without_index(parameters),
+                 0.01 * longest, y + 0.45, "#444444", Align::left);
+    y -= 1.9;
   }
-  figure.x_range(0, longest).y_range(y + 0.3, 0.4).y_ticks(lanes).save(folder, name);
+  figure.x_range(0, longest).y_range(y + 0.95, 0.95).y_ticks({}).save(folder, name);
 }
 
 void draw_buckets(const hero::nn::Module& net, const std::vector<std::string>& ready,
                   const std::vector<Buckets>& choices, const std::string& folder,
                   const std::string& name) {
-  Figure figure("Gradients in the order of backward, and their buckets", "backward goes on →", "");
+  Figure figure("Gradients in the order of backward, and their buckets; the sizes are kB",
+                "backward goes on →", "");
   std::vector<std::string> layers;
   const auto layer_of = [](const std::string& parameter) {
     return parameter.substr(0, parameter.rfind('.'));
@@ -114,34 +114,37 @@ void draw_buckets(const hero::nn::Module& net, const std::vector<std::string>& r
     return static_cast<double>(std::find(layers.begin(), layers.end(), layer_of(parameter)) -
                                layers.begin());
   };
-  std::vector<Tick> lanes = {{-0.45, "gradients"}};
+  const auto count = static_cast<double>(layers.size());
+  const auto heading = [&](const std::string& text, double y) {
+    figure.label(text, 0.03, y + 0.25, "#555555", Align::left);
+  };
+  heading("gradients", 0.0);
   for (size_t i = 0; i < layers.size(); ++i) {
     int64_t numel = 0;
     for (const auto& [parameter, p] : net.named_parameters()) {
       if (layer_of(parameter) == layers[i]) numel += p.numel();
     }
-    const auto x = static_cast<double>(i);
-    figure.box(x + 0.03, -0.9, 0.94, 0.9, "#d0d8e0");
-    figure.label(without_index(layers[i]), x + 0.5, -0.3, "#111111");
-    figure.label(kilobytes(numel), x + 0.5, -0.6, "#444444");
+    figure.box(static_cast<double>(i) + 0.03, -0.9, 0.94, 0.9, "#d0d8e0",
+               without_index(layers[i]) + "\n" + kilobytes(numel));
   }
-  double y = -1.4;
+  double y = -1.5;
   for (const Buckets& choice : choices) {
-    lanes.push_back({y - 0.45, choice.sizes});
+    heading("buckets: " + choice.sizes, y);
     for (size_t i = 0; i < choice.units.size(); ++i) {
-      double first = static_cast<double>(layers.size()), last = 0.0;
+      double first = count, last = 0.0;
       for (const std::string& parameter : choice.units[i].parameters) {
         first = std::min(first, at(parameter));
         last = std::max(last, at(parameter) + 1.0);
       }
-      figure.box(first + 0.03, y - 0.9, last - first - 0.06, 0.9, rank_colour(i));
-      figure.label(choice.units[i].name, (first + last) / 2, y - 0.3, "#111111");
-      figure.label(kilobytes(choice.units[i].numel), (first + last) / 2, y - 0.6, "#444444");
+      const bool fit = fits(choice.units[i].name, 600.0 * (last - first) / count);
+      figure.box(first + 0.03, y - 0.9, last - first - 0.06, 0.9, rank_colour(i),
+                 (fit ? choice.units[i].name : std::to_string(i)) + "\n" +
+                     kilobytes(choice.units[i].numel));
     }
-    y -= 1.3;
+    y -= 1.5;
   }
-  figure.x_range(0, static_cast<double>(layers.size())).y_range(y + 0.2, 0.2).x_ticks({});
-  figure.y_ticks(lanes).save(folder, name);
+  figure.x_range(0, count).y_range(y + 0.5, 0.5).x_ticks({}).y_ticks({});
+  figure.height(640).save(folder, name);
 }
 
 }  // namespace tutorial

@@ -65,7 +65,7 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
                     int micro_batches, const std::string& folder) {
   Figure figure(
       "Schedules of a pipeline: forwards blue, backwards green, gradients of weights yellow",
-      "time, in forwards of a rank", "");
+      "time, in forwards of a rank", "rank");
   std::vector<Tick> rows;
   double y = 0.0, longest = 0.0;
   for (const hero::dist::Schedule& schedule : schedules) {
@@ -81,7 +81,7 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
     figure.label(text, end / 2, y - 0.45, "#333333");
     y -= 0.9;
     for (const auto& list : passes) {
-      rows.push_back({y - 0.5, "rank " + std::to_string(rows.size() % static_cast<size_t>(ranks))});
+      rows.push_back({y - 0.5, std::to_string(rows.size() % static_cast<size_t>(ranks))});
       for (const Pass& pass : list) {
         constexpr const char* colours[][2] = {
             {kForwardColours[0], kForwardColours[1]},
@@ -89,14 +89,19 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
             {kWeightGradientColours[0], kWeightGradientColours[1]}};
         const char* colour =
             colours[static_cast<int>(pass.action.kind)][pass.action.chunk == 0 ? 0 : 1];
-        figure.box(pass.start, y - 0.95, pass.end - pass.start, 0.9, colour,
-                   std::to_string(pass.action.micro));
+        const double time = pass.end - pass.start;
+        const std::string micro = std::to_string(pass.action.micro);
+        figure.box(pass.start, y - 0.95, time, 0.9, colour, fits(micro, 17.0 * time) ? micro : "");
       }
       y -= 1.0;
     }
     y -= 0.4;
   }
-  figure.x_range(0, longest).y_range(y + 0.2, 0.2).y_ticks(rows).save(folder, "19_schedules");
+  figure.x_range(0, longest)
+      .y_range(y + 0.2, 0.2)
+      .y_ticks(rows)
+      .height(820)
+      .save(folder, "19_schedules");
 }
 
 }  // namespace tutorial

@@ -19,7 +19,7 @@ void draw_activations(const std::string& folder) {
   const Tensor x = hero::linspace(-4.0, 3.0, 141, {.dtype = hero::kFloat64});
   const Values at = x.to_vector<double>();
   Figure figure("Activations", "x", "");
-  figure.patterned();
+  figure.patterned().legend_columns(3).height(640);
   const auto curve = [&](const char* name, const Tensor& y) {
     figure.line(name, at, y.to_vector<double>());
   };
@@ -30,7 +30,7 @@ void draw_activations(const std::string& folder) {
   curve("softplus", softplus(x));
   curve("tanh", tanh(x));
   curve("sigmoid", sigmoid(x));
-  figure.x_range(-4, 3).y_range(-1.2, 3).legend("top left").save(folder, "07a_activations");
+  figure.x_range(-4, 3).y_range(-1.2, 3).save(folder, "07a_activations");
 }
 
 namespace {
@@ -81,14 +81,14 @@ void draw_distributions(const std::string& folder) {
   first.add("Normal(-1.5, 0.8)", "#f3c9a6", Normal(wide(-1.5), wide(0.8)));
   first.add("Normal(0.8, 0.3)", "#a9cfe8", Normal(wide(0.8), wide(0.3)));
   first.add("Uniform(2, 3)", "#a8dcc4", Uniform(wide(2.0), wide(3.0)));
-  first.figure().y_range(0, 1.6).legend("top left").save(folder, "07a_distributions");
+  first.figure().y_range(0, 1.6).save(folder, "07a_distributions");
   DrawnFigure second("4000 draws of each, and the densities exp(log\\_prob(x))", -1.2, 6.3);
   second.add("tanh of Normal(-0.2, 0.9)", "#f3c9a6",
              TransformedDistribution(Normal(wide(-0.2), wide(0.9)), TanhTransform()));
   second.add("1 + 2 Beta(2, 4)", "#a9cfe8",
              TransformedDistribution(Beta(wide(2.0), wide(4.0)), AffineTransform(1.0, 2.0)));
   second.add("Gamma(30, 8)", "#a8dcc4", Gamma(wide(30.0), wide(8.0)));
-  second.figure().y_range(0, 1.6).legend("top right").save(folder, "07a_draws");
+  second.figure().y_range(0, 1.6).save(folder, "07a_draws");
 }
 
 void draw_sums(const std::string& folder) {
@@ -117,8 +117,8 @@ void draw_sums(const std::string& folder) {
   figure.patterned()
       .line("one after the other", terms, one_by_one)
       .line("sum(): in a tree", terms, library);
-  figure.rule(std::exp2(-24), "half the distance from 1 to the next float32");
-  figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().legend("top left").save(folder, "07a_sums");
+  figure.rule(std::exp2(-24), "half a float32 step at 1");
+  figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().save(folder, "07a_sums");
 }
 
 void draw_convolution(const std::string& folder) {
@@ -153,8 +153,8 @@ void draw_convolution(const std::string& folder) {
     if (row == kRow && column == kColumn) return "#f0a860";
     return value ? "#8fce9f" : "#e4f3e8";
   });
-  figure.label("times", 6.75, 0.0, "#333333").label("=", 11.25, 0.0, "#333333");
-  figure.x_range(-0.4, 16.4).y_range(-4.6, 3.8).bare().save(folder, "07a_convolution");
+  figure.label("×", 6.75, 0.0, "#333333").label("=", 11.25, 0.0, "#333333");
+  figure.x_range(-0.2, 16.2).y_range(-4.2, 3.3).height(400).bare().save(folder, "07a_convolution");
 }
 
 void draw_modules(const std::string& folder) {
@@ -163,35 +163,37 @@ void draw_modules(const std::string& folder) {
   const hero::nn::DeviceScope shapes_only(hero::kMeta);
   hero::nn::GPT model(
       {.vocab_size = 256, .block_size = 64, .n_layer = 1, .n_head = 4, .n_embd = 32});
-  Figure figure("The modules of a GPT of one block, and the names and shapes of their parameters",
-                "", "");
+  Figure figure("The modules of a GPT of one block, and the shapes of their parameters", "", "");
+  const auto wide_of = [](const std::string& text) {
+    return 0.235 * static_cast<double>(text.size()) + 0.8;
+  };
   std::vector<std::pair<std::string, Tensor>> seen;
   double y = 0.0;
   for (const auto& [path, module] : model.named_modules()) {
     const auto depth = path.empty() ? 0 : 1 + std::count(path.begin(), path.end(), '.');
     const std::string name = path.empty() ? "model" : path.substr(path.rfind('.') + 1);
-    figure.box(0.55 * static_cast<double>(depth), y - 0.9, 3.4, 0.8,
-               module->children().empty() ? kLeaf : kInner,
+    figure.box(0.35 * static_cast<double>(depth), y - 0.95, wide_of(name + module->type_name()),
+               0.9, module->children().empty() ? kLeaf : kInner,
                plain(name + ": " + module->type_name()));
-    double x = 6.2;
+    double x = 6.3;
     for (const auto& named : module->named_parameters()) {
       const std::string& parameter = named.first;
       const Tensor& value = named.second;
       if (parameter.find('.') != std::string::npos) continue;  // of a child
-      const std::string full = path.empty() ? parameter : path + "." + parameter;
       const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& other) {
         return is_same(other.second, value);
       });
       const bool tied = same != seen.end();
+      const double wide = tied || parameter == "weight" ? 3.4 : 2.2;
       figure.box(
-          x, y - 0.9, 5.1, 0.8, tied ? kTied : kOwn,
-          plain(full + (tied ? " is " + same->first : " " + hero::to_string(value.shape()))));
-      if (!tied) seen.emplace_back(full, value);
-      x += 5.2;
+          x, y - 0.95, wide, 0.9, tied ? kTied : kOwn,
+          plain(parameter + (tied ? " of " + same->first : " " + hero::to_string(value.shape()))));
+      if (!tied) seen.emplace_back(name, value);
+      x += wide + 0.1;
     }
     y -= 1.0;
   }
-  figure.x_range(-0.1, 16.7).y_range(y, 0.2).bare().save(folder, "07a_modules");
+  figure.x_range(0.0, 12.1).y_range(y, 0.1).height(760).bare().save(folder, "07a_modules");
 }
 
 }  // namespace tutorial

@@ -1,5 +1,7 @@
 #include "support/pictures/mesh.h"
 
+#include <algorithm>
+
 #include "support/pictures/plot.h"
 
 #include <hero/core/error.h>
@@ -8,7 +10,7 @@ namespace tutorial {
 
 namespace {
 
-constexpr double kWide = 2.0, kHigh = 1.0, kGap = 0.08, kApart = 0.9;
+constexpr double kWide = 2.0, kHigh = 1.0, kGap = 0.08, kApart = 1.2;
 
 const char* part_colour(int part) {
   static const char* const colours[] = {"#7db7e0", "#f0a860", "#8fce9f", "#e3a6c8",
@@ -32,41 +34,40 @@ void draw_mesh(const std::string& title, const std::vector<hero::dist::Axis>& ax
               " axes; it draws two or three");
   const hero::dist::Axis &down = axes[axes.size() - 2], &right = axes.back();
   const int blocks = axes.size() == 3 ? axes[0].size : 1;
-  const double across = right.size * kWide, below = down.size * kHigh;
+  const double across = right.size * kWide;
   Figure figure(title, "", "");
   size_t rank = 0;
+  double top = 0.0;
   for (int block = 0; block < blocks; ++block) {
-    const double left = block * (across + kApart);
     if (blocks > 1) {
       const std::string text = axes[0].name + " " + std::to_string(block);
-      figure.label(text, left + across / 2, 0.62, "#111111");
+      figure.label(text, -0.1, top + 0.2, "#111111", Align::right);
     }
     for (int column = 0; column < right.size; ++column) {
-      figure.label(right.name + " " + std::to_string(column), left + (column + 0.5) * kWide, 0.2,
+      figure.label(right.name + " " + std::to_string(column), (column + 0.5) * kWide, top + 0.2,
                    "#555555");
     }
-    for (int row = 0; row < down.size; ++row) {
-      const double top = -row * kHigh;
-      if (block == 0) {
-        figure.label(down.name + " " + std::to_string(row), -0.45, top - kHigh / 2, "#555555");
-      }
+    for (int row = 0; row < down.size; ++row, top -= kHigh) {
+      figure.label(down.name + " " + std::to_string(row), -0.1, top - kHigh / 2, "#555555",
+                   Align::right);
       for (int column = 0; column < right.size; ++column, ++rank) {
         const MeshCell& cell = cells.at(rank);
-        const double x = left + column * kWide + kGap / 2, y = top - kHigh + kGap / 2;
-        figure.box(x, y, kWide - kGap, kHigh - kGap, part_colour(cell.part));
-        const double middle = left + (column + 0.5) * kWide;
-        figure.label("rank " + std::to_string(rank), middle, top - 0.36 * kHigh, "#111111");
-        figure.label(without_markup(cell.text), middle, top - 0.64 * kHigh, "#333333");
+        figure.box(column * kWide + kGap / 2, top - kHigh + kGap / 2, kWide - kGap, kHigh - kGap,
+                   part_colour(cell.part),
+                   "rank " + std::to_string(rank) + "\n" + without_markup(cell.text));
       }
     }
+    if (block + 1 < blocks) top -= kApart - 0.4;
   }
-  const double width = blocks * across + (blocks - 1) * kApart;
-  for (size_t i = 0; i < notes.size(); ++i) {
-    figure.label(without_markup(notes[i]), width / 2, -below - 0.3 - 0.25 * static_cast<double>(i),
+  constexpr double kLine = 0.42;  // of a note
+  for (const std::string& note : notes) {
+    const auto lines = 1 + static_cast<int>(std::count(note.begin(), note.end(), '\n'));
+    figure.label(without_markup(note), (across - 1.2) / 2, top - 0.15 - kLine * lines / 2,
                  "#333333");
+    top -= kLine * lines + 0.1;
   }
-  figure.x_range(-0.9, width + 0.2);
-  figure.y_range(-below - 0.4 - 0.25 * static_cast<double>(notes.size()), 0.9);
+  figure.x_range(-1.3, across + 0.05).y_range(top - 0.15, 0.5);
+  figure.height(110 + static_cast<int>(80 * (0.65 - top)));
   figure.bare().save(folder, name);
 }
 

@@ -1,5 +1,7 @@
 #include "support/pictures/offload.h"
 
+#include <algorithm>
+
 #include "support/options/device.h"
 
 #include <hero/core/ledger.h>
@@ -18,14 +20,15 @@ void draw_courses(const std::vector<Course>& courses, int64_t limit, const std::
   figure.patterned()
       .x_range(0, static_cast<double>(courses.front().bytes.size() - 1))
       .y_range(0, 1.5 * top);
-  figure.x_ticks(courses.front().moments).legend("top left").rule(top, "the limit", 0.7);
+  figure.x_ticks(courses.front().moments).rule(top, "the limit", 0.7);
   for (const Course& course : courses) {
     Values x, y;
     for (const double bytes : course.bytes) {
       x.push_back(static_cast<double>(x.size()));
       y.push_back(bytes / 1024);
     }
-    figure.line(course.title, x, y);
+    const bool above = *std::max_element(y.begin(), y.end()) > top;
+    figure.line(course.title + (above ? ", no limit" : ""), x, y);
   }
   figure.save(folder, "20_offload");
 }

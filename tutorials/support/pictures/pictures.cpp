@@ -8,7 +8,7 @@ namespace tutorial {
 
 constexpr size_t kSide = 28;
 constexpr size_t kAcross = kSide + 6;  // with the space between
-constexpr size_t kDown = kSide + 9;    // and room for the text
+constexpr size_t kDown = kSide + 14;   // and room for two lines of text
 
 void draw_pictures(const std::string& title, const std::vector<Picture>& pictures, int columns,
                    const std::string& folder, const std::string& name) {
@@ -26,10 +26,11 @@ void draw_pictures(const std::string& title, const std::vector<Picture>& picture
       }
     }
     const double middle = static_cast<double>(left) + static_cast<double>(kSide) / 2;
-    figure.label(picture.text, middle, static_cast<double>(height - (top + kSide + 3)),
+    figure.label(picture.text, middle, static_cast<double>(height - (top + kSide + 7)),
                  picture.good ? "#222222" : "#c00000");
   }
-  figure.image(canvas, static_cast<int>(width)).save(folder, name);
+  figure.image(canvas, static_cast<int>(width));
+  figure.height(60 + static_cast<int>(640 * height / width)).save(folder, name);
 }
 
 }  // namespace tutorial

@@ -31,14 +31,38 @@ constexpr const char* kDashes[] = {"1",     "(12,4)",         "(3,3)", "(12,3,3,
 constexpr int kCurvePoints = 601;
 constexpr int kGridPoints = 201;
 
-// gnuplot doubles a quote inside single quotes.
+// Type that is 12 pixels high where a figure is shown 368 wide.
+constexpr const char* kSvgFont = "'DejaVu Sans,21'";
+constexpr const char* kPngFont = "'DejaVu Sans,31'";  // of twice as many pixels
+constexpr int kWidth = 640, kHeight = 560, kEqualHeight = 720;
+constexpr size_t kTitleLine = 44;  // characters
+
+// gnuplot doubles a quote inside single quotes, which know no end of a line.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (char c : text) {
+    if (c == '\n') {
+      out += "'.\"\\n\".'";
+      continue;
+    }
     out += c;
     if (c == '\'') out += c;
   }
   return out + "'";
+}
+
+// The text in as few lines of at most kTitleLine characters each as hold it, about equally long.
+std::string in_lines(std::string text) {
+  const size_t count = (text.size() + kTitleLine - 1) / kTitleLine;
+  const size_t most = std::min(kTitleLine, text.size() / std::max<size_t>(count, 1) + 6);
+  std::string lines;
+  while (text.size() > most) {
+    const size_t space = text.rfind(' ', most);
+    if (space == std::string::npos) break;
+    lines += text.substr(0, space) + "\n";
+    text.erase(0, space + 1);
+  }
+  return lines + text;
 }
 
 std::string listed(const std::vector<Tick>& ticks) {
@@ -121,24 +145,25 @@ void write(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-Figure::Figure(const std::string& title, const std::string& x_label, const std::string& y_label)
-    : title_(title) {
-  settings_ = "set encoding utf8\nset title " + quoted(title) + " font ',15'\nset xlabel " +
-              quoted(x_label) + "\nset ylabel " + quoted(y_label) +
-              "\nset grid lc rgb '#dddddd' lt 1\nset border 3 lc rgb '#555555'\n"
-              "set tics nomirror\nset key top center\nset offsets graph 0, graph 0, graph 0.03, "
-              "graph 0.03\n"
-              "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', "
-              "4 '#d9d422')\n";
+Figure::Figure(const std::string& title, const std::string& x_label, const std::string& y_label) {
+  settings_ =
+      "set encoding utf8\nset title " + quoted(in_lines(title)) + "\nset xlabel " +
+      quoted(x_label) + " offset 0,0.7\nset ylabel " + quoted(y_label) +
+      "\nset grid lc rgb '#dddddd' lt 1\nset border 3 lc rgb '#555555'\n"
+      "set tics nomirror\n"
+      "set key outside below center horizontal maxcols 2 Left reverse width 1.5 samplen 1.5\n"
+      "set offsets graph 0, graph 0, graph 0.03, graph 0.03\n"
+      "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', "
+      "4 '#d9d422')\n";
 }
 
-Figure& Figure::large_type() {
-  large_ = true;
+Figure& Figure::height(int pixels) {
+  height_ = pixels;
   return *this;
 }
 
 Figure& Figure::equal_axes() {
-  equal_ = true;
+  height_ = kEqualHeight;
   settings_ += "set size ratio -1\n";
   return *this;
 }
@@ -166,18 +191,18 @@ Figure& Figure::x_ticks(const std::vector<Tick>& ticks) {
 }
 
 Figure& Figure::y_ticks(const std::vector<Tick>& ticks) {
-  settings_ += "set ytics (" + listed(ticks) + ")\n";
+  settings_ += ticks.empty() ? "unset ytics\n" : "set ytics (" + listed(ticks) + ")\n";
   return *this;
 }
 
-Figure& Figure::legend(const std::string& place) {
-  settings_ += "set key " + place + " Left reverse opaque width 1.5 box lc rgb '#cccccc'\n";
+Figure& Figure::legend_columns(int most) {
+  settings_ += "set key maxcols " + std::to_string(most) + "\n";
   return *this;
 }
 
 Figure& Figure::patterned() {
   patterned_ = true;
-  settings_ += "set key samplen 5\n";
+  settings_ += "set key samplen 3\n";
   return *this;
 }
 
@@ -211,7 +236,7 @@ Figure& Figure::points(const std::string& title, const Values& x, const Values& 
 }
 
 Figure& Figure::rings(const std::string& title, const Values& x, const Values& y, double size) {
-  settings_ += "set key spacing 1.8\n";  // the largest ones fit into the legend
+  if (size > 2) settings_ += "set key spacing 1.8\n";  // those fit into the legend, too
   const std::string block = data({&x, &y});
   parts_.push_back(block + " with points pt 6 lw 2 ps " + repr(0.9 * size) + " lc rgb '" +
                    next_colour() + "' title " + quoted(title));
@@ -223,8 +248,8 @@ Figure& Figure::steps(const std::string& title, const Values& x, const Values& y
   for (size_t i = 0; i < x.size(); ++i) index.push_back(static_cast<double>(i));
   const std::string block = data({&x, &y, &index});
   settings_ +=
-      "set cblabel 'step'\nset colorbox user origin screen 0.9,0.15 size screen 0.02,0.7\n"
-      "set rmargin at screen 0.87\nset cbrange [0:" +
+      "set cblabel 'step'\nset colorbox user origin screen 0.83,0.15 size screen 0.02,0.7\n"
+      "set rmargin at screen 0.8\nset cbrange [0:" +
       repr(std::max(1.0, static_cast<double>(x.size()) - 1.0)) + "]\n";
   parts_.push_back(block + " using 1:2 with points pt 7 ps 1.5 lc rgb '#222222' notitle");
   parts_.push_back(block + " using 1:2:3 with points pt 7 ps 1.2 lc palette title " +
@@ -281,7 +306,7 @@ Figure& Figure::rule(double y, const std::string& text, double end) {
   settings_ += "set arrow from graph 0, first " + repr(y) + " to graph 1, first " + repr(y) +
                " nohead dt 2 lw 1 lc rgb '#777777'\nset label " + quoted(text) + " at graph " +
                repr(end) + ", first " + repr(y) +
-               " right offset 0,0.5 font ',12' textcolor rgb '#555555' front\n";
+               " right offset 0,0.5 textcolor rgb '#555555' front\n";
   return *this;
 }
 
@@ -294,7 +319,11 @@ Figure& Figure::mark(const std::string& title, double x, double y) {
 }
 
 Figure& Figure::bare() {
-  settings_ += "unset border\nunset tics\nunset grid\n";
+  const bool named = std::any_of(parts_.begin(), parts_.end(), [](const std::string& part) {
+    return !part.ends_with("title ''") && !part.ends_with("notitle");
+  });
+  settings_ += "unset border\nunset tics\nunset grid\nset lmargin 0.5\nset rmargin 0.5\n";
+  if (!named) settings_ += "set bmargin 0.5\n";  // there is no legend
   return *this;
 }
 
@@ -314,9 +343,14 @@ Figure& Figure::image(const Values& pixels, int columns) {
   return *this;
 }
 
-Figure& Figure::label(const std::string& text, double x, double y, const std::string& colour) {
-  settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
-               " center font ',12' textcolor rgb '" + colour + "' front\n";
+Figure& Figure::label(const std::string& text, double x, double y, const std::string& colour,
+                      Align align) {
+  constexpr const char* kAligns[] = {"left", "center", "right"};
+  const auto lines = 1 + std::count(text.begin(), text.end(), '\n');
+  settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) + " " +
+               kAligns[static_cast<int>(align)] + " offset 0," +
+               repr(0.5 * static_cast<double>(lines - 1)) + " textcolor rgb '" + colour +
+               "' front\n";
   return *this;
 }
 
@@ -324,43 +358,14 @@ Figure& Figure::tag(const std::string& text, double x, double y) {
   const int last = std::max(colours_ - 1, 0) % static_cast<int>(std::size(kColours));
   settings_ +=
       "set style textbox opaque fillcolor rgb 'white' noborder margins 0.6,0.4\nset label " +
-      quoted(text) + " at " + repr(x) + "," + repr(y) +
-      " center offset 0,0.7 font ',12' textcolor rgb '" + kColours[last] + "' front boxed\n";
+      quoted(text) + " at " + repr(x) + "," + repr(y) + " center offset 0,0.7 textcolor rgb '" +
+      kColours[last] + "' front boxed\n";
   return *this;
 }
 
-Figure& Figure::inset(const Figure& other, double x, double y, double width, double height) {
-  inset_ += "reset\n" + other.data_ + other.settings_ + "set origin " + repr(x) + "," + repr(y) +
-            "\nset size " + repr(width) + "," + repr(height) +
-            "\nset object 1000 rectangle from graph -0.14,-0.18 to graph 1.04,1.22 "
-            "noclip fc rgb 'white' fs solid border rgb '#cccccc' behind\n" +
-            other.plot() + "\n";
+Figure& Figure::below(const Figure& other) {
+  panels_.push_back(other);
   return *this;
-}
-
-std::string Figure::settings() const {
-  if (!large_) return settings_;
-  std::string text = settings_;
-  const std::pair<const char*, const char*> changes[] = {
-      {" font ',12'", ""},  // all type is equally large
-      {" font ',15'", ""},
-      {"origin screen 0.9,0.15", "origin screen 0.83,0.15"},  // the numbers of the colour bar
-      {"rmargin at screen 0.87", "rmargin at screen 0.8"}};
-  for (const auto& [small, large] : changes) {
-    for (size_t at; (at = text.find(small)) != std::string::npos;) {
-      text.replace(at, std::strlen(small), large);
-    }
-  }
-  constexpr size_t kLine = 44;  // characters
-  std::string title, rest = title_;
-  while (rest.size() > kLine) {
-    const size_t space = rest.rfind(' ', kLine);
-    if (space == std::string::npos) break;
-    title += rest.substr(0, space) + "\\n";
-    rest.erase(0, space + 1);
-  }
-  return text + "set title \"" + title + rest +
-         "\"\nset key outside below center horizontal maxcols 2 samplen 1.5 nobox noopaque\n";
 }
 
 std::string Figure::plot() const {
@@ -376,21 +381,30 @@ void Figure::save(const std::string& folder, const std::string& name) const {
   try {
     hero::make_folders("--out", folder);
     const Canvas png, svg;
-    const auto drawn = [&](const std::string& terminal, const Canvas& canvas) {
-      return "set terminal " + terminal + "\nset output " + quoted(canvas.name()) + "\n" +
-             (inset_.empty() ? plot()
-                             : "set multiplot\n" + plot() + "\n" + inset_ +
-                                   "unset multiplot\nreset\n" + data_ + settings()) +
-             "\n";
+    int height = height_;
+    for (const Figure& panel : panels_) height += panel.height_;
+    std::string setup = "set terminal unknown\n", text;
+    if (panels_.empty()) {
+      setup += data_ + settings_;
+      text = plot() + "\n";
+    } else {
+      text = "set multiplot\n";
+      double top = height;
+      const auto add = [&](const Figure& panel) {
+        top -= panel.height_;
+        text += "reset\n" + panel.data_ + panel.settings_ + "set origin 0," + repr(top / height) +
+                "\nset size 1," + repr(1.0 * panel.height_ / height) + "\n" + panel.plot() + "\n";
+      };
+      add(*this);
+      for (const Figure& panel : panels_) add(panel);
+      text += "unset multiplot\n";
+    }
+    const auto drawn = [&](const std::string& terminal, int scale, const Canvas& canvas) {
+      return "set terminal " + terminal + " size " + std::to_string(scale * kWidth) + "," +
+             std::to_string(scale * height) + "\nset output " + quoted(canvas.name()) + "\n" + text;
     };
-    const std::string high = equal_ ? "720" : "560", twice = equal_ ? "1440" : "1120";
-    const std::string small_png = "pngcairo size 1100,700 font 'DejaVu Sans,12'",
-                      small_svg = "svg size 1100,700 font 'DejaVu Sans,13'",
-                      large_png = "pngcairo size 1280," + twice + " font 'DejaVu Sans,31'",
-                      large_svg = "svg size 640," + high + " font 'DejaVu Sans,21'";
-    gnuplot("set terminal unknown\n" + data_ + settings() +
-            drawn(large_ ? large_png : small_png, png) +
-            drawn((large_ ? large_svg : small_svg) + " background rgb 'white'", svg) +
+    gnuplot(setup + drawn(std::string("pngcairo font ") + kPngFont, 2, png) +
+            drawn(std::string("svg font ") + kSvgFont + " background rgb 'white'", 1, svg) +
             "unset output\n");
     write(base + ".png", png.bytes());
     write(base + ".svg", without_version(svg.bytes()));
@@ -417,6 +431,10 @@ const char* Figure::next_colour() {
   const char* colour = kColours[colours_ % static_cast<int>(std::size(kColours))];
   ++colours_;
   return colour;
+}
+
+bool fits(const std::string& text, double pixels) {
+  return 12.0 * static_cast<double>(text.size()) < pixels;
 }
 
 std::string plain(const std::string& text) {

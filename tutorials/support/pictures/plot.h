@@ -13,14 +13,19 @@ struct Tick {
   std::string text;
 };
 
+/// Where a label lies beside its place.
+enum class Align { left, center, right };
+
 /// One picture, built part by part and saved as PNG and SVG. Labels know gnuplot's markup: x^2.
+/// It is 640 pixels wide, and all its type can be read on a phone: it is at least 12 pixels high
+/// where the figure is 368 wide. A line holds some 45 characters; a longer title has several lines,
+/// and so has a label with \n. The legend is below.
 class Figure {
  public:
   Figure(const std::string& title, const std::string& x_label, const std::string& y_label);
 
-  /// Type that can be read on a phone: at least 12 pixels where the figure is 368 wide. A line
-  /// holds some 45 characters; a longer title has several lines, and the legend is below.
-  Figure& large_type();
+  /// Of the whole picture, in pixels.
+  Figure& height(int pixels);
   /// Both axes have the same scale, so that right angles are right angles.
   Figure& equal_axes();
 
@@ -28,11 +33,11 @@ class Figure {
   Figure& y_range(double low, double high);
   Figure& log_y();
   /// The words that stand at places of an axis, in place of numbers.
-  /// Where x_ticks() gets none the axis has neither.
+  /// Where there are none the axis has neither.
   Figure& x_ticks(const std::vector<Tick>& ticks);
   Figure& y_ticks(const std::vector<Tick>& ticks);
-  /// Where the legend goes, in gnuplot's words: "top left".
-  Figure& legend(const std::string& place);
+  /// At most so many names of the legend stand side by side; 2 if this is not called.
+  Figure& legend_columns(int most);
 
   /// From now on lines have dashes of their own, and can be told apart without colours.
   Figure& patterned();
@@ -68,36 +73,39 @@ class Figure {
   Figure& bare();
   /// Numbers from 0 (white) to 255 (black), `columns` in a row, from the top; axes go.
   Figure& image(const Values& pixels, int columns);
-  /// Text around a point.
-  Figure& label(const std::string& text, double x, double y, const std::string& colour);
+  /// Text around a point, or on one side of it.
+  Figure& label(const std::string& text, double x, double y, const std::string& colour,
+                Align align = Align::center);
 
   /// Text above a point, on white, in the colour of the line that was drawn last.
   Figure& tag(const std::string& text, double x, double y);
 
-  /// Draws another figure over this one, in a white window whose lower left corner and size are
-  /// given in fractions of the whole picture.
-  Figure& inset(const Figure& other, double x, double y, double width, double height);
+  /// A panel of its own below those before.
+  Figure& below(const Figure& other);
 
   /// Writes folder/name.png and folder/name.svg; an older figure is replaced only by a whole one.
   /// Without gnuplot, or if it fails, one line on stderr says so.
   void save(const std::string& folder, const std::string& name) const;
 
  private:
-  std::string settings() const;
   std::string data(const std::vector<const Values*>& columns);
   std::string plot() const;  // gnuplot's command
   const char* next_colour();
 
-  std::string title_, settings_;
+  std::string settings_;
   std::string data_;
   std::vector<std::string> parts_;
-  std::string inset_;  // gnuplot's commands
+  std::vector<Figure> panels_;
+  int height_ = 560;
   int blocks_ = 0;
   int colours_ = 0;
   int boxes_ = 0;
-  bool patterned_ = false, large_ = false, equal_ = false;
+  bool patterned_ = false;
   double x_low_ = 0, x_high_ = 1, y_low_ = 0, y_high_ = 1;
 };
+
+/// Whether a text fits into so many of a figure's 640 pixels.
+bool fits(const std::string& text, double pixels);
 
 /// A text as gnuplot's markup, to which _ is the mark of an index: no subscripts.
 std::string plain(const std::string& text);

@@ -32,10 +32,9 @@ void draw_run_losses(const std::vector<RunCurve>& runs, int64_t saved, int64_t e
   const double at = static_cast<double>(saved), margin = std::max(0.08 * (high - low), 0.01);
   figure.box(at - 0.15, low - margin, 0.3, high - low + 2 * margin, "#888888");
   const auto last = static_cast<double>(runs.front().losses.size());
-  figure.label("saved at step " + std::to_string(saved) + ", resumed from here", at - 0.13 * last,
-               high + margin, "#555555");
+  figure.label("saved at step " + std::to_string(saved), at, high + 2 * margin, "#555555");
   figure.x_range(0, last + static_cast<double>(every));
-  figure.y_range(low - margin, high + 3 * margin).legend("top right");
+  figure.y_range(low - margin, high + 3 * margin).height(860);
   figure.save(folder, "18_gpt_fsdp_loss");
 }
 
@@ -47,12 +46,16 @@ void draw_run_memory(const std::vector<RunCurve>& runs, const std::string& folde
     const double x = static_cast<double>(i);
     const double parameters = 1e-6 * static_cast<double>(runs[i].parameters);
     const double optimizer = 1e-6 * static_cast<double>(runs[i].optimizer);
-    figure.box(x + 0.15, 0.0, 0.7, parameters, kParameterColour, "parameters");
-    figure.box(x + 0.15, parameters, 0.7, optimizer, kStateColour, "AdamW's states");
+    // the legend has each name once
+    figure.area(i == 0 ? "parameters" : "", {x + 0.15, x + 0.85}, {0, 0}, {parameters, parameters},
+                kParameterColour);
+    const double top = parameters + optimizer;
+    figure.area(i == 0 ? "AdamW's states" : "", {x + 0.15, x + 0.85}, {parameters, parameters},
+                {top, top}, kStateColour);
     char text[32];
-    std::snprintf(text, sizeof text, "%.2f MB", parameters + optimizer);
-    highest = std::max(highest, parameters + optimizer);
-    figure.label(text, x + 0.5, parameters + optimizer + 0.03, "#111111");
+    std::snprintf(text, sizeof text, "%.2f MB", top);
+    highest = std::max(highest, top);
+    figure.label(text, x + 0.5, top + 0.04, "#111111");
     ticks.push_back(
         {x + 0.5, std::to_string(runs[i].ranks) + (runs[i].ranks == 1 ? " rank" : " ranks")});
   }

@@ -52,16 +52,17 @@ void draw_context(const Communicator& world, const std::string& folder) {
     for (int key = 0; key < kT; ++key) {
       figure.box(key + 0.05, -query - 0.95, 0.9, 0.9, key <= query ? colour : kEmpty);
     }
-    figure.label("query " + std::to_string(query), -1.3, -query - 0.5, "#555555");
-    figure.label(rank_text(owner[query]), kT + 1.2, -query - 0.5, "#333333");
+    figure.label("query " + std::to_string(query), -0.2, -query - 0.5, "#555555", Align::right);
+    figure.label(rank_text(owner[query]), kT + 0.2, -query - 0.5, "#333333", Align::left);
   }
   figure.label("keys 0 to 15 →", kT / 2.0, 0.6, "#555555");
   for (int rank = 0; rank < kRanks; ++rank) {
     const double x = (rank + 0.5) * kT / kRanks;
-    figure.box(x - 1.9, -kT - 1.6, 3.8, 1.0, kRankColours[rank],
-               rank_text(rank) + ": " + std::to_string(pairs[rank]) + " pairs");
+    figure.box(x - 1.9, -kT - 2.3, 3.8, 2.0, kRankColours[rank],
+               rank_text(rank) + "\n" + std::to_string(pairs[rank]) + " pairs");
   }
-  figure.x_range(-2.8, kT + 2.8).y_range(-kT - 1.9, 1.2).bare().save(folder, "19_context");
+  figure.x_range(-3.7, kT + 2.9).y_range(-kT - 2.5, 1.2).height(680);
+  figure.bare().save(folder, "19_context");
 }
 
 void draw_experts(const std::string& folder) {
@@ -92,15 +93,16 @@ void draw_experts(const std::string& folder) {
   }
   for (int rank = 0; rank < kRanks; ++rank) {
     const double top = -at(rank * kTokens, kTokens);
-    figure.label("tokens of " + rank_text(rank), -2.0, top - kTokens / 2.0, "#333333");
+    figure.label("tokens of\n" + rank_text(rank), -0.2, top - kTokens / 2.0, "#333333",
+                 Align::right);
     const double left = 1.6 * at(rank * kPerRank, kPerRank);
-    figure.label("experts of " + rank_text(rank), left + 1.55, 1.0, "#333333");
+    figure.label("experts of\n" + rank_text(rank), left + 1.55, 2.0, "#333333");
     for (int i = 0; i < kPerRank; ++i) {
       figure.label(std::to_string(rank * kPerRank + i), left + 1.6 * i + 0.75, 0.4, "#555555");
     }
   }
   const double right = 1.6 * at(kExperts - 1, kPerRank) + 1.6;
-  figure.x_range(-4.0, right + 0.2).y_range(-at(kRanks * kTokens, kTokens) - 0.1, 1.5);
+  figure.x_range(-2.9, right + 0.1).y_range(-at(kRanks * kTokens, kTokens) - 0.1, 3.0).height(700);
   figure.bare().save(folder, "19_experts");
 }
 
@@ -142,8 +144,8 @@ void draw_resumed(const std::string& folder) {
     int64_t begin = 0;
     for (size_t rank = 0; rank < read.size(); ++rank) {
       const double left = static_cast<double>(begin), right = static_cast<double>(read[rank]);
-      figure.label(rank_text(static_cast<int>(rank)) + ": " + std::to_string(read[rank] - begin),
-                   0.5 * (left + right), y + 0.14, "#111111");
+      figure.label(rank_text(static_cast<int>(rank)) + "\n" + std::to_string(read[rank] - begin),
+                   0.5 * (left + right), y + 0.4, "#111111");
       figure.box(left + gap, y - 1.04, right - left - 2 * gap, 1.0, "#555555");
       int64_t from = begin;
       for (size_t part = 0; part < saved.size(); ++part) {
@@ -153,44 +155,49 @@ void draw_resumed(const std::string& folder) {
         const double high = to == read[rank] ? 2 * gap : 0.5 * gap;
         figure.box(static_cast<double>(from) + low, y - 0.98,
                    static_cast<double>(to - from) - low - high, 0.88, kRankColours[part],
-                   "shard " + std::to_string(part));
+                   std::to_string(part));
         from = to;
       }
       begin = read[rank];
     }
-    const std::string text = ranks == kRanks ? "saved by 4 ranks"
+    const std::string text = ranks == kRanks ? "shards 0 to 3, saved by 4 ranks"
                              : ranks == 1    ? "resumed on 1 rank"
                                              : "resumed on 3 ranks";
-    figure.label(text, -0.13 * all, y - 0.54, "#333333");
-    y -= 1.6;
+    figure.label(text, gap, y + 1.15, "#333333", Align::left);
+    y -= 2.9;
   }
-  figure.x_range(-0.26 * all, 1.02 * all).y_range(y + 0.4, 0.4).bare().save(folder, "12_resumed");
+  figure.x_range(-gap, all + gap).y_range(y + 1.7, 1.5).height(700);
+  figure.bare().save(folder, "12_resumed");
 }
 
 void draw_order(const std::string& folder) {
   constexpr int kSamples = 24, kBatch = 4, kBatches = kSamples / kBatch, kTwo = 2;
   Figure figure("Three epochs of 24 samples on two ranks, in batches of four", "", "");
+  constexpr double kAcross = kBatch + 0.35;
   for (int epoch = 0; epoch < 3; ++epoch) {
-    const double y = -1.3 * epoch;
-    figure.label("epoch " + std::to_string(epoch), -1.8, y - 0.5, "#333333");
+    const double top = -3.2 * epoch;
+    figure.label("epoch " + std::to_string(epoch), -0.2, top + 0.45, "#333333", Align::right);
     for (int rank = 0; rank < kTwo; ++rank) {
+      const double y = top - rank;
+      figure.label(rank_text(rank), -0.2, y - 0.5, "#333333", Align::right);
       hero::nn::data::DistributedSampler sampler(
           kSamples, {.num_replicas = kTwo, .rank = rank, .seed = 1, .turn = kBatch});
       sampler.set_epoch(epoch);
       const std::vector<int64_t> mine = sampler.indices();
       for (size_t i = 0; i < mine.size(); ++i) {
         const int at = static_cast<int>(i);
-        const int batch = at / kBatch * kTwo + rank;  // in the order that the ranks share
-        const double x = batch * (kBatch + 0.35) + at % kBatch;
+        const double x = at / kBatch * kAcross + at % kBatch;
         figure.box(x + 0.04, y - 0.96, 0.92, 0.92, kRankColours[rank], std::to_string(mine[i]));
       }
     }
   }
-  for (int batch = 0; batch < kBatches; ++batch) {
-    figure.label(rank_text(batch % kTwo), batch * (kBatch + 0.35) + kBatch / 2.0, 0.4, "#333333");
+  for (int batch = 0; batch < kBatches / kTwo; ++batch) {
+    const std::string text =
+        "batches " + std::to_string(kTwo * batch) + ", " + std::to_string(kTwo * batch + 1);
+    figure.label(text, batch * kAcross + kBatch / 2.0, 0.45, "#333333");
   }
-  const double right = kBatches * (kBatch + 0.35);
-  figure.x_range(-3.6, right + 0.2).y_range(-3.8, 0.9).bare().save(folder, "11_order");
+  figure.x_range(-3.2, kBatches / kTwo * kAcross - 0.25).y_range(-8.5, 0.9).height(470);
+  figure.bare().save(folder, "11_order");
 }
 
 }  // namespace tutorial

@@ -74,7 +74,7 @@ void draw_strategies(int stage, const Communicator& world, const std::string& fo
     ticks.push_back({i + 0.5, names[i]});
   }
   if (world.rank() > 0) return;
-  figure.large_type().x_range(0, stage + 1).y_range(0, 13).x_ticks(ticks).save(folder, name);
+  figure.x_range(0, stage + 1).y_range(0, 13).x_ticks(ticks).save(folder, name);
 }
 
 void Moments::note(const std::string& name) {
@@ -122,10 +122,7 @@ void Moments::draw(const std::string& title, const std::string& folder,
     }
   }
   for (size_t k = 0; k < 4; ++k) figure.area(kinds[k], x, levels[k], levels[k + 1], colours[k]);
-  figure.large_type()
-      .x_range(0, static_cast<double>(bytes_.size()))
-      .y_range(0, 1.5 * top)
-      .legend("top left");
+  figure.x_range(0, static_cast<double>(bytes_.size())).y_range(0, 1.5 * top);
   figure.x_ticks(ticks_).save(folder, name);
 }
 
