@@ -197,10 +197,10 @@ READABLE = 12  # pixels: the smallest type of a figure on a narrow screen
 
 
 def readable_width(file):
-    """How many pixels wide a drawing is whose smallest type has READABLE of them; 0 of a photograph."""
+    """How many pixels wide a drawing is whose smallest type, but for indices, has READABLE of them; 0 of a photograph."""
     if file.suffix != ".svg":
         return 0
-    text = file.read_text(encoding="utf-8")
+    text = re.sub(r"<tspan[^>]*(dy=|baseline-shift)[^>]*>", "", file.read_text(encoding="utf-8"))
     width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', text)
     sizes = [float(size) for size in re.findall(r"font-size\s*[=:]\s*[\"']?([\d.]+)", text)]
     return math.ceil(float(width[1]) * READABLE / min(sizes)) if width and sizes else 0

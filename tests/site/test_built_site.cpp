@@ -57,8 +57,10 @@ std::string axe() {
   return {};
 }
 
-// The smallest type of a drawing, as a share of its width.
-double smallest_type(const std::string& svg) {
+// The smallest type of a drawing, but for indices and exponents, as a share of its width.
+double smallest_type(const std::string& drawing) {
+  const std::regex index("<tspan[^>]*(dy=|baseline-shift)[^>]*>");
+  const std::string svg = std::regex_replace(drawing, index, "");
   std::smatch box;
   REQUIRE(std::regex_search(svg, box, std::regex("viewBox=\"\\S+ \\S+ ([0-9.]+) ")));
   const std::regex size("font-size\\s*[=:]\\s*[\"']?([0-9.]+)");
@@ -201,14 +203,17 @@ TEST_CASE("the type of figures has twelve pixels on a phone, and figures follow 
     browser.show(kSite + "/" + page);
     const json shown = browser.evaluate(
         "[...document.querySelectorAll('.picture img')].map((i) => "
-        "[decodeURI(new URL(i.src).pathname), i.getBoundingClientRect().width])");
+        "[decodeURI(new URL(i.src).pathname), i.getBoundingClientRect().width, "
+        "i.closest('.picture').clientWidth])");
     for (const json& figure : shown) {
       const std::string file = figure[0];
       CAPTURE(file);
       if (!file.ends_with(".svg")) continue;
       const double type = smallest_type(text_of(file));
       if (type > 1) continue;  // it has no text
+      CHECK(type * 368 >= 12.0);
       CHECK(type * figure[1].get<double>() >= 12.0);
+      CHECK(figure[1].get<double>() < figure[2].get<double>() + 1.0);  // all of it is seen
       ++figures;
     }
   }

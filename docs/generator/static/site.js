@@ -1,11 +1,15 @@
 "use strict";
-// On a narrow screen a figure is wider than the text, so that its type can be read, and a button shows it whole. What
+// On a very narrow screen a figure is wider than the text, so that its type can be read, and a button shows it whole. What
 // can be moved from side to side can be reached with the keyboard.
 function figures() {
   const reach = () => {
     for (const area of document.querySelectorAll(".picture, .table-wrapper, pre, .formula")) {
       if (area.scrollWidth > area.clientWidth) area.tabIndex = 0;
       else area.removeAttribute("tabindex");
+    }
+    for (const button of document.querySelectorAll(".enlarge")) {
+      const picture = button.previousElementSibling;
+      button.hidden = !picture.classList.contains("whole") && picture.scrollWidth <= picture.clientWidth;
     }
   };
   for (const picture of document.querySelectorAll(".picture")) {
