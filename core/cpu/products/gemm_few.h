@@ -96,6 +96,18 @@ template <class T, bool quarters, class S>
   exchange_all<T, kLanes<T> / 2>(steps);
 }
 
+// Of bfloat16 pairs of elements are turned as they are, which takes half of the exchanges: pairs[q]
+// = elements 2 q and 2 q + 1 of kLanes columns.
+[[gnu::always_inline]] inline void load_turned_pairs(
+    const BFloat16* const (&column)[(kLanes<float> + 3) / 4], int64_t b_cs,
+    Vector<float> (&pairs)[kLanes<float>]) {
+#pragma GCC unroll 16
+  for (int j = 0; j < kLanes<float>; ++j) {
+    std::memcpy(&pairs[j], column[j / 4] + j % 4 * b_cs, sizeof(pairs[j]));
+  }
+  exchange_all<float, kLanes<float> / 2>(pairs);
+}
+
 // sums[i * kLanes + j] = the chains of row i of A and column j of B in blocks of `depth` steps of
 // k, added in order: element p of row i at a[p * rows + i], so that one register reaches all of
 // them; column j of B at b + j * b_cs, one step after the other; kLanes columns.
@@ -114,6 +126,28 @@ void few_rows(int64_t k, int64_t depth, const T* a, const S* b, int64_t b_cs,
     const int64_t end = std::min(k, first + depth);
     Vector<T> chains[rows] = {};
     int64_t p = first;
+    if constexpr (std::is_same_v<S, BFloat16>) {
+      for (; p + 2 * lanes <= end; p += 2 * lanes) {
+        Vector<T> pairs[lanes];
+        load_turned_pairs(column, b_cs, pairs);
+        const S* line = next;
+#pragma GCC unroll 16
+        for (int j = 0; j < lanes; ++j, line += ahead.column) __builtin_prefetch(line, 0, 2);
+#pragma GCC unroll 16
+        for (int q = 0; q < lanes; ++q) {
+          const auto words = (WordLanes)pairs[q];
+          const auto low = (Vector<T>)(words << 16), high = (Vector<T>)(words & 0xFFFF0000u);
+#pragma GCC unroll 8
+          for (int i = 0; i < rows; ++i) {
+            chains[i] = multiply_add<T>(x[2 * q * rows + i] - Vector<T>{}, low, chains[i]);
+            chains[i] = multiply_add<T>(x[(2 * q + 1) * rows + i] - Vector<T>{}, high, chains[i]);
+          }
+        }
+        x += 2 * lanes * rows;
+        next += 2 * lanes * ahead.step;
+        for (const S*& from : column) from += 2 * lanes;
+      }
+    }
     for (; p + lanes <= end; p += lanes) {
       Vector<T> steps[lanes];
       load_turned<T, quarters>(column, b_cs, steps);
