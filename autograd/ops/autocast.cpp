@@ -44,8 +44,8 @@ void tell_once(const Tensor& x, DType dtype) {
   if (!core::is_host_memory(x.device()) || half_products() == HalfProducts::portable) return;
   if (core::has_native_products(dtype, x.device()) || has_told.exchange(true)) return;
   std::fprintf(stderr,
-               "autocast: this processor has no fast products of bfloat16: steps take as long as "
-               "in float32\n");
+               "autocast: this processor has no fast products of bfloat16: steps take no less "
+               "time than in float32\n");
 }
 
 Tensor cast_to(const Tensor& x, DType dtype) {
