@@ -1,5 +1,7 @@
 // Streams and events as values. Streams of the driver are never destroyed: they return to a pool of
 // their device, so that cached memory that belongs to a stream is used again.
+#include <algorithm>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -16,10 +18,16 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 
+// Streams take turns in the device's hardware queues, in the order in which they were made: those
+// in use share the fewest where the first ones made are used again.
 struct FreeStreams {
   std::mutex mutex;
-  std::vector<cudaStream_t> free[2][kMaxDevices];  // [priority][device]
-  std::unordered_map<cudaStream_t, int> devices;   // of all streams
+  std::map<size_t, cudaStream_t> free[2][kMaxDevices];  // [priority][device], by number
+  struct Made {
+    int device;
+    size_t number;  // in the order in which they were made
+  };
+  std::unordered_map<cudaStream_t, Made> all;
 };
 FreeStreams& free_streams() {
   static auto* value = new FreeStreams;
@@ -31,11 +39,7 @@ cudaStream_t take_stream(int index, Stream::Priority priority) {
     FreeStreams& s = free_streams();
     const std::lock_guard lock(s.mutex);
     auto& free = s.free[static_cast<int>(priority)][index];
-    if (!free.empty()) {
-      const cudaStream_t stream = free.back();
-      free.pop_back();
-      return stream;
-    }
+    if (!free.empty()) return free.extract(free.begin()).mapped();
   }
   const DeviceGuard guard(index);
   cudaStream_t stream = nullptr;
@@ -44,15 +48,16 @@ cudaStream_t take_stream(int index, Stream::Priority priority) {
   check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                           priority == Stream::Priority::high ? greatest : least),
              "stream");
-  const std::lock_guard lock(free_streams().mutex);
-  free_streams().devices[stream] = index;
+  FreeStreams& s = free_streams();
+  const std::lock_guard lock(s.mutex);
+  s.all[stream] = {index, s.all.size()};
   return stream;
 }
 
 void give_stream(int index, Stream::Priority priority, cudaStream_t stream) {
   FreeStreams& s = free_streams();
   const std::lock_guard lock(s.mutex);
-  s.free[static_cast<int>(priority)][index].push_back(stream);
+  s.free[static_cast<int>(priority)][index].emplace(s.all.at(stream).number, stream);
 }
 
 }  // namespace
@@ -108,12 +113,22 @@ int stream_device(cudaStream_t stream) {
   {
     FreeStreams& s = free_streams();
     const std::lock_guard lock(s.mutex);
-    const auto found = s.devices.find(stream);
-    if (found != s.devices.end()) return found->second;
+    const auto found = s.all.find(stream);
+    if (found != s.all.end()) return found->second.device;
   }
   int current = 0;
   cudaGetDevice(&current);
   return current;
+}
+
+int streams_in_use(int index) {
+  FreeStreams& s = free_streams();
+  const std::lock_guard lock(s.mutex);
+  const auto made = std::count_if(s.all.begin(), s.all.end(), [index](const auto& each) {
+    return each.second.device == index;
+  });
+  return static_cast<int>(made) - static_cast<int>(s.free[0][index].size()) -
+         static_cast<int>(s.free[1][index].size());
 }
 
 cudaStream_t current_stream() {

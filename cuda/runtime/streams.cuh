@@ -8,5 +8,7 @@ namespace hero::cuda {
 cudaStream_t known_stream(int index);
 /// The device of a stream; for one that this library did not make, the current one.
 int stream_device(cudaStream_t stream);
+/// How many streams of a device this library has made that something uses now.
+int streams_in_use(int index);
 
 }  // namespace hero::cuda

@@ -184,7 +184,8 @@ void ask(std::vector<ItemPtr> items) {
       },
       [items] {
         for (const ItemPtr& item : items) cusim::nccl::reach(item);
-      });
+      },
+      true);
 }
 
 ncclResult_t add(const char* function, Item item, ncclComm_t comm, cudaStream_t stream) {

@@ -202,7 +202,8 @@ void Files::ask(const std::vector<ItemPtr>& items) {
       "nccl", stream, [held] { return !held(); },
       [self, items] {
         for (const ItemPtr& item : items) self->send(item);
-      });
+      },
+      true);
   enqueue_when(
       "nccl", stream,
       [self, items] {
@@ -211,7 +212,8 @@ void Files::ask(const std::vector<ItemPtr>& items) {
       },
       [self, items] {
         for (const ItemPtr& item : items) self->receive(item);
-      });
+      },
+      true);
   under_way_.push_back({stream, stream->asked, items});
 }
 

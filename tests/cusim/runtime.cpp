@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "streams.h"
+#include <cusim_device.h>
 
 namespace {
 
@@ -36,6 +37,7 @@ std::map<const char*, Block>& blocks() {
 }
 size_t held[64] = {};
 std::atomic<int64_t> attributes = 0;
+std::atomic<bool> late = false;  // memory comes when its device is idle
 
 struct Found {
   int place = kPageable;
@@ -57,6 +59,7 @@ cudaError_t make(void** result, size_t bytes, int place) {
   *result = nullptr;
   if (cusim::forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
   if (bytes == 0) return cudaSuccess;
+  if (place >= 0 && late) cusim::drain_device(place);
   if (place >= 0 && held[place] + bytes > memory) return said(cudaErrorMemoryAllocation);
   // exactly so many bytes, so that the address sanitizer sees the first one beyond
   if (posix_memalign(result, 256, bytes) != 0) return said(cudaErrorMemoryAllocation);
@@ -98,6 +101,7 @@ std::vector<int> cusim::contexts() {
 }
 void cusim::set_device_count(int count) { devices = count; }
 void cusim::set_memory(size_t bytes) { memory = bytes; }
+void cusim::allocate_late(bool value) { late = value; }
 int64_t cusim::attributes_set() { return attributes; }
 size_t cusim::live_blocks() {
   const std::lock_guard lock(world());

@@ -1,12 +1,17 @@
 // Streams as queues: their work is done at once or, deferred, when something waits for it.
 #include "streams.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include <cusim_device.h>
 
 namespace cusim {
 
@@ -41,6 +46,7 @@ cudaStream_t real(cudaStream_t stream) {
 
 void (*idle)(std::chrono::steady_clock::time_point) = nullptr;
 std::atomic<double> clock_ms = 0.0;
+uint64_t streams_made = 0;
 thread_local cudaStream_t performing = nullptr;  // whose work this thread does
 thread_local bool has_asked = false;             // this thread, for any work
 
@@ -54,6 +60,55 @@ void run_until(cudaStream_t stream, uint64_t position) {
     }
     idle(since);
   }
+}
+
+// The hardware queues of each device, and how many of its streams have got one.
+struct HardwareQueues {
+  std::vector<std::shared_ptr<HardwareQueue>> all;
+  size_t next = 0;
+};
+auto& hardware_queues = *new std::map<int, HardwareQueues>;
+size_t queue_count = [] {
+  const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  return static_cast<size_t>(text ? std::atoi(text) : 0);
+}();
+
+void take_hardware_queue(cudaStream_t stream) {
+  stream->hardware = nullptr;
+  if (queue_count == 0 || stream->device == cusim_stream::kEvery) return;
+  HardwareQueues& queues = hardware_queues[stream->device];
+  queues.all.resize(queue_count);
+  auto& queue = queues.all[queues.next++ % queue_count];
+  if (!queue) queue = std::make_shared<HardwareQueue>();
+  stream->hardware = queue;
+}
+
+void push(cudaStream_t stream, Work work) {
+  stream->queue.push_back(std::move(work));
+  if (!stream->hardware) return;
+  auto& [entries, first] = *stream->hardware;
+  entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(first));
+  first = 0;
+  entries.push_back({stream, stream->asked});
+}
+
+// Whether the next piece of the stream's work may begin: all that its hardware queue was asked for
+// before has begun.
+bool has_turn(cudaStream_t stream) {
+  if (!stream->hardware) return true;
+  HardwareQueue& queue = *stream->hardware;
+  for (size_t i = queue.first; i < queue.entries.size(); ++i) {
+    const auto [other, at] = queue.entries[i];
+    if (other->done >= at) {
+      if (i == queue.first) ++queue.first;
+      continue;
+    }
+    if (other == stream) return true;
+    if (go_on(other, at)) continue;
+    const bool next = other->done + 1 == at;
+    if (!next || !(other->performing || other->queue.front().runs)) return false;
+  }
+  return true;
 }
 
 // Streams may be made while one is waited for.
@@ -135,7 +190,7 @@ void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
     }
     ++stream->asked;
     if (deferred || !stream->queue.empty()) {
-      stream->queue.push_back({op, std::move(run)});
+      push(stream, {op, std::move(run)});
       return;
     }
     ++stream->done;
@@ -144,23 +199,42 @@ void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
 }
 
 void enqueue_when(const char* op, cudaStream_t stream, std::function<bool()> ready,
-                  std::function<void()> run) {
+                  std::function<void()> run, bool runs) {
   has_asked = true;
   const std::lock_guard lock(world());
   ++stream->asked;
-  stream->queue.push_back({op, std::move(run), std::move(ready)});
+  push(stream, {op, std::move(run), std::move(ready), runs});
 }
 
 bool go_on(cudaStream_t stream, uint64_t position) {
-  while (stream->done < position) {
+  if (stream->done >= position) return true;
+  if (stream->going_on) return false;  // what waits for itself
+  stream->going_on = true;
+  while (stream->done < position && has_turn(stream)) {
     const Work& first = stream->queue.front();
-    if (first.ready && left_behind == cudaSuccess && !first.ready()) return false;
+    if (first.ready && left_behind == cudaSuccess && !first.ready()) break;
     const Work work = std::move(stream->queue.front());
     stream->queue.pop_front();
+    stream->performing = true;
     perform(stream, work);
+    stream->performing = false;
     ++stream->done;
   }
-  return true;
+  stream->going_on = false;
+  return stream->done >= position;
+}
+
+bool shares_queues() { return queue_count > 0; }
+
+int set_hardware_queues(int count) {
+  const std::lock_guard lock(world());
+  drain_all();
+  hardware_queues.clear();
+  const size_t before = std::exchange(queue_count, static_cast<size_t>(count));
+  std::vector<cudaStream_t> all = all_streams();
+  std::sort(all.begin(), all.end(), [](auto a, auto b) { return a->number < b->number; });
+  for (const cudaStream_t stream : all) take_hardware_queue(stream);
+  return static_cast<int>(before);
 }
 
 void set_idle(void (*what)(std::chrono::steady_clock::time_point)) { idle = what; }
@@ -214,6 +288,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int pri
   *stream = new cusim_stream;
   cudaGetDevice(&(*stream)->device);
   (*stream)->priority = priority;
+  (*stream)->number = streams_made++;
+  take_hardware_queue(*stream);
   streams().insert(*stream);
   return cudaSuccess;
 }
@@ -224,6 +300,10 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::lock_guard lock(world());
   drain(stream);
+  if (HardwareQueue* const queue = stream->hardware.get()) {
+    std::erase_if(queue->entries, [&](const auto& entry) { return entry.stream == stream; });
+    queue->first = 0;
+  }
   streams().erase(stream);
   delete stream;
   return cudaSuccess;

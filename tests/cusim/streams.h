@@ -17,6 +17,17 @@ struct Work {
   const char* op = "";
   std::function<void()> run;
   std::function<bool()> ready = nullptr;  // null: at once
+  bool runs = false;                      // while it is not ready: a kernel that waits
+};
+
+/// Of several streams: what they were asked for, in that order.
+struct HardwareQueue {
+  struct Entry {
+    cudaStream_t stream;
+    uint64_t at;  // the stream has done so many when this is done
+  };
+  std::deque<Entry> entries;
+  size_t first = 0;  // those before it are done
 };
 
 /// A lock that a thread may take any number of times, and let go of while it waits.
@@ -50,9 +61,13 @@ void drain_device(int device);
 void drain(cudaStream_t stream);
 /// Does the stream's work up to a position as far as it is ready; true when the stream is there.
 bool go_on(cudaStream_t stream, uint64_t position);
-/// Work that a stream of one's own begins when it is ready, later than it was asked for.
+/// Work that a stream of one's own begins when it is ready, later than it was asked for; with
+/// `runs` a kernel, which has begun and is done when it is ready.
 void enqueue_when(const char* op, cudaStream_t stream, std::function<bool()> ready,
-                  std::function<void()> run);
+                  std::function<void()> run, bool runs = false);
+/// Whether streams share hardware queues: what all ranks have asked for may wait for what they have
+/// not.
+bool shares_queues();
 /// What the host does again and again, with the lock, while it waits for work that is not ready;
 /// it may let go of the lock.
 void set_idle(void (*idle)(std::chrono::steady_clock::time_point since));
@@ -76,8 +91,11 @@ struct cusim_graph {
 struct cusim_stream {
   static constexpr int kEvery = -1;  // a thread's own stream, on the device that is current
   int device = 0, priority = 0;
+  uint64_t number = 0;  // in the order in which streams were made
   std::deque<cusim::Work> queue;
-  uint64_t asked = 0, done = 0;  // pieces of work, counted
+  uint64_t asked = 0, done = 0;                    // pieces of work, counted
+  std::shared_ptr<cusim::HardwareQueue> hardware;  // null: its own
+  bool going_on = false, performing = false;       // in go_on(), in its next piece of work
   cusim_graph* capture = nullptr;
   uint64_t captured = 0;  // pieces of work that went into graphs
   double busy_ms = 0.0;   // what its work has taken

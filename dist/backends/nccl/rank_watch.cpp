@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -7,6 +8,7 @@
 
 #include <hero/core/error.h>
 #include <hero/cuda/runtime/runtime.cuh>
+#include <hero/cuda/runtime/streams.cuh>
 #include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/backends/nccl/rank_watch.h>
 #include <hero/dist/backends/notices.h>
@@ -18,6 +20,21 @@ namespace {
 // For the last calls, after another rank has failed: longer than that rank itself waits for them.
 constexpr auto kAfterFailure = std::chrono::seconds(6);
 constexpr auto kBetweenLooks = std::chrono::microseconds(50);
+
+// What may help where more streams are in use than the GPU has queues for them: in a shared queue a
+// call waits for what the GPU was asked for before on another stream, and so calls of ranks may
+// wait for each other.
+std::string queue_advice(Device device) {
+  constexpr int kQueues = 8, kMost = 32;
+  const char* const said = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int queues = said == nullptr ? kQueues : std::atoi(said);
+  const int streams = cuda::streams_in_use(device.index);
+  if (queues < 1 || streams <= queues) return "";
+  return "; the " + std::to_string(streams) + " streams of " + to_string(device) + " share " +
+         std::to_string(queues) + (queues == 1 ? " queue" : " queues") + " of the GPU: " +
+         (queues < kMost ? "set CUDA_DEVICE_MAX_CONNECTIONS to " + std::to_string(kMost)
+                         : "put fewer ranks on it");
+}
 
 }  // namespace
 
@@ -67,7 +84,7 @@ bool RankWatch::in_vain(Clock::time_point now) {
   } else if (late) {
     reason += timeouts_.text(oldest->phase) +
               ": all ranks have asked for it, but it does not end on " + to_string(device_) +
-              timeout_advice(oldest->phase);
+              timeout_advice(oldest->phase) + queue_advice(device_);
     tell_late();
   } else {
     reason += "another rank has failed";

@@ -1,14 +1,18 @@
 #pragma once
 // Ranks with a GPU each, joined by NCCL, or by tests/cusim/nccl.cpp.
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "cuda/deferred.h"
 #include "cuda/gpu.h"
 #include "dist/backends/collective_checks.h"
-#ifdef HERO_TEST_CUSIM
-#include <nccl.h>
+#if __has_include(<nccl.h>)
+#include <hero/dist/backends/nccl/library.h>
 #endif
 
 namespace hero_test {
@@ -20,15 +24,50 @@ using NcclDevices = Deferred;
 struct [[maybe_unused]] NcclDevices {};
 #endif
 
+/// While it lives, a variable of the environment has this value.
+class EnvironmentVariable {
+ public:
+  EnvironmentVariable(const char* name, const char* value) : name_(name) {
+    const char* const before = std::getenv(name);
+    if (before != nullptr) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~EnvironmentVariable() {
+    if (before_) ::setenv(name_, before_->c_str(), 1);
+    if (!before_) ::unsetenv(name_);
+  }
+  EnvironmentVariable(const EnvironmentVariable&) = delete;
+  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 inline const hero::dist::RunOptions kNccl = {.backend = hero::dist::BackendKind::nccl,
                                              .timeout_join = 600.0};
+
+/// Whether ranks share GPUs: where the environment says so, and to an NCCL that lets them.
+inline bool share_gpus() {
+#if __has_include(<nccl.h>)
+  const char* const said = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return said != nullptr && std::string(said) == "1" &&
+         hero::dist::nccl::library().version >= 23000;
+#else
+  return false;
+#endif
+}
+
+/// How many ranks there may be.
+inline int most_ranks() {
+  constexpr int kSharing = 8;
+  return share_gpus() ? kSharing : hero::cuda::device_count();
+}
 
 /// Numbers of ranks from 1 to 4 for which there are GPUs.
 inline std::vector<int> nccl_worlds() {
   std::vector<int> worlds;
-  for (int ranks = 1; ranks <= 4 && ranks <= hero::cuda::device_count(); ++ranks) {
-    worlds.push_back(ranks);
-  }
+  for (int ranks = 1; ranks <= 4 && ranks <= most_ranks(); ++ranks) worlds.push_back(ranks);
   return worlds;
 }
 
@@ -63,7 +102,7 @@ inline bool comes(const std::function<bool()>& something) {
 /// Ends a test case that has too few GPUs.
 #define HERO_NEEDS_GPUS(count)                                         \
   HERO_NEEDS_NCCL();                                                   \
-  if (hero::cuda::device_count() < (count)) {                          \
+  if (hero_test::most_ranks() < (count)) {                             \
     std::cout << "skipped: needs " << (count) << " GPUs" << std::endl; \
     SUCCEED("skipped: too few GPUs");                                  \
     return;                                                            \

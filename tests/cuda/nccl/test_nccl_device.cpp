@@ -1,0 +1,200 @@
+// The nccl backend over GPUs that do not go on where others do: streams share the GPU's queues, and
+// memory comes when the GPU is idle.
+#include "cuda/gpu.h"
+
+#ifdef HERO_TEST_CUSIM
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/nccl/nccl_checks.h"
+#include "cuda/nccl/nccl_ranks.h"
+#include "cuda/nccl/queues.h"
+#include <cusim_device.h>
+
+#include <hero/cuda/cuda.h>
+
+using namespace hero;
+using namespace hero::test;
+using namespace hero_test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+// While it lives a host waits for what does not come, as over a real GPU.
+class Patience {
+ public:
+  Patience() { cusim::wait_patiently(true); }
+  ~Patience() {
+    cusim::allocate_late(false);
+    cusim::hold_nccl("all_reduce", false);
+    cusim::wait_patiently(false);
+  }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+ private:
+  const NcclDevices devices_;
+};
+
+dist::RunOptions seconds_of_step(double seconds) {
+  dist::RunOptions options = kNccl;
+  options.timeout = seconds;
+  return options;
+}
+
+// Whether that is among what NCCL has done since the last such question.
+bool is_logged(const std::string& line) {
+  for (const std::string& each : cusim::take_nccl_log()) {
+    if (each == line) return true;
+  }
+  return false;
+}
+
+// Two messages, of which rank 0 asks for the one that it sends first, and rank 1, too.
+void messages_in_a_circle(const Communicator& world, std::atomic<int>& turn) {
+  const int me = world.rank(), other = 1 - me;
+  const Array mine = Array::full({5}, me + 1.0, kFloat32, world.device());
+  const Array come = Array::zeros({5}, kFloat32, world.device());
+  const auto wait_for = [&](int number) {
+    expect(comes([&] { return turn == number; }), "turn ", number);
+  };
+  for (const int sender : {0, 1}) {  // both lanes are there
+    if (me == sender) world.send(mine, other);
+    if (me != sender) world.recv(come, other);
+  }
+  world.barrier();
+  if (me == 0) cusim::take_nccl_log();
+  world.barrier();
+  Work first, second;  // from rank 1 to rank 0, and back
+  if (me == 0) {
+    first = world.recv(come, 1, {.async = true});
+    turn = 1;
+    wait_for(2);
+    second = world.send(mine, 1, {.async = true});
+    turn = 3;
+    wait_for(4);
+  } else {
+    first = world.send(mine, 0, {.async = true});
+    wait_for(1);
+    expect(comes([&] { return first.test() || is_logged("rank 0 asks for send"); }), "it asks");
+    turn = 2;
+    wait_for(3);
+    second = world.recv(come, 0, {.async = true});
+    turn = 4;
+  }
+  second.wait();
+  first.wait();
+  expect(same_values(come, Array::full({5}, other + 1.0)), "what has come");
+}
+
+}  // namespace
+
+TEST_CASE("nccl: what is asked for in a hardware queue waits for what others wait for before it") {
+  const auto second_stream_is_done = [](int queues) {
+    const Patience patience;
+    const Queues some(queues);
+    std::atomic<bool> done = false;
+    run_ranks(
+        2,
+        [&](Communicator& world) {
+          const Array x = Array::ones({4}, kFloat32, world.device());
+          world.barrier();
+          cusim::hold_nccl("all_reduce", true);
+          world.barrier();
+          world.all_reduce(x, {.order = Order::native});  // the rank's stream waits for it
+          cuda::Event copied;
+          if (world.rank() == 0) {
+            const cuda::Stream second(world.device());
+            const cuda::StreamScope scope(second);
+            Array::full({4}, 2.0, kFloat32, world.device());
+            copied = second.record();
+            for (int looks = 0; looks < 100 && !copied.query(); ++looks) {
+            }
+            done = copied.query();
+          }
+          world.barrier();
+          cusim::hold_nccl("all_reduce", false);
+          expect(same_values(x, Array::full({4}, 2.0)), "the sum");
+        },
+        kNccl);
+    return done.load();
+  };
+  CHECK(second_stream_is_done(0));
+  CHECK_FALSE(second_stream_is_done(1));
+}
+
+TEST_CASE(
+    "nccl: messages that wait for each other in a GPU's queue end with an error that says so") {
+  std::atomic<int> turn = 0;
+  const auto program = [&](Communicator& world) { messages_in_a_circle(world, turn); };
+  {
+    const Patience patience;
+    const Queues queues(0);  // each stream has one of its own
+    CHECK(errors_of(2, program, seconds_of_step(60)) == std::vector<std::string>(2));
+  }
+  turn = 0;
+  const Patience patience;
+  const Queues queues(1);
+  const std::vector<std::string> errors = errors_of(2, program, seconds_of_step(1));
+  CHECK_THAT(errors[0] + errors[1],
+             ContainsSubstring("time-out after 1 s: all ranks have asked for it") &&
+                 ContainsSubstring(" share 1 queue of the GPU: set CUDA_DEVICE_MAX_CONNECTIONS to "
+                                   "32"));
+}
+
+TEST_CASE("nccl: where memory comes when a GPU is idle, ranks with a GPU each go on") {
+  const Patience patience;
+  cuda::empty_cache();
+  cusim::allocate_late(true);
+  std::atomic<bool> allocates = false;
+  run_ranks(
+      3,
+      [&](Communicator& world) {
+        check_all(world, {kFloat32}, {5}, world.device());
+        const Array x = Array::full({4}, world.rank(), kFloat32, world.device());
+        world.barrier();
+        if (world.rank() != 0) {
+          expect(comes([&] { return allocates.load(); }), "rank 0 allocates");
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        Work sum = world.all_reduce(x, {.async = true});
+        allocates = true;
+        Array::empty({1 << 26}, kUInt8, world.device());  // a segment of its own
+        sum.wait();
+        expect(same_values(x, Array::full({4}, 3.0)), "the sum");
+      },
+      kNccl);
+}
+
+// The driver would wait for a call of the rank that allocates.
+TEST_CASE("nccl: where memory comes when a GPU is idle, ranks that share it end with an error") {
+  const Patience patience;
+  const SharedGPUs shared;
+  const int ranks = cuda::device_count() + 1, last = ranks - 1;
+  cuda::empty_cache();
+  std::atomic<bool> asked = false;
+  const std::vector<std::string> errors = errors_of(
+      ranks,
+      [&](Communicator& world) {
+        const Array x = Array::ones({4}, kFloat32, world.device());
+        world.barrier();
+        cusim::allocate_late(true);
+        world.barrier();
+        if (world.rank() == last) {
+          world.all_reduce(x);
+          asked = true;
+          x.to(kCpu);
+          return;
+        }
+        expect(comes([&] { return asked.load(); }), "the last rank asks");
+        if (world.rank() == 0) Array::empty({1 << 26}, kUInt8, world.device());
+        world.all_reduce(x);
+      },
+      seconds_of_step(1));
+  CHECK_THAT(errors[static_cast<size_t>(last)],
+             ContainsSubstring("time-out after 1 s: rank 0 did not arrive"));
+}
+
+#endif
