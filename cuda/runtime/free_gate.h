@@ -6,8 +6,9 @@
 // before such work is queued until it is known that all ranks have queued theirs, and while a
 // thread is in the gate no such work is queued. Memory that does not get through the gate is kept:
 // cached memory in its cache, other memory (HERO_CUDA_CACHE=0, the memory of a destroyed graph)
-// until a later call. If memory has run out, and before a communicator is destroyed, which frees
-// its memory, too, a thread waits until the gate is open, but not longer than a step may take.
+// until a later call. If memory has run out, a thread waits until the gate is open, but not longer
+// than a step may take. Communicators, whose end frees memory, too, are put by until it is
+// ([note: communicators are destroyed when no rank is waited for] in dist/backends/nccl/comm.h).
 #include <functional>
 #include <mutex>
 

@@ -42,6 +42,7 @@ using ItemPtr = std::shared_ptr<Item>;
 struct Party {
   std::string name;
   int size = 0, joined = 0, connected = 0;
+  std::vector<int> devices;                      // of the ranks that have ended
   std::vector<std::deque<ItemPtr>> collectives;  // [rank]: in the order asked for
   std::map<std::pair<int, int>, std::deque<ItemPtr>> sends, recvs;
   std::vector<std::vector<std::pair<int, int>>> splits;  // [number]: color and key by rank

@@ -83,6 +83,15 @@ ncclResult_t join(const std::string& name, int rank, int size, ncclComm_t parent
   return ncclSuccess;
 }
 
+// What the ranks of a process share is freed, on the devices of all, when the last one ends.
+void end_in_party(ncclComm_t comm) {
+  if (!comm->party) return;
+  std::vector<int>& devices = comm->party->devices;
+  devices.push_back(comm->device);
+  if (comm->aborted || static_cast<int>(devices.size()) < comm->size) return;
+  for (const int device : devices) cusim::drain_device(device);
+}
+
 void check_config(const ncclConfig_t* config) {
   if (config == nullptr || config->blocking != 1) fail("a communicator that does not block");
 }
@@ -264,6 +273,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const std::lock_guard lock(cusim::world());
   if (!comm->finalized) fail("a communicator is destroyed that was not finalized");
   --open_count;
+  note("CommDestroy: rank " + std::to_string(comm->rank) + " of " + std::to_string(comm->size));
+  cusim::drain_device(comm->device);  // gives memory back
+  end_in_party(comm);
   return ncclSuccess;
 }
 
@@ -275,5 +287,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   --open_count;
   ++aborted_count;
   if (patient) cusim::drain_device(comm->device);  // gives memory back
+  end_in_party(comm);
   return ncclSuccess;
 }

@@ -53,6 +53,7 @@ class NcclBackend : public Backend {
 
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
     rank_->terms.watch->check();
+    destroy_retired();
     uint64_t& next = next_[lane_of(call)];
     const std::shared_ptr<Pending> after = std::exchange(call.after, nullptr);
     if (call.device.type != DeviceType::cuda) {

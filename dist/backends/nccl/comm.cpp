@@ -1,11 +1,15 @@
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/cuda/runtime/device_memory.cuh>
 #include <hero/cuda/runtime/per_device.cuh>
+#include <hero/cuda/runtime/runtime.cuh>
 #include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/backends/nccl/rank_watch.h>
 #include <hero/dist/backends/nccl/watchdog.h>
@@ -173,19 +177,35 @@ Comm::Comm(ncclComm_t handle, Name name, Terms terms)
   terms_.watch->add(*this);
 }
 
-Comm::~Comm() {
-  terms_.watch->remove(*this);
+Comm::~Comm() { terms_.watch->remove(*this); }
+
+void Comm::finish_or_abort() noexcept {
+  try {
+    if (!*aborted_)
+      finish([this] {
+        check(!(terms_.failed && terms_.failed()), "nccl: another rank has failed");
+        terms_.watch->check();
+      });
+  } catch (const std::exception&) {
+    abort();
+  }
+  awaited_ = nullptr;
+}
+
+void Comm::destroy() noexcept {
+  const std::lock_guard lock(mutex_);
   if (handle_ == nullptr) return;
-  cuda::before_free(terms_.device.index, cuda::FreeWait::open);
-  // What was asked for is done first, and a rank that is gone never does its part.
-  Watch watch(library_, handle_, terms_, Phase::step);
-  const ncclResult_t status = library_.CommFinalize(handle_);
+  const cuda::DeviceGuard guard(terms_.device.index, std::nothrow);
+  const cuda::Uncaptured uncaptured;
+  const ncclComm_t handle = std::exchange(handle_, nullptr);
+  Watch watch(library_, handle, terms_, Phase::step);
+  const ncclResult_t status = library_.CommFinalize(handle);
   if (watch.come_back()) return;
   calls_.look();  // so that the flight recorder has their end
   if (status == ncclSuccess) {
-    library_.CommDestroy(handle_);
+    library_.CommDestroy(handle);
   } else {
-    library_.CommAbort(handle_);
+    library_.CommAbort(handle);
   }
 }
 
@@ -245,6 +265,52 @@ void Comm::abort() noexcept {
   if (handle_ == nullptr) return;
   library_.CommAbort(std::exchange(handle_, nullptr));
   *aborted_ = true;
+}
+
+namespace {
+
+struct Retired {
+  std::mutex mutex;
+  std::deque<std::unique_ptr<Comm>> comms;
+  std::atomic<size_t> count = 0;
+};
+Retired& retired() {
+  static auto& only = *new Retired;
+  return only;
+}
+
+}  // namespace
+
+void Retire::operator()(Comm* comm) const noexcept {
+  if (comm == nullptr) return;
+  comm->finish_or_abort();
+  Retired& all = retired();
+  {
+    const std::lock_guard lock(all.mutex);
+    all.comms.emplace_back(comm);
+    ++all.count;
+  }
+  destroy_retired();
+}
+
+void destroy_retired() noexcept {
+  Retired& all = retired();
+  while (all.count > 0) {
+    std::unique_ptr<Comm> oldest;
+    {
+      // The gate before the list: whoever finds it closed leaves the list to whom it is closed by.
+      const cuda::InFreeGate gate(-1);
+      if (!gate) return;
+      {
+        const std::lock_guard lock(all.mutex);
+        if (all.comms.empty()) return;
+        oldest = std::move(all.comms.front());
+        all.comms.pop_front();
+        --all.count;
+      }
+      oldest->destroy();
+    }
+  }
 }
 
 }  // namespace hero::dist::nccl

@@ -86,7 +86,7 @@ void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
 class Comm {
  public:
   Comm(ncclComm_t handle, Name name, Terms terms);
-  ~Comm();
+  ~Comm();  ///< when it was destroyed or aborted
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
@@ -123,6 +123,12 @@ class Comm {
   /// Any thread: ends all that is under way, at once and with whatever values; the communicator is
   /// unusable then.
   void abort() noexcept;
+  /// Returns when the GPU has done all that the stream was asked for; aborts the communicator where
+  /// a rank has failed, or after the time-out of a step.
+  void finish_or_abort() noexcept;
+  /// Gives NCCL's communicator back, which frees memory, from within the gate of all devices. One
+  /// that NCCL does not finalize within the time-out of a step is aborted.
+  void destroy() noexcept;
 
  private:
   const Library& library_;
@@ -136,5 +142,22 @@ class Comm {
   bool connected_ = false;
   DeviceCalls calls_;
 };
+
+/// [note: communicators are destroyed when no rank is waited for] To destroy a communicator frees
+/// memory, for which the driver waits until the device is idle: NCCL keeps that of all ranks of a
+/// process until the last of them destroys its own, and frees it on all their devices then. So a
+/// communicator is destroyed in the gate of all devices ([note: memory goes back when no rank is
+/// waited for] in cuda/runtime/free_gate.h), and nobody waits for the gate to open: where another
+/// rank's work keeps it closed, which may wait for the next call of this rank, the communicator is
+/// put by. Whichever rank of the process next begins a call, runs out of memory or ends destroys
+/// it, if the gate is open then. When the last rank of a process ends, no work is left that could
+/// close it.
+struct Retire {
+  void operator()(Comm* comm) const noexcept;
+};
+using CommOwner = std::unique_ptr<Comm, Retire>;
+
+/// Destroys the communicators that were put by, while the gate is open. Any thread, outside a gate.
+void destroy_retired() noexcept;
 
 }  // namespace hero::dist::nccl

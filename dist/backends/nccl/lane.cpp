@@ -76,7 +76,7 @@ Comm* Lane::ready() {
                                       ncclComm_t comm) { connect_ends(comm, me, device, where); });
   }
   if (!joining_->ready()) return nullptr;
-  comm_ = std::make_unique<Comm>(joining_->take(), name_, terms_);
+  comm_ = CommOwner(new Comm(joining_->take(), name_, terms_));
   joining_.reset();
   connecting_.reset();
   return comm_.get();

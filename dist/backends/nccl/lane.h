@@ -31,7 +31,7 @@ class Lane {
   std::shared_ptr<Pending> id_here_;
   std::unique_ptr<cuda::AwaitedWork> connecting_;  // as long as the first byte may wait
   std::unique_ptr<Joining> joining_;
-  std::unique_ptr<Comm> comm_;
+  CommOwner comm_;
 };
 
 /// 128 bytes that name a communicator to all who will make it, as an array of the host.

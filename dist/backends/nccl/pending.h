@@ -39,6 +39,7 @@ struct GpuRank : ThreadRank {
       : ThreadRank(of_all.device.index, of_all.timeouts.step),
         terms(std::move(of_all)),
         device(terms.device) {}
+  ~GpuRank() override { destroy_retired(); }
   const Terms terms;
   const Device device;
   std::vector<std::shared_ptr<NcclPending>> begun;

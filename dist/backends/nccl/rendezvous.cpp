@@ -83,12 +83,12 @@ class Rounds {
 };
 
 // Makes a communicator of all ranks that go through these rounds.
-std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& where,
-                           const Name& name, const Terms& terms) {
+CommOwner make(Rounds& rounds, const Make& how, const std::string& where, const Name& name,
+               const Terms& terms) {
   const cuda::DeviceGuard guard(terms.device.index);
   const ncclComm_t handle =
       connect(library(), how, where, terms.timeouts.join, [&] { rounds.not_yet(); });
-  auto comm = handle == nullptr ? nullptr : std::make_unique<Comm>(handle, name, terms);
+  CommOwner comm(handle == nullptr ? nullptr : new Comm(handle, name, terms));
   try {
     rounds.joined();
   } catch (...) {
@@ -99,7 +99,7 @@ std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& w
 }
 
 // That of all ranks of `rendezvous`, by an id.
-std::unique_ptr<Comm> join(Backend& rendezvous, const Name& name, const Terms& terms) {
+CommOwner join(Backend& rendezvous, const Name& name, const Terms& terms) {
   const bool sends = rendezvous.rank() == 0;
   core::Array id = sends ? make_id(name.axis)
                          : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
@@ -121,7 +121,7 @@ std::unique_ptr<Comm> join(Backend& rendezvous, const Name& name, const Terms& t
 }
 
 // Splits `parent`, whose ranks are those of `rendezvous`.
-std::unique_ptr<Comm> split(Comm& parent, Backend& rendezvous, int color, const Name& name) {
+CommOwner split(Comm& parent, Backend& rendezvous, int color, const Name& name) {
   Rounds rounds(rendezvous);
   parent.finish([&] { rounds.not_yet(); });  // NCCL splits what has nothing to do
   const std::string where = "nccl: splitting '" + parent.name().axis + "' for " + name.text();
@@ -130,7 +130,7 @@ std::unique_ptr<Comm> split(Comm& parent, Backend& rendezvous, int color, const 
 }
 
 // A second one of the same ranks, which are those of `rendezvous`; null where the rank is alone.
-std::unique_ptr<Comm> twin(Comm& comm, Backend& rendezvous) {
+CommOwner twin(Comm& comm, Backend& rendezvous) {
   if (rendezvous.size() == 1) return nullptr;
   const Name name{comm.name().axis + ", reductions", comm.name().rank};
   if (comm.library().CommSplit == nullptr) return join(rendezvous, name, comm.terms());

@@ -22,8 +22,8 @@ Device choose_gpu(Backend& rendezvous, int local_rank, int local_size);
 /// A group's communicators. Calls of one run one after the other, so reductions have one of their
 /// own: what is gathered ahead never waits for one. Null for a rank of no group.
 struct Comms {
-  std::unique_ptr<Comm> gathers;     ///< for all other calls, too
-  std::unique_ptr<Comm> reductions;  ///< null where the group is one rank, which waits for nobody
+  CommOwner gathers;     ///< for all other calls, too
+  CommOwner reductions;  ///< null where the group is one rank, which waits for nobody
 
   Comm& of(const Call& call) const { return call.reduces() && reductions ? *reductions : *gathers; }
 };

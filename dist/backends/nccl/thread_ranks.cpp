@@ -5,6 +5,7 @@
 
 #include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/free_gate.h>
+#include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/backends/nccl/thread_ranks.h>
 #include <hero/dist/backends/nccl/watchdog.h>
 
@@ -66,9 +67,12 @@ bool wait_before_free(int device, cuda::FreeWait wait) noexcept {
   if (inside) return open();
   const std::vector<ThreadRank*> mine = ranks_of_thread(-1);
   const Inside scope;
-  if (mine.empty()) return becomes(open);
-  return std::all_of(mine.begin(), mine.end(),
-                     [&](ThreadRank* rank) { return rank->wait_for_others(open); });
+  const bool came =
+      mine.empty() ? becomes(open) : std::all_of(mine.begin(), mine.end(), [&](ThreadRank* rank) {
+        return rank->wait_for_others(open);
+      });
+  destroy_retired();
+  return came;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/nccl/nccl_ranks.h"
+#include "cuda/nccl/queues.h"
 
 using namespace hero;
 using namespace hero::test;
@@ -233,6 +234,46 @@ TEST_CASE("nccl: ranks that wait for each other before they give memory back sen
         expect(same_values(y, Array::full({4}, 3.0)), "the sum");
       },
       options);
+}
+
+// Ranks 0 and 4 of 5 share one of four GPUs.
+TEST_CASE("nccl: a rank that lets go of a group does not wait for the work of a rank on its GPU") {
+  const NcclDevices devices;
+  const SharedGPUs shared;
+  const int ranks = cuda::device_count() + 1, last = ranks - 1;
+  const int open = cusim::open_communicators();
+  dist::RunOptions options = kNccl;
+  options.timeout = 2;
+  std::atomic<bool> asked = false, went_on = false;
+  cusim::take_nccl_log();
+  run_ranks(
+      ranks,
+      [&](Communicator& world) {
+        const int me = world.rank();
+        Communicator pair = world.split(me < 2 ? 0 : -1, 0, "pair");
+        const Array x = Array::full({4}, me, kFloat32, world.device());
+        world.barrier();
+        Work sum;
+        if (me == last) {
+          sum = world.all_reduce(x, {.async = true});
+          asked = true;
+        }
+        expect(comes([&] { return asked.load(); }), "the last rank asks for the sum");
+        if (me == 0) {
+          pair = {};  // its GPU waits for this rank's part of the sum
+          expect(!is_logged("CommFinalize: rank 0 of 2"), "its communicators are put by");
+          went_on = true;
+        }
+        expect(comes([&] { return went_on.load(); }), "rank 0 goes on");
+        if (me != last) sum = world.all_reduce(x, {.async = true});
+        sum.wait();
+        expect(same_values(x, Array::full({4}, last * ranks / 2)), "the sum");
+        world.barrier();
+        world.barrier();  // begins when all ranks have their sums
+        if (me == 0) expect(is_logged("CommDestroy: rank 0 of 2"), "the communicators are gone");
+      },
+      options);
+  CHECK(cusim::open_communicators() == open);
 }
 
 #endif
