@@ -69,6 +69,8 @@ class NcclBackend : public Backend {
     }
     check(call.device == rank_->device, name(call.op), ": the array is on ", call.device,
           ", the GPU of rank ", rank(), " is ", rank_->device);
+    // A replay would ask for it without a word to the other ranks.
+    cuda::refuse_capture(name(call.op), "arrays of the GPU go to other ranks");
     const bool message = call.op == Collective::send || call.op == Collective::recv;
     rank_->confirm_all_but(message ? nullptr : group_.get());
     auto pending = std::make_shared<NcclPending>(rank_, group_, next, std::move(call),

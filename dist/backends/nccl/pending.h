@@ -147,7 +147,7 @@ class NcclPending : public Pending {
   const GpuGroup* group() const { return group_.get(); }
 
   bool complete() const override { return complete_; }
-  bool records_end() const override { return watched_; }
+  bool records_end() const override { return asked(); }
 
   // For calls whose handle was dropped: lets go of the arrays once the GPU is done with them.
   void release_if_done() {
@@ -195,8 +195,7 @@ class NcclPending : public Pending {
     done_ = rank_->exchange().point();
     comm_ = &comm;
     number_ = rank_->terms.watch->next();
-    watched_ = !cuda::capturing();  // what is captured runs later, and its events say nothing
-    if (watched_) comm.calls().add({number_, where_, call.phase, ready, done_, call.flight});
+    comm.calls().add({number_, where_, call.phase, ready, done_, call.flight});
   }
 
   bool asked() const { return done_ != nullptr; }
@@ -265,8 +264,7 @@ class NcclPending : public Pending {
   // or may wait for the times of those before, the host would have to confirm each.
   bool runs_ahead() const {
     return done_ && statement_ && !is_message() && !follows_ && !rank_->has_messages() &&
-           !cuda::synchronous() && !cuda::capturing() &&
-           (cuda::watched_launches & cuda::kEvents) == 0;
+           !cuda::synchronous() && (cuda::watched_launches & cuda::kEvents) == 0;
   }
 
   // Lets go of the arrays, which are freed behind all that this stream was asked for.
@@ -311,7 +309,7 @@ class NcclPending : public Pending {
   std::unique_ptr<cuda::AwaitedWork> awaited_;
   Comm* comm_ = nullptr;  // lives as long as the group
   uint64_t number_ = 0;   // of the rank's calls
-  bool watched_ = false, complete_ = false;
+  bool complete_ = false;
 };
 
 /// A call of the host's backend. Messages on the GPU go on meanwhile: others may wait for them.

@@ -14,6 +14,7 @@
 #include <cusim_device.h>
 
 #include <hero/cuda/cuda.h>
+#include <hero/cuda/graph.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -142,6 +143,23 @@ TEST_CASE(
              ContainsSubstring("time-out after 1 s: all ranks have asked for it") &&
                  ContainsSubstring(" share 1 queue of the GPU: set CUDA_DEVICE_MAX_CONNECTIONS to "
                                    "32"));
+}
+
+TEST_CASE("nccl: a captured step that exchanges arrays with other ranks is an error") {
+  const NcclDevices devices;
+  const std::vector<std::string> errors = nccl_errors(2, [](Communicator& world) {
+    cuda::GraphedStep step([&](const std::vector<Array>& in) {
+      const Array sum = in[0].clone();
+      world.all_reduce(sum);
+      return std::vector<Array>{sum};
+    });
+    const Array x = Array::ones({4}, kFloat32, world.device());
+    for (int i = 0; i < 10; ++i) expect(same_values(step({x})[0], Array::full({4}, 2.0)), "a sum");
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, ContainsSubstring("all_reduce: arrays of the GPU go to other ranks, which a "
+                                        "captured step cannot do; keep it out of the step"));
+  }
 }
 
 TEST_CASE("nccl: where memory comes when a GPU is idle, ranks with a GPU each go on") {
