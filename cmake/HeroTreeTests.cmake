@@ -27,6 +27,8 @@ hero_tree_test("the check of ARM's bits finds what differs" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_bits)
 hero_tree_test("a GPU's stages end as they should" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu)
+hero_tree_test("a library that is carried keeps the code of one kind of GPU" build
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_keep_arch)
 hero_tree_test("every fuzz target has a dictionary that libFuzzer reads" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_fuzz)
 hero_tree_test("every reader of files for 20 seconds" fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz/run 20)

@@ -3,10 +3,12 @@
 
 most_glibc=2.34  # of Debian 12 and newer, Ubuntu 22.04 and newer
 most_bytes=20000000
+most_nccl_bytes=46000000 # both, and the headers, travel in 64 MiB
 
 prepare() {
   prepare_headers || return 1
-  [ -n "$headers_only" ] || prepare_programs
+  [ -n "$headers_only" ] && return
+  prepare_programs && prepare_nccl
 }
 
 # The packages' headers, CMake files and static libraries under one prefix, and what the library
@@ -70,6 +72,28 @@ prepare_programs() {
   bytes=$(stat -c %s "$packed/programs.tar.xz")
   say "$((bytes / 1000000)).$((bytes / 100000 % 10)) MB in ${packed#"$root"/}"
   [ "$bytes" -le "$most_bytes" ] || { say "that is more than $((most_bytes / 1000000)) MB" && return 1; }
+}
+
+# An NCCL that lets ranks share a GPU, with the code of one kind of GPU. Without it the other parts run.
+prepare_nccl() {
+  local library=${HERO_NCCL:-} folder=$root/build/gpu-nccl bytes
+  rm -rf "$folder"
+  mkdir -p "$folder/packed"
+  if [ -z "$library" ]; then
+    if ! python3 -m pip download --quiet --no-deps --dest "$folder" 'nvidia-nccl-cu13>=2.30' >"$folder/log" 2>&1 ||
+      ! python3 -m zipfile -e "$folder"/*.whl "$folder" >>"$folder/log" 2>&1; then
+      say "no NCCL is packed: pip did not get nvidia-nccl-cu13 ($(tail -n 1 "$folder/log"))"
+      return
+    fi
+    library=$folder/nvidia/nccl/lib/libnccl.so.2
+  fi
+  say "packing $library, which takes minutes"
+  python3 "$root/tests/gpu/keep_arch.py" "$library" "$folder/packed/libnccl.so.2" 90 || return 1
+  tar -C "$folder/packed" --owner=0 --group=0 -cf - libnccl.so.2 |
+    xz -T1 --x86 --lzma2=preset=9,dict=128MiB >"$packed/nccl.tar.xz" || return 1
+  bytes=$(stat -c %s "$packed/nccl.tar.xz")
+  say "$((bytes / 1000000)).$((bytes / 100000 % 10)) MB in ${packed#"$root"/}/nccl.tar.xz"
+  [ "$bytes" -le "$most_nccl_bytes" ] || { say "that is more than $((most_nccl_bytes / 1000000)) MB" && return 1; }
 }
 
 # needs_nothing_else PROGRAM: of glibc no newer symbol than of most_glibc, and no library beside it
