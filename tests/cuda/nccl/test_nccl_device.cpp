@@ -106,10 +106,11 @@ TEST_CASE("nccl: what is asked for in a hardware queue waits for what others wai
           world.barrier();
           world.all_reduce(x, {.order = Order::native});  // the rank's stream waits for it
           cuda::Event copied;
+          Array filled;  // kept, since to free it could wait for the GPU
           if (world.rank() == 0) {
             const cuda::Stream second(world.device());
             const cuda::StreamScope scope(second);
-            Array::full({4}, 2.0, kFloat32, world.device());
+            filled = Array::full({4}, 2.0, kFloat32, world.device());
             copied = second.record();
             for (int looks = 0; looks < 100 && !copied.query(); ++looks) {
             }

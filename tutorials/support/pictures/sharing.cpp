@@ -171,7 +171,8 @@ void draw_resumed(const std::string& folder) {
 }
 
 void draw_order(const std::string& folder) {
-  constexpr int kSamples = 24, kBatch = 4, kBatches = kSamples / kBatch, kTwo = 2;
+  constexpr int kSamples = 24, kBatch = 4, kTwo = 2;
+  constexpr int kColumns = kSamples / kBatch / kTwo;
   Figure figure("Three epochs of 24 samples on two ranks, in batches of four", "", "");
   constexpr double kAcross = kBatch + 0.35;
   for (int epoch = 0; epoch < 3; ++epoch) {
@@ -186,17 +187,18 @@ void draw_order(const std::string& folder) {
       const std::vector<int64_t> mine = sampler.indices();
       for (size_t i = 0; i < mine.size(); ++i) {
         const int at = static_cast<int>(i);
-        const double x = at / kBatch * kAcross + at % kBatch;
+        const int column = at / kBatch;
+        const double x = column * kAcross + at % kBatch;
         figure.box(x + 0.04, y - 0.96, 0.92, 0.92, kRankColours[rank], std::to_string(mine[i]));
       }
     }
   }
-  for (int batch = 0; batch < kBatches / kTwo; ++batch) {
+  for (int batch = 0; batch < kColumns; ++batch) {
     const std::string text =
         "batches " + std::to_string(kTwo * batch) + ", " + std::to_string(kTwo * batch + 1);
     figure.label(text, batch * kAcross + kBatch / 2.0, 0.45, "#333333");
   }
-  figure.x_range(-3.2, kBatches / kTwo * kAcross - 0.25).y_range(-8.5, 0.9).height(470);
+  figure.x_range(-3.2, kColumns * kAcross - 0.25).y_range(-8.5, 0.9).height(470);
   figure.bare().save(folder, "11_order");
 }
 
