@@ -16,7 +16,7 @@ class Array;
 class Backend;
 class Exchange;
 class HostMemory;
-class Point;
+class DeviceEvent;
 
 /// The two directions of copies between the host and a device. Copies in one direction do not wait
 /// for those in the other.
@@ -56,15 +56,15 @@ class Accelerator {
   virtual Array pinned(const Shape& shape, DType dtype) = 0;
   /// Begins to copy between a pinned() array and one on a device, both contiguous and of the same
   /// shape and dtype, in the calling thread's current stream. The host does not wait, and either
-  /// array may be dropped meanwhile; before the host uses the values, it has to wait for a Point
-  /// that was taken after the copy.
+  /// array may be dropped meanwhile; before the host uses the values, it has to wait for an
+  /// event that was recorded after the copy.
   virtual void copy_async(const Array& src, const Array& dst) = 0;
   /// Switches to another stream of the calling thread while the result lives: one stream for each
   /// device and direction.
   virtual std::unique_ptr<Aside> aside(Way way, int index) = 0;
-  /// A Point after all work queued so far in the calling thread's current stream, for each device
-  /// that the process has used.
-  virtual std::vector<std::shared_ptr<Point>> points() = 0;
+  /// Records an event after all work queued so far in the calling thread's current stream, for each
+  /// device that the process has used.
+  virtual std::vector<std::shared_ptr<DeviceEvent>> record_events() = 0;
 };
 
 /// Registers the one accelerator of the process, which must outlive all arrays.

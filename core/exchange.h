@@ -12,17 +12,17 @@
 
 namespace hero::core {
 
-/// A point in the queue of work of a stream, as a CUDA event marks it. Any thread may use it at any
+/// An event in the queue of work of a stream, such as a CUDA event. Any thread may use it at any
 /// time.
-class Point {
+class DeviceEvent {
  public:
-  virtual ~Point() = default;
-  /// Makes all later work in the calling thread's current stream, on the point's device, begin
-  /// after the point.
+  virtual ~DeviceEvent() = default;
+  /// Makes all later work in the calling thread's current stream, on the event's device, begin
+  /// after the event.
   virtual void join() = 0;
-  /// True if the device has reached the point.
+  /// True if the device has reached the event.
   virtual bool reached() = 0;
-  /// Makes the host wait until the device has reached the point.
+  /// Makes the host wait until the device has reached the event.
   virtual void wait() = 0;
 };
 
@@ -31,8 +31,8 @@ class Point {
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  /// The point after all work that the stream has been given so far.
-  virtual std::shared_ptr<Point> point() = 0;
+  /// Records an event after all work that the stream has been given so far.
+  virtual std::shared_ptr<DeviceEvent> record_event() = 0;
   virtual void copy(const std::byte* from, std::byte* to, int64_t bytes) = 0;
   /// output[i] = inputs[0][i] (op) inputs[1][i] (op) ... in the fold's order, bitwise identical to
   /// the result on the host (dist/backends/ordered_reduce.h). `output` may be one of the inputs.
@@ -40,11 +40,12 @@ class Exchange {
                        std::byte* output, int64_t count) = 0;
 };
 
-/// A Point after all work queued so far in the calling thread's current stream, for each device
-/// that the process has used. A thread that continues the work of this one joins these points.
-std::vector<std::shared_ptr<Point>> points_of_thread();
+/// Records an event after all work queued so far in the calling thread's current stream, for each
+/// device that the process has used. A thread that continues the work of this one joins these
+/// events.
+std::vector<std::shared_ptr<DeviceEvent>> events_of_thread();
 
-/// Calls join() of all points.
-void join_all(std::span<const std::shared_ptr<Point>> points);
+/// Calls join() of all events.
+void join_all(std::span<const std::shared_ptr<DeviceEvent>> events);
 
 }  // namespace hero::core

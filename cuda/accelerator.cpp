@@ -101,15 +101,15 @@ class CudaAccelerator final : public Accelerator {
   std::unique_ptr<core::Aside> aside(core::Way way, int index) override {
     return std::make_unique<CopyAside>(way, index);
   }
-  std::vector<std::shared_ptr<Point>> points() override {
+  std::vector<std::shared_ptr<DeviceEvent>> record_events() override {
     int used = 0;
     {
       const std::lock_guard lock(mutex_);
       used = static_cast<int>(backends_.size());
     }
-    std::vector<std::shared_ptr<Point>> points;
-    for (int index = 0; index < used; ++index) points.push_back(exchange_of(index).point());
-    return points;
+    std::vector<std::shared_ptr<DeviceEvent>> events;
+    for (int index = 0; index < used; ++index) events.push_back(exchange_of(index).record_event());
+    return events;
   }
 
  private:

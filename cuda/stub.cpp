@@ -87,7 +87,7 @@ class Absent final : public core::Accelerator {
   Array pinned(const Shape&, DType) override { none("pinned"); }
   void copy_async(const Array&, const Array&) override { none("copy_async"); }
   std::unique_ptr<core::Aside> aside(core::Way, int) override { none("stream"); }
-  std::vector<std::shared_ptr<core::Point>> points() override { return {}; }
+  std::vector<std::shared_ptr<core::DeviceEvent>> record_events() override { return {}; }
 };
 
 }  // namespace

@@ -39,14 +39,14 @@ class PinnedCopy final : public HostCopy {
     host_ = accelerator.pinned({storage->bytes()}, kUInt8);
     const auto aside = accelerator.aside(core::Way::to_host, device_.index);
     accelerator.copy_async(bytes_of(storage), host_);
-    point_ = accelerator.exchange(device_.index).point();
+    event_ = accelerator.exchange(device_.index).record_event();
     storage->release();  // in the stream that still reads it
     traffic_.to_host += host_.nbytes();
   }
   ~PinnedCopy() override = default;
 
   std::string wait_out() override {
-    point_->wait();
+    event_->wait();
     return {};
   }
   void begin_back() override {
@@ -55,11 +55,11 @@ class PinnedCopy final : public HostCopy {
     coming_ = Array::empty(host_.shape(), kUInt8, device_);
     const auto aside = accelerator.aside(core::Way::to_device, device_.index);
     accelerator.copy_async(host_, coming_);
-    point_ = accelerator.exchange(device_.index).point();
+    event_ = accelerator.exchange(device_.index).record_event();
     traffic_.to_device += host_.nbytes();
   }
   void end_back(const core::Ref<core::Storage>& storage) override {
-    point_->join();
+    event_->join();
     storage->refill();
     core::backend(device_).run(core::call::Copy{coming_, bytes_of(storage)});
     coming_ = {};
@@ -70,7 +70,7 @@ class PinnedCopy final : public HostCopy {
   Device device_;
   OffloadTraffic& traffic_;
   Array host_, coming_;
-  std::shared_ptr<core::Point> point_;  // behind the last copy
+  std::shared_ptr<core::DeviceEvent> event_;  // behind the last copy
 };
 
 // What is on its way lies in a second storage, so nobody writes to it or sees half of it.

@@ -200,7 +200,7 @@ void ProfileRecorder::end_part(int64_t part) noexcept {
 
 void ProfileRecorder::close_top() {
   if (options_.synchronize) {
-    for (const auto& point : core::points_of_thread()) point->wait();
+    for (const auto& event : core::events_of_thread()) event->wait();
   }
   const Interval interval = stack_.back();
   stack_.pop_back();

@@ -29,13 +29,13 @@ Accelerator& accelerator(const char* op, Device device) {
   return *found;
 }
 
-std::vector<std::shared_ptr<Point>> points_of_thread() {
+std::vector<std::shared_ptr<DeviceEvent>> events_of_thread() {
   Accelerator* const found = registered;
-  return found != nullptr ? found->points() : std::vector<std::shared_ptr<Point>>();
+  return found != nullptr ? found->record_events() : std::vector<std::shared_ptr<DeviceEvent>>();
 }
 
-void join_all(std::span<const std::shared_ptr<Point>> points) {
-  for (const auto& point : points) point->join();
+void join_all(std::span<const std::shared_ptr<DeviceEvent>> events) {
+  for (const auto& event : events) event->join();
 }
 
 }  // namespace hero::core

@@ -27,9 +27,9 @@ thread_local PlannedCopies planned_copies;
 int64_t& last_copy(Way way) { return planned_copies.last[static_cast<size_t>(way)]; }
 
 // Behind a copy; of the thread's own stream, where all is done at once, behind nothing.
-class PlannedPoint final : public Point {
+class PlannedEvent final : public DeviceEvent {
  public:
-  explicit PlannedPoint(int64_t copy) : copy_(copy) {}
+  explicit PlannedEvent(int64_t copy) : copy_(copy) {}
   void join() override { wait(); }
   bool reached() override { return true; }
   void wait() override {
@@ -54,8 +54,8 @@ class PlannedAside final : public Aside {
 
 class PlannedExchange final : public Exchange {
  public:
-  std::shared_ptr<Point> point() override {
-    return std::make_shared<PlannedPoint>(planned_copies.way ? last_copy(*planned_copies.way) : -1);
+  std::shared_ptr<DeviceEvent> record_event() override {
+    return std::make_shared<PlannedEvent>(planned_copies.way ? last_copy(*planned_copies.way) : -1);
   }
   void copy(const std::byte*, std::byte*, int64_t) override { fail(kNoBytes); }
   void combine(const Fold&, std::span<const std::byte* const>, std::byte*, int64_t) override {
@@ -86,7 +86,7 @@ class PlannedAccelerator final : public Accelerator {
   std::unique_ptr<Aside> aside(Way way, int) override {
     return std::make_unique<PlannedAside>(way);
   }
-  std::vector<std::shared_ptr<Point>> points() override { return {}; }
+  std::vector<std::shared_ptr<DeviceEvent>> record_events() override { return {}; }
 
  private:
   PlannedExchange exchange_;

@@ -1,4 +1,4 @@
-// The exchange of ranks that share a device: points in streams, copies, sums in the order of ranks.
+// The exchange of ranks that share a device: events in streams, copies, sums in the order of ranks.
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -247,21 +247,21 @@ void combine_as(const core::Fold& fold, std::span<const std::byte* const> places
 }
 
 // An event: recorded once, then only looked at.
-class EventPoint final : public core::Point {
+class CudaEvent final : public core::DeviceEvent {
  public:
-  explicit EventPoint(int index) : index_(index) {
+  explicit CudaEvent(int index) : index_(index) {
     const DeviceGuard guard(index_);
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "point");
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "event");
     const cudaError_t status = cudaEventRecord(event_, current_stream());
     if (status != cudaSuccess) cudaEventDestroy(event_);
-    check_cuda(status, "point");
+    check_cuda(status, "event");
   }
-  ~EventPoint() override { cudaEventDestroy(event_); }
-  EventPoint(const EventPoint&) = delete;
-  EventPoint& operator=(const EventPoint&) = delete;
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
   void join() override {
     const DeviceGuard guard(index_);
-    check_cuda(cudaStreamWaitEvent(current_stream(), event_, 0), "point");
+    check_cuda(cudaStreamWaitEvent(current_stream(), event_, 0), "event");
   }
   bool reached() override {
     const cudaError_t status = cudaEventQuery(event_);
@@ -269,12 +269,12 @@ class EventPoint final : public core::Point {
       cudaGetLastError();
       return false;
     }
-    check_cuda(status, "point");
+    check_cuda(status, "event");
     return true;
   }
   void wait() override {
     before_wait(index_);
-    check_cuda(cudaEventSynchronize(event_), "point");
+    check_cuda(cudaEventSynchronize(event_), "event");
     after_wait(index_);
   }
 
@@ -286,7 +286,9 @@ class EventPoint final : public core::Point {
 class CudaExchange final : public core::Exchange {
  public:
   explicit CudaExchange(int index) : index_(index) {}
-  std::shared_ptr<core::Point> point() override { return std::make_shared<EventPoint>(index_); }
+  std::shared_ptr<core::DeviceEvent> record_event() override {
+    return std::make_shared<CudaEvent>(index_);
+  }
   void copy(const std::byte* from, std::byte* to, int64_t bytes) override {
     if (bytes == 0) return;
     const DeviceGuard guard(index_);

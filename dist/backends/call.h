@@ -94,8 +94,8 @@ struct Call {
   std::optional<uint64_t> number = {};
   /// The arrays may be used when that call is complete; null: at once.
   std::shared_ptr<Pending> after;
-  /// On a device: the point of the stream after which the arrays may be used.
-  std::shared_ptr<core::Point> ready;
+  /// On a device: the event in the stream after which the arrays may be used.
+  std::shared_ptr<core::DeviceEvent> ready;
   FlightEntry flight = {};  ///< the entry of the call in its rank's flight recorder
   const std::byte* input = nullptr;
   std::byte* output = nullptr;

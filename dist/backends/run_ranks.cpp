@@ -66,9 +66,10 @@ struct Run {
   core::ThreadState caller;
   std::mutex output;
   std::vector<std::exception_ptr> errors;
-  std::vector<int> cores;                           // of the ranks; empty: not bound
-  std::vector<std::shared_ptr<core::Point>> begin;  // of the caller's streams; ranks go on there
-  std::vector<std::vector<std::shared_ptr<core::Point>>> ends;  // the ranks', for the caller
+  std::vector<int> cores;  // of the ranks; empty: not bound
+  std::vector<std::shared_ptr<core::DeviceEvent>>
+      begin;  // of the caller's streams; ranks go on there
+  std::vector<std::vector<std::shared_ptr<core::DeviceEvent>>> ends;  // the ranks', for the caller
 };
 
 std::vector<int> cores_of(int ranks, const RunOptions& options) {
@@ -94,7 +95,7 @@ void run_one(Run& run, int rank) {
     Communicator world(backend, frame.state(), "world");
     run.program(world);
     backend->drain();
-    run.ends[static_cast<size_t>(rank)] = core::points_of_thread();
+    run.ends[static_cast<size_t>(rank)] = core::events_of_thread();
     run.world->finish(rank);
   } catch (...) {
     write_flight_records_of_failure();  // while the others still are where they were
@@ -134,8 +135,8 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
           {},
           std::vector<std::exception_ptr>(static_cast<size_t>(ranks)),
           cores_of(ranks, options),
-          core::points_of_thread(),
-          std::vector<std::vector<std::shared_ptr<core::Point>>>(static_cast<size_t>(ranks))};
+          core::events_of_thread(),
+          std::vector<std::vector<std::shared_ptr<core::DeviceEvent>>>(static_cast<size_t>(ranks))};
   if (ranks == 1) {
     run_one(run, 0);
   } else {
@@ -162,7 +163,7 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
     }
     for (std::thread& thread : threads) thread.join();
   }
-  for (const auto& points : run.ends) core::join_all(points);
+  for (const auto& events : run.ends) core::join_all(events);
   return outcome_of(run);
 }
 

@@ -52,15 +52,15 @@ class HostTarget : public OffloadTarget {
  private:
   core::Accelerator& accelerator() const { return core::accelerator("offload", device_); }
   Array pinned(int64_t count, DType dtype) const { return accelerator().pinned({count}, dtype); }
-  std::shared_ptr<core::Point> begin_copy(const Array& from, const Array& to) const;
+  std::shared_ptr<core::DeviceEvent> begin_copy(const Array& from, const Array& to) const;
   const Array& rounded(const Array& values, DType dtype);
   Fetched begin_to_device(const Array& values, const Array& target);
 
   Device device_;
   Communicator group_;
-  Array rounded_;                                     // the shard in another dtype, as it is copied
-  uint32_t rounded_version_ = 0;                      // of the shard that rounded_ has
-  std::shared_ptr<core::Point> to_device_, to_host_;  // behind the last copy of each way
+  Array rounded_;                 // the shard in another dtype, as it is copied
+  uint32_t rounded_version_ = 0;  // of the shard that rounded_ has
+  std::shared_ptr<core::DeviceEvent> to_device_, to_host_;  // behind the last copy of each way
 };
 
 HostTarget::~HostTarget() {
@@ -78,9 +78,10 @@ Array HostTarget::zeros(int64_t count, DType dtype, Device /*device*/) const {
   return values;
 }
 
-std::shared_ptr<core::Point> HostTarget::begin_copy(const Array& from, const Array& to) const {
+std::shared_ptr<core::DeviceEvent> HostTarget::begin_copy(const Array& from,
+                                                          const Array& to) const {
   accelerator().copy_async(from, to);
-  return accelerator().exchange(device_.index).point();
+  return accelerator().exchange(device_.index).record_event();
 }
 
 // Values are rounded before they are copied, once for each version of the shard.
@@ -131,7 +132,7 @@ OffloadTarget::Fetched HostTarget::fetch_encoded(core::Codec codec, const FlatPa
 }
 
 void HostTarget::wait() {
-  if (const auto point = std::exchange(to_device_, nullptr)) point->wait();
+  if (const auto event = std::exchange(to_device_, nullptr)) event->wait();
 }
 
 // Gradients of 16 bits are copied as they are and become wider here, which is exact.
@@ -148,7 +149,7 @@ Array HostTarget::begin_gradient(const Array& gradient, DType dtype) {
 }
 
 void HostTarget::wait_gradients() {
-  if (const auto point = std::exchange(to_host_, nullptr)) point->wait();
+  if (const auto event = std::exchange(to_host_, nullptr)) event->wait();
 }
 
 // A slot of a file. What was read lies in ordinary memory, from which the host copies itself.

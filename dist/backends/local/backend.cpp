@@ -156,20 +156,20 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     if (stage_ != LocalRound::kAbsent) return true;
     if (after_ && !after_->complete()) return false;
     after_ = nullptr;
-    if (exchange_ != nullptr) call_.ready = exchange_->point();
+    if (exchange_ != nullptr) call_.ready = exchange_->record_event();
     stage_ = LocalRound::kArrived;
     group_->arrive(lane_, *round_, parties_, static_cast<size_t>(me_), call_, world().link());
     if (round_->arrived.load() == round_->parties()) world().notify(parties_);
     return true;
   }
 
-  // On a device: the own stream goes on after the points of all who have come to the stage.
+  // On a device: the own stream goes on after the events of all who have come to the stage.
   void follow(LocalRound::Stage stage) const {
     if (exchange_ == nullptr) return;
     for (size_t i = 0; i < parties_.size(); ++i) {
       if (round_->stages[i].load() < stage) continue;
-      const std::shared_ptr<core::Point>& point = round_->point(i, stage);
-      if (point) point->join();
+      const std::shared_ptr<core::DeviceEvent>& event = round_->event(i, stage);
+      if (event) event->join();
     }
   }
 
@@ -205,7 +205,8 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
 
   void advance(LocalRound::Stage stage) {
     stage_ = stage;
-    if (exchange_ != nullptr) round_->point(static_cast<size_t>(me_), stage) = exchange_->point();
+    if (exchange_ != nullptr)
+      round_->event(static_cast<size_t>(me_), stage) = exchange_->record_event();
     round_->stages[static_cast<size_t>(me_)].store(stage);
     std::atomic<int>& count = stage == LocalRound::kFinished ? round_->finished : round_->reduced;
     if (count.fetch_add(1) + 1 == round_->parties()) world().notify(parties_);  // who wait for all

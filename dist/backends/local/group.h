@@ -28,9 +28,9 @@ struct LocalRound {
 
   int parties() const { return static_cast<int>(calls.size()); }
 
-  /// On a device: the point of party i's stream at which it reached a stage; null for a stage that
-  /// it skipped.
-  std::shared_ptr<core::Point>& point(size_t i, Stage stage) {
+  /// On a device: the event in party i's stream when it reached a stage; null for a stage that it
+  /// skipped.
+  std::shared_ptr<core::DeviceEvent>& event(size_t i, Stage stage) {
     if (stage == kArrived) return calls[i].ready;
     return stage == kReduced ? reduced_at[i] : finished_at[i];
   }
@@ -41,7 +41,7 @@ struct LocalRound {
 
   std::vector<Call> calls;  // calls[i] is written before party i arrives
   std::vector<std::atomic<int>> stages;
-  std::vector<std::shared_ptr<core::Point>> reduced_at, finished_at;  // [i]: before its stage
+  std::vector<std::shared_ptr<core::DeviceEvent>> reduced_at, finished_at;  // [i]: before its stage
   std::atomic<int> arrived{0};
   std::atomic<int> reduced{0};
   std::atomic<int> finished{0};
@@ -56,8 +56,9 @@ struct LocalRound {
 // when no rank can read its buffers any more. When the world fails, no rank begins to read, and a
 // rank that throws first waits for ranks that are still reading in one of its calls: so also after
 // an error no other rank uses its arrays. On a device the same holds for the ranks' streams: a
-// stream that reads begins after the points at which the others published, and a rank's stream
-// continues after the points at which the others had read. The host only queues these waits.
+// stream that reads begins after the events that the others recorded when they published, and a
+// rank's stream continues after the events that they recorded when they had read. The host only
+// queues these waits.
 class Reading {
  public:
   Reading(LocalRound& round, const LocalWorld& world) : round_(round) {

@@ -15,11 +15,11 @@ namespace hero::dist::nccl {
 
 /// A call of which NCCL was asked for this rank's part.
 struct DeviceCall {
-  uint64_t number = 0;                       ///< of the rank's calls, in the order asked for
-  std::string where;                         ///< "all_reduce (call 3 of 'world', unit 'fc1')"
-  Phase phase = Phase::step;                 ///< by which its time-out goes
-  std::shared_ptr<core::Point> ready, done;  ///< before and behind it in the stream
-  FlightEntry flight = {};                   ///< which is told when it begins and ends there
+  uint64_t number = 0;                             ///< of the rank's calls, in the order asked for
+  std::string where;                               ///< "all_reduce (call 3 of 'world', unit 'fc1')"
+  Phase phase = Phase::step;                       ///< by which its time-out goes
+  std::shared_ptr<core::DeviceEvent> ready, done;  ///< before and behind it in the stream
+  FlightEntry flight = {};                         ///< which is told when it begins and ends there
 };
 
 /// The calls of one communicator that are not known to be done, oldest first. Any thread.

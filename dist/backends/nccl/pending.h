@@ -171,7 +171,7 @@ class NcclPending : public Pending {
   template <class Ask>
   void ask(Comm& comm, const Ask& how) {
     const cuda::DeviceGuard guard(rank_->device.index);
-    const std::shared_ptr<core::Point> ready = rank_->exchange().point();
+    const std::shared_ptr<core::DeviceEvent> ready = rank_->exchange().record_event();
     const cuda::StreamScope scope(comm.stream());
     ready->join();
     if (after_) after_->done_->join();
@@ -192,7 +192,7 @@ class NcclPending : public Pending {
     }
     coming_ = nullptr;
     awaited_ = comm.take_awaited();
-    done_ = rank_->exchange().point();
+    done_ = rank_->exchange().record_event();
     comm_ = &comm;
     number_ = rank_->terms.watch->next();
     comm.calls().add({number_, where_, call.phase, ready, done_, call.flight});
@@ -301,7 +301,8 @@ class NcclPending : public Pending {
   uint64_t sequence_;
   std::string where_;
   core::Array input_, output_;
-  std::shared_ptr<core::Point> done_;  // the communicator's stream is there when the call is made
+  std::shared_ptr<core::DeviceEvent>
+      done_;  // the communicator's stream is there when the call is made
   std::shared_ptr<Pending> statement_, coming_;
   std::shared_ptr<NcclPending> after_;
   bool follows_ = false;  // another call
