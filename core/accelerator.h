@@ -20,16 +20,16 @@ class DeviceEvent;
 
 /// The two directions of copies between the host and a device. Copies in one direction do not wait
 /// for those in the other.
-enum class Way : uint8_t { to_device, to_host };
+enum class CopyDirection : uint8_t { to_device, to_host };
 
 /// While it lives, the calling thread queues its work for a device in another stream, which waits
 /// for all work that the thread has queued on the device before.
-class Aside {
+class StreamGuard {
  public:
-  Aside() = default;
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
-  virtual ~Aside() = default;
+  StreamGuard() = default;
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+  virtual ~StreamGuard() = default;
 };
 
 /// Devices of one kind (DeviceType::cuda), numbered from 0.
@@ -61,7 +61,7 @@ class Accelerator {
   virtual void copy_async(const Array& src, const Array& dst) = 0;
   /// Switches to another stream of the calling thread while the result lives: one stream for each
   /// device and direction.
-  virtual std::unique_ptr<Aside> aside(Way way, int index) = 0;
+  virtual std::unique_ptr<StreamGuard> copy_stream(CopyDirection direction, int index) = 0;
   /// Records an event after all work queued so far in the calling thread's current stream, for each
   /// device that the process has used.
   virtual std::vector<std::shared_ptr<DeviceEvent>> record_events() = 0;

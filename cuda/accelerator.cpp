@@ -50,17 +50,18 @@ bool poisons() {
 #endif
 }
 
-// One stream of the thread for each way, beside the current one of each device.
-class CopyAside final : public core::Aside {
+// One stream of the thread for each direction, beside the current one of each device.
+class CopyStreamGuard final : public core::StreamGuard {
  public:
-  CopyAside(core::Way way, int index) : scope_(behind_current(way, index)) {}
+  CopyStreamGuard(core::CopyDirection direction, int index)
+      : scope_(behind_current(direction, index)) {}
 
  private:
-  static Stream behind_current(core::Way way, int index) {
-    thread_local std::map<std::pair<int, core::Way>, Stream> streams;
+  static Stream behind_current(core::CopyDirection direction, int index) {
+    thread_local std::map<std::pair<int, core::CopyDirection>, Stream> streams;
     const Device device = {DeviceType::cuda, static_cast<int8_t>(index)};
-    auto found = streams.find({index, way});
-    if (found == streams.end()) found = streams.emplace(std::pair(index, way), device).first;
+    auto found = streams.find({index, direction});
+    if (found == streams.end()) found = streams.emplace(std::pair(index, direction), device).first;
     found->second.wait(Stream::current(device));
     return found->second;
   }
@@ -98,8 +99,9 @@ class CudaAccelerator final : public Accelerator {
     const Array& there = dst.device().type == DeviceType::cuda ? dst : src;
     record_use(there, Stream::current(there.device()));
   }
-  std::unique_ptr<core::Aside> aside(core::Way way, int index) override {
-    return std::make_unique<CopyAside>(way, index);
+  std::unique_ptr<core::StreamGuard> copy_stream(core::CopyDirection direction,
+                                                 int index) override {
+    return std::make_unique<CopyStreamGuard>(direction, index);
   }
   std::vector<std::shared_ptr<DeviceEvent>> record_events() override {
     int used = 0;

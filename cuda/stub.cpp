@@ -86,7 +86,9 @@ class Absent final : public core::Accelerator {
   core::Exchange& exchange(int) override { fail("cuda: ", reason()); }
   Array pinned(const Shape&, DType) override { none("pinned"); }
   void copy_async(const Array&, const Array&) override { none("copy_async"); }
-  std::unique_ptr<core::Aside> aside(core::Way, int) override { none("stream"); }
+  std::unique_ptr<core::StreamGuard> copy_stream(core::CopyDirection, int) override {
+    none("stream");
+  }
   std::vector<std::shared_ptr<core::DeviceEvent>> record_events() override { return {}; }
 };
 

@@ -30,14 +30,14 @@ void copy_bytes(const core::Ref<core::Storage>& from, const core::Ref<core::Stor
   core::backend(device).run(core::call::Copy{bytes_of(from), bytes_of(to)});
 }
 
-// Copies go their own ways, in streams beside the thread's, which joins what comes back.
+// Copies run in streams of their own beside the thread's, which joins what comes back.
 class PinnedCopy final : public HostCopy {
  public:
   PinnedCopy(const core::Ref<core::Storage>& storage, OffloadTraffic& traffic)
       : device_(storage->device()), traffic_(traffic) {
     core::Accelerator& accelerator = core::accelerator("offload", device_);
     host_ = accelerator.pinned({storage->bytes()}, kUInt8);
-    const auto aside = accelerator.aside(core::Way::to_host, device_.index);
+    const auto guard = accelerator.copy_stream(core::CopyDirection::to_host, device_.index);
     accelerator.copy_async(bytes_of(storage), host_);
     event_ = accelerator.exchange(device_.index).record_event();
     storage->release();  // in the stream that still reads it
@@ -53,7 +53,7 @@ class PinnedCopy final : public HostCopy {
     core::Accelerator& accelerator = core::accelerator("offload", device_);
     const MemoryScope tag(MemoryTag::activation);
     coming_ = Array::empty(host_.shape(), kUInt8, device_);
-    const auto aside = accelerator.aside(core::Way::to_device, device_.index);
+    const auto guard = accelerator.copy_stream(core::CopyDirection::to_device, device_.index);
     accelerator.copy_async(host_, coming_);
     event_ = accelerator.exchange(device_.index).record_event();
     traffic_.to_device += host_.nbytes();

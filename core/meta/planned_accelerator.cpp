@@ -17,14 +17,17 @@ namespace {
 
 constexpr const char* kNoBytes = "planned device: it has no bytes";
 
-// Copies of this thread: the last one of each way, and the way aside which it now asks for others.
+// Copies of this thread: the last one in each direction, and the direction of the guard that is
+// alive.
 struct PlannedCopies {
   std::array<int64_t, 2> last = {-1, -1};
-  std::optional<Way> way = {};
+  std::optional<CopyDirection> direction = {};
 };
 thread_local PlannedCopies planned_copies;
 
-int64_t& last_copy(Way way) { return planned_copies.last[static_cast<size_t>(way)]; }
+int64_t& last_copy(CopyDirection direction) {
+  return planned_copies.last[static_cast<size_t>(direction)];
+}
 
 // Behind a copy; of the thread's own stream, where all is done at once, behind nothing.
 class PlannedEvent final : public DeviceEvent {
@@ -40,22 +43,24 @@ class PlannedEvent final : public DeviceEvent {
   int64_t copy_;
 };
 
-class PlannedAside final : public Aside {
+class PlannedStreamGuard final : public StreamGuard {
  public:
-  explicit PlannedAside(Way way) : previous_(std::exchange(planned_copies.way, way)) {}
-  ~PlannedAside() override {
-    planned_copies.way = previous_;
+  explicit PlannedStreamGuard(CopyDirection direction)
+      : previous_(std::exchange(planned_copies.direction, direction)) {}
+  ~PlannedStreamGuard() override {
+    planned_copies.direction = previous_;
     if (transfer_meter != nullptr) transfer_meter->call_behind(-1);
   }
 
  private:
-  std::optional<Way> previous_;
+  std::optional<CopyDirection> previous_;
 };
 
 class PlannedExchange final : public Exchange {
  public:
   std::shared_ptr<DeviceEvent> record_event() override {
-    return std::make_shared<PlannedEvent>(planned_copies.way ? last_copy(*planned_copies.way) : -1);
+    return std::make_shared<PlannedEvent>(
+        planned_copies.direction ? last_copy(*planned_copies.direction) : -1);
   }
   void copy(const std::byte*, std::byte*, int64_t) override { fail(kNoBytes); }
   void combine(const Fold&, std::span<const std::byte* const>, std::byte*, int64_t) override {
@@ -80,11 +85,11 @@ class PlannedAccelerator final : public Accelerator {
     const bool up = dst.device() != kPlannedHost;
     const int64_t copy =
         transfer_meter->begin_transfer(up ? Transfer::to_device : Transfer::to_host, src.nbytes());
-    last_copy(up ? Way::to_device : Way::to_host) = copy;
-    if (planned_copies.way) transfer_meter->call_behind(copy);
+    last_copy(up ? CopyDirection::to_device : CopyDirection::to_host) = copy;
+    if (planned_copies.direction) transfer_meter->call_behind(copy);
   }
-  std::unique_ptr<Aside> aside(Way way, int) override {
-    return std::make_unique<PlannedAside>(way);
+  std::unique_ptr<StreamGuard> copy_stream(CopyDirection direction, int) override {
+    return std::make_unique<PlannedStreamGuard>(direction);
   }
   std::vector<std::shared_ptr<DeviceEvent>> record_events() override { return {}; }
 

@@ -60,7 +60,7 @@ class HostTarget : public OffloadTarget {
   Communicator group_;
   Array rounded_;                 // the shard in another dtype, as it is copied
   uint32_t rounded_version_ = 0;  // of the shard that rounded_ has
-  std::shared_ptr<core::DeviceEvent> to_device_, to_host_;  // behind the last copy of each way
+  std::shared_ptr<core::DeviceEvent> to_device_, to_host_;  // behind the last copies
 };
 
 HostTarget::~HostTarget() {
@@ -106,7 +106,8 @@ const Array& HostTarget::rounded(const Array& values, DType dtype) {
 OffloadTarget::Fetched HostTarget::begin_to_device(const Array& values, const Array& target) {
   if (values.numel() == 0) return {target};
   const Array& from = values.dtype() == target.dtype() ? values : rounded(values, target.dtype());
-  std::unique_ptr<core::Aside> beside = accelerator().aside(core::Way::to_device, device_.index);
+  std::unique_ptr<core::StreamGuard> beside =
+      accelerator().copy_stream(core::CopyDirection::to_device, device_.index);
   to_device_ = begin_copy(from, target);
   target.storage().bump_version();
   group_.traffic().move(Transfer::to_device, from.nbytes());
@@ -142,7 +143,7 @@ Array HostTarget::begin_gradient(const Array& gradient, DType dtype) {
   const Array there = narrow ? gradient : gradient.to(dtype);
   const Array here = pinned(there.numel(), there.dtype());
   if (there.numel() == 0) return here;
-  const auto beside = accelerator().aside(core::Way::to_host, device_.index);
+  const auto beside = accelerator().copy_stream(core::CopyDirection::to_host, device_.index);
   to_host_ = begin_copy(there.contiguous().reshape({there.numel()}), here);
   group_.traffic().move(Transfer::to_host, there.nbytes());
   return here;

@@ -20,7 +20,7 @@ class OffloadTarget {
   /// calling thread queues on the device runs after the copy that writes `part`.
   struct Fetched {
     Array part;
-    std::unique_ptr<core::Aside> beside = {};
+    std::unique_ptr<core::StreamGuard> beside = {};
   };
 
   OffloadTarget() = default;
