@@ -183,7 +183,7 @@ class Communicator {
   std::ostream& out() const;
 
  private:
-  friend class GroupOwners;
+  friend class CommunicatorGroup;
   Backend& backend() const;
   void check_rank(Collective op, const char* what, int rank) const;
   void check_array(Collective op, const char* what, const Array& array) const;

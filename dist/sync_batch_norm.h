@@ -35,7 +35,7 @@ class SyncBatchNorm : public nn::BatchNorm {
   void check_input(const Tensor& x) const override;
 
  private:
-  std::shared_ptr<Owners> group_;
+  std::shared_ptr<RankGroup> group_;
 };
 
 /// Replaces every BatchNorm1d and BatchNorm2d below a module by a SyncBatchNorm with its options,

@@ -9,7 +9,7 @@
 #include <hero/core/functions/reductions.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/optim/clip.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/rank_groups.h>
 
 namespace hero::optim {
 
@@ -18,12 +18,12 @@ namespace {
 namespace k = core::kernels;
 using core::ExactSum;
 
-// Gradients with elements, of the parameters of these owners.
-std::vector<Array> gradients_of(const std::vector<Tensor>& params, const Owners* owners) {
+// Gradients with elements, of the parameters of this group.
+std::vector<Array> gradients_of(const std::vector<Tensor>& params, const RankGroup* group) {
   std::vector<Array> list;
   list.reserve(params.size());
   for (const Tensor& param : params) {
-    if (owners_of(param) != owners) continue;
+    if (group_of(param) != group) continue;
     const Tensor grad = param.grad();
     if (grad.defined() && grad.numel() > 0) list.push_back(grad.array());
   }
@@ -52,19 +52,19 @@ void add_powers(ExactSum& sum, const std::vector<Array>& gradients, double p) {
 
 ExactSum power_sum(const std::vector<Tensor>& params, double p, Device device) {
   ExactSum total;
-  for (Owners* owners : all_owners(params)) {
-    if (!owners) {
+  for (RankGroup* group : groups_of(params)) {
+    if (!group) {
       add_powers(total, gradients_of(params, nullptr), p);
       continue;
     }
-    if (owners->is_copy()) continue;
+    if (group->is_copy()) continue;
     ExactSum sum;
-    add_powers(sum, gradients_of(params, owners), p);
+    add_powers(sum, gradients_of(params, group), p);
     const Array words = sum.words_on(device);
-    owners->add_up(words);
+    group->add_up(words);
     total.add_words(words);
   }
-  for (Owners* others : all_elsewhere(params)) {
+  for (RankGroup* others : groups_elsewhere(params)) {
     const Array words = total.words_on(device);
     others->add_up(words);
     total = ExactSum();
@@ -88,12 +88,12 @@ Array largest_of(const std::vector<Array>& gradients, Device device) {
 
 Array largest_magnitude(const std::vector<Tensor>& params, Device device) {
   const Array total = Array::zeros({}, kFloat64, device);
-  for (Owners* owners : all_owners(params)) {
-    const Array found = largest_of(gradients_of(params, owners), device);
-    if (owners) owners->largest(found);
+  for (RankGroup* group : groups_of(params)) {
+    const Array found = largest_of(gradients_of(params, group), device);
+    if (group) group->largest(found);
     core::map_into<k::Maximum>(total, total, found);
   }
-  for (Owners* others : all_elsewhere(params)) others->largest(total);
+  for (RankGroup* others : groups_elsewhere(params)) others->largest(total);
   return total;
 }
 
@@ -108,12 +108,12 @@ void declare_limit(const char* what, const std::vector<Tensor>& params, double l
   });
 }
 
-// Owners of shards ask for a norm together, and so for the same one.
+// The ranks of a group ask for a norm together, and so for the same one.
 void declare_norm(const std::vector<Tensor>& params, double p) {
   char text[64];
   (void)std::snprintf(text, sizeof(text), "the norm of gradients with p %.9g", p);
-  for (Owners* owners : all_owners(params)) {
-    if (owners != nullptr) owners->declare(text);
+  for (RankGroup* group : groups_of(params)) {
+    if (group != nullptr) group->declare(text);
   }
 }
 

@@ -1,7 +1,7 @@
 #include <hero/autograd/sharding/layout.h>
 #include <hero/core/device/backend.h>
 #include <hero/optim/gather_parameter.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/rank_groups.h>
 
 namespace hero::optim {
 
@@ -23,7 +23,7 @@ void each_run(const Partition& partition, const Array& part, const Array& whole,
 Array gathered(const char* optimizer, const Tensor& leaf, const Array& part) {
   const Partition* cut = partition(leaf);
   if (!cut) return part;
-  if (!cut->owners) check_whole(optimizer, {leaf});
+  if (!cut->group) check_whole(optimizer, {leaf});
   constexpr int64_t kWord = sizeof(int64_t);
   const int64_t bytes = cut->whole.numel() * item_size(part.dtype());
   const Array words = Array::zeros({(bytes + kWord - 1) / kWord}, kInt64, part.device());
@@ -31,7 +31,7 @@ Array gathered(const char* optimizer, const Tensor& leaf, const Array& part) {
   each_run(*cut, part.contiguous(), whole, [](const Array& from, const Array& to) {
     core::backend(to.device()).run(core::call::Copy{from, to});
   });
-  cut->owners->add_up(words);
+  cut->group->add_up(words);
   return whole.reshape(cut->whole);
 }
 

@@ -6,7 +6,7 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/sharding/gradient_reducer.h>
 #include <hero/optim/grad_scaler.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/rank_groups.h>
 #include <hero/optim/state_lookup.h>
 
 namespace hero::optim {
@@ -48,10 +48,10 @@ Gradients agreed_gradients(const Optimizer& optimizer, double scale) {
   const Array found = Array::full({1}, static_cast<int64_t>(gradients_of(optimizer)), kInt64);
   // the model's: masters become shards as late as in the step
   const std::vector<Tensor> params = optimizer.model_parameters();
-  for (Owners* owners : all_owners(params)) {
-    if (owners) owners->largest(found);
+  for (RankGroup* group : groups_of(params)) {
+    if (group) group->largest(found);
   }
-  for (Owners* others : all_elsewhere(params)) others->largest(found);
+  for (RankGroup* others : groups_elsewhere(params)) others->largest(found);
   return static_cast<Gradients>(found.item<int64_t>());
 }
 

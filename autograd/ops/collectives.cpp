@@ -55,7 +55,7 @@ Array as_parts(const Array& x, int dim, int ranks) {
   return parts;
 }
 
-Array gathered(const char* op, const Array& x, int dim, Owners& group) {
+Array gathered(const char* op, const Array& x, int dim, RankGroup& group) {
   const int ranks = group.size();
   if (ranks == 1) return x;
   Shape shape = x.shape();

@@ -13,8 +13,8 @@
 //   scatter_out  summands to parts of their sum                   its gradient: gather_in
 //   mean_out     losses of parts of a batch to their mean         its gradient: each rank its own
 //
-// In forward or backward or both, each is a collective of the owners (partition.h), all of which
-// run the same operations in the same order. They can be differentiated any number of times.
+// In forward or backward or both, each is a collective of the group (partition.h), all ranks of
+// which run the same operations in the same order. They can be differentiated any number of times.
 #include <memory>
 #include <vector>
 
@@ -22,7 +22,7 @@
 
 namespace hero::collectives {
 
-using Group = std::shared_ptr<Owners>;
+using Group = std::shared_ptr<RankGroup>;
 
 /// [note: slices of a rank] If a rank has several slices, it takes as many copies, or adds as many
 /// summands, all of the same shape and dtype. They are added up in a tree, and so are the ranks'

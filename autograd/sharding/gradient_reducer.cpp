@@ -52,7 +52,7 @@ void declare(const std::vector<Tensor>& leaves, const std::function<std::string(
   };
   for (const Tensor& leaf : leaves) {
     const Partition* part = partition(leaf);
-    if (part != nullptr && part->owners) tell(part->owners.get());
+    if (part != nullptr && part->group) tell(part->group.get());
     tell(gradient_reducer(leaf).get());
   }
 }

@@ -30,16 +30,16 @@ Refills& refills() {
                   [] { refills().mutex.unlock(); });  // see [note: forks]
 
 [[noreturn]] void no_single_group(const char* op) {
-  fail(op, ": the owners of this parameter are no single group of ranks");
+  fail(op, ": the parameter belongs to nested groups, no single group of ranks");
 }
 
 }  // namespace
 
-int Owners::rank() const { no_single_group("rank"); }
-int Owners::size() const { no_single_group("size"); }
-void Owners::all_reduce(const Array&, const char* op) { no_single_group(op); }
-void Owners::all_gather(const Array&, const Array&, const char* op) { no_single_group(op); }
-void Owners::reduce_scatter(const Array&, const Array&, const char* op) { no_single_group(op); }
+int RankGroup::rank() const { no_single_group("rank"); }
+int RankGroup::size() const { no_single_group("size"); }
+void RankGroup::all_reduce(const Array&, const char* op) { no_single_group(op); }
+void RankGroup::all_gather(const Array&, const Array&, const char* op) { no_single_group(op); }
+void RankGroup::reduce_scatter(const Array&, const Array&, const char* op) { no_single_group(op); }
 
 const Partition* partition(const Tensor& tensor) {
   if (!tensor.defined()) return nullptr;

@@ -1,7 +1,7 @@
 #pragma once
 // Leaves that are shards of larger parameters, whose other shards belong to other ranks. Optimizers
 // step such a leaf like any other; functions that need the whole parameter, such as norms and the
-// search for overflows, find its Partition and Owners here.
+// search for overflows, find its Partition and RankGroup here.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,40 +25,41 @@ class Declares {
   virtual void declare(const std::string& what) = 0;
 };
 
-/// The owners of the shards of some parameters: the group of ranks that hold the shards.
-class Owners : public Declares {
+/// A group of ranks as autograd and optimizers see it, such as the ranks that hold the shards of
+/// some parameters. dist makes one of a Communicator.
+class RankGroup : public Declares {
  public:
-  /// By default does nothing, for owners that cannot compare what they do.
+  /// By default does nothing, for groups that cannot compare what their ranks do.
   void declare(const std::string&) override {}
-  /// Replaces each element of an int64 array by the sum of all owners' elements, which wraps. A
-  /// collective, which every owner calls. The array is contiguous, and on the cpu or on the
+  /// Replaces each element of an int64 array by the sum of all ranks' elements, which wraps. A
+  /// collective, which every rank calls. The array is contiguous, and on the cpu or on the
   /// parameters' device, for which the host does not wait.
   virtual void add_up(const Array& words) = 0;
-  /// Replaces each element by the largest of all owners' elements, or by NaN if there is one. A
+  /// Replaces each element by the largest of all ranks' elements, or by NaN if there is one. A
   /// collective, of any dtype.
   virtual void largest(const Array& x) = 0;
-  /// The owners of other parameters of the same model, such as the other stages of a pipeline; null
-  /// if there are none. A function of all parameters, such as their norm, asks the owners of each
-  /// parameter and then, once, these.
-  virtual Owners* elsewhere() { return nullptr; }
+  /// The ranks that hold the other parameters of the same model, such as the other stages of a
+  /// pipeline; null if there are none. A function of all parameters, such as their norm, asks the
+  /// group of each parameter and then, once, this one.
+  virtual RankGroup* elsewhere() { return nullptr; }
   /// True if the parameters are copies of parameters that others in elsewhere() have, too: a
   /// function of all parameters counts them there and not here.
   virtual bool is_copy() const { return false; }
 
-  /// \name For operations that several owners compute together (autograd/ops/collectives.h)
-  /// Each throws an Error if the owners are several nested groups. All but rank() and size() are
+  /// \name For operations that several ranks compute together (autograd/ops/collectives.h)
+  /// Each throws an Error if the ranks are several nested groups. All but rank() and size() are
   /// collectives of contiguous arrays of one dtype; `op` names them in errors.
   /// \{
-  /// This owner's number among them, from 0, and how many there are.
+  /// This rank's number in the group, from 0, and how many ranks it has.
   virtual int rank() const;
   virtual int size() const;
-  /// Replaces each element of x by the sum of all owners' elements, added up in the order of a
+  /// Replaces each element of x by the sum of all ranks' elements, added up in the order of a
   /// tree: T[0, n) = T[0, p) + T[p, n), where p is the largest power of two below n. Half precision
   /// is added up in float32 and rounded once.
   virtual void all_reduce(const Array& x, const char* op);
-  /// Sets `output` to all owners' inputs, one after the other.
+  /// Sets `output` to all ranks' inputs, one after the other.
   virtual void all_gather(const Array& output, const Array& input, const char* op);
-  /// Sets `output` to this owner's part, of size() equal parts, of the sum of all inputs, which is
+  /// Sets `output` to this rank's part, of size() equal parts, of the sum of all inputs, which is
   /// added up as in all_reduce().
   virtual void reduce_scatter(const Array& output, const Array& input, const char* op);
   /// \}
@@ -69,10 +70,10 @@ class Owners : public Declares {
 /// boxes, they are elements of the row-major parameter itself. Boxes lie in the whole and share no
 /// element.
 struct Partition {
-  Shape whole;                               ///< the shape of the parameter
-  std::vector<Box> boxes = {};               ///< the boxes, if it is cut into boxes
-  int64_t first = 0;                         ///< the first element of the part
-  std::shared_ptr<Owners> owners = nullptr;  ///< the owners of all parts of the parameter
+  Shape whole;                                 ///< the shape of the parameter
+  std::vector<Box> boxes = {};                 ///< the boxes, if it is cut into boxes
+  int64_t first = 0;                           ///< the first element of the part
+  std::shared_ptr<RankGroup> group = nullptr;  ///< the ranks that hold the parts of the parameter
 };
 
 /// The partition of a leaf; null if the leaf is whole, or the tensor is not a leaf.

@@ -8,7 +8,7 @@
 
 namespace hero::dist {
 
-class GroupOwners;
+class CommunicatorGroup;
 
 /// State that all communicators of one rank share.
 struct RankState {
@@ -17,7 +17,8 @@ struct RankState {
   const std::shared_ptr<FlightRecorder> flight;  ///< the rank's last calls
   std::ostream out{nullptr};                     ///< no buffer: what is written is dropped
   bool met = false;  ///< true: a call of this rank was completed, so the other ranks have started
-  std::vector<std::weak_ptr<GroupOwners>> owners;  ///< those that exist; see GroupOwners::of()
+  std::vector<std::weak_ptr<CommunicatorGroup>>
+      rank_groups;  ///< those that exist; see CommunicatorGroup::of()
 };
 
 }  // namespace hero::dist

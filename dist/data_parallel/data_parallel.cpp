@@ -14,14 +14,14 @@ namespace {
 // of its elements and zeros elsewhere, and these are added up as integers. A collective.
 Array joined(const std::string& name, const Tensor& tensor) {
   const Partition* cut = partition(tensor);
-  check(cut->owners != nullptr, "full_state_dict: ", name, " is ", describe_part(tensor),
+  check(cut->group != nullptr, "full_state_dict: ", name, " is ", describe_part(tensor),
         ", and nothing is known of the ranks that have the rest");
   constexpr int64_t kWord = sizeof(int64_t);
   const Array part = tensor.array().contiguous().reshape({tensor.numel()});
   const int64_t bytes = cut->whole.numel() * item_size(part.dtype());
   const Array words = Array::zeros({(bytes + kWord - 1) / kWord}, kInt64, part.device());
   const Array whole(words.storage_ref(), {cut->whole.numel()}, {1}, 0, part.dtype());
-  if (!cut->owners->is_copy()) {
+  if (!cut->group->is_copy()) {
     layout::Runs runs(cut->whole, cut->boxes, cut->first, part.numel());
     for (layout::Run run; runs.next(run);) {
       core::backend(part.device())
@@ -29,8 +29,8 @@ Array joined(const std::string& name, const Tensor& tensor) {
                                 whole.slice(0, run.whole, run.whole + run.count)});
     }
   }
-  cut->owners->add_up(words);
-  if (Owners* elsewhere = cut->owners->elsewhere()) elsewhere->add_up(words);
+  cut->group->add_up(words);
+  if (RankGroup* elsewhere = cut->group->elsewhere()) elsewhere->add_up(words);
   return whole.reshape(cut->whole);
 }
 

@@ -39,7 +39,7 @@ ShardedModule::ShardedModule(std::unique_ptr<ModuleGroup> group,
     : group_(std::move(group)),
       module_(group_ ? group_.get() : modules.front()),
       options_(options),
-      owners_(GroupOwners::of(groups.shard, groups.replicas)),
+      rank_group_(CommunicatorGroup::of(groups.shard, groups.replicas)),
       schedule_(std::make_shared<UnitSchedule>(*this)) {
   options_.units.groups = std::move(groups);
   options_.units.disk_order = schedule_->disk_order();
@@ -59,7 +59,7 @@ void ShardedModule::add_unit(nn::Module& module, std::string name,
   }
   ModuleState& state = *known;
   units_.push_back(
-      std::make_unique<Unit>(std::move(name), std::move(parameters), options_.units, owners_));
+      std::make_unique<Unit>(std::move(name), std::move(parameters), options_.units, rank_group_));
   state.units.push_back(units_.back().get());
   state.policy.reshard_after_forward = options_.reshard_after_forward;
 }

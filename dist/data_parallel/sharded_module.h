@@ -195,7 +195,7 @@ class ShardedModule : public ParameterOwner,
   int64_t largest(int64_t number, const char* op) override;
   /// Does nothing while gradients are not averaged, as under no_sync().
   void declare(const std::string& what) override {
-    if (averages()) owners_->declare(what);
+    if (averages()) rank_group_->declare(what);
   }
   /// \}
 
@@ -280,7 +280,7 @@ class ShardedModule : public ParameterOwner,
   std::unique_ptr<ModuleGroup> group_;  // contains several modules; null for one module
   nn::Module* module_;                  // the module, or group_
   ShardedModuleOptions options_;
-  std::shared_ptr<GroupOwners> owners_;
+  std::shared_ptr<CommunicatorGroup> rank_group_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<ModuleState>> module_states_;  // the first is the root module's
   std::unordered_map<const nn::Module*, ModuleState*>

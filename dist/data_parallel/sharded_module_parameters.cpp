@@ -156,7 +156,7 @@ void ShardedModule::note_writes(const ModuleState& state) {
 void ShardedModule::declare_writes() {
   if (!std::exchange(wrote_, false)) return;
   const auto tell = [this](const std::string& writes) {
-    if (!writes.empty()) owners_->declare(writes);
+    if (!writes.empty()) rank_group_->declare(writes);
   };
   for (const auto& unit : units_) tell(unit->take_writes());
   tell(std::exchange(frozen_writes_, {}));
@@ -198,7 +198,7 @@ void ShardedModule::save_previous_grads() {
     return entry.parameter->leaf.grad().defined();
   });
   // A rank that has left out zero_grad() would step apart from the others.
-  if (adds) owners_->declare("backward adds to the gradients of one before");
+  if (adds) rank_group_->declare("backward adds to the gradients of one before");
   if (shards()) return;
   for (const ParameterEntry& entry : parameters_) {
     UnitParameter& parameter = *entry.parameter;
@@ -259,8 +259,8 @@ void ShardedModule::declare_gradients(const char* op) const {
       [](const ParameterEntry& entry) { return entry.parameter->leaf.grad().defined(); });
   const auto all = static_cast<std::ptrdiff_t>(parameters_.size());
   if (count == all) return;  // as is usual
-  owners_->declare(std::string(op) + " by gradients of " + std::to_string(count) + " of " +
-                   std::to_string(all) + " parameters");
+  rank_group_->declare(std::string(op) + " by gradients of " + std::to_string(count) + " of " +
+                       std::to_string(all) + " parameters");
 }
 
 Tensor ShardedModule::optimizer_leaf(const Tensor& tensor) const {

@@ -140,7 +140,7 @@ bool ShardedModule::stale(const ModuleState& state) {
 void ShardedModule::nest(Nested below) {
   ShardedModule& sharded = *below.module;
   sharded.is_nested_ = true;
-  sharded.shares_groups_ = sharded.owners_ == owners_;
+  sharded.shares_groups_ = sharded.rank_group_ == rank_group_;
   for (ShardedModule* each : sharded.all()) {
     for (const auto& unit : each->units_) unit->nest(below.paths, schedule_->disk_order());
   }

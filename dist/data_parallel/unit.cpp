@@ -12,7 +12,7 @@ const char* strategy_name(Stage stage) {
 }
 
 Unit::Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOptions& options,
-           const std::shared_ptr<GroupOwners>& owners)
+           const std::shared_ptr<CommunicatorGroup>& group)
     : name_(std::move(name)), parameters_(std::move(parameters)), options_(options) {
   for (UnitParameter& parameter : parameters_) {
     const DType dtype = parameters_.front().leaf.dtype();
@@ -23,7 +23,7 @@ Unit::Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOp
     if (const Partition* part = partition(parameter.leaf)) {
       parameter.former = std::make_shared<const Partition>(*part);
     }
-    parameter.owners = owners->together_with(parameter.former ? parameter.former->owners : nullptr);
+    parameter.group = group->together_with(parameter.former ? parameter.former->group : nullptr);
   }
   flat_.counts = ChunkCounts::balanced(place_parameters(), options_.groups.shard.size());
   flat_.own = flat_.counts.chunk(options_.groups.shard.rank());

@@ -17,8 +17,8 @@
 
 #include <hero/autograd/sharding/partition.h>
 #include <hero/dist/data_parallel/all_gather.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/dist/data_parallel/offload_target.h>
-#include <hero/dist/data_parallel/owners.h>
 #include <hero/dist/data_parallel/reduce_scatter.h>
 #include <hero/nn/module.h>
 
@@ -40,7 +40,7 @@ struct UnitParameter {
   Tensor full = {};  ///< the whole parameter, used in forward; under Stage::none `leaf`
   Shape shape = {};  ///< shape of `full`
   std::shared_ptr<const Partition> former = {};  ///< which part of a larger parameter `full` is
-  std::shared_ptr<Owners> owners = {};           ///< owners of its shards
+  std::shared_ptr<RankGroup> group = {};         ///< ranks that hold its shards
   Chunk place = {};                              ///< its elements in the flat parameter
   size_t id = 0;                                 ///< its index among all parameters of the module
   bool watched = false;  ///< a hook of `full` reports when its gradient is complete
@@ -69,7 +69,7 @@ class Unit {
   /// holds boxes of a larger parameter, its shard is an interval of the boxes' elements, and only
   /// the boxes are gathered.
   Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOptions& options,
-       const std::shared_ptr<GroupOwners>& owners);
+       const std::shared_ptr<CommunicatorGroup>& group);
 
   const std::string& name() const { return name_; }
   /// Called when the sharded module of this unit is nested in another one, with its path there, or

@@ -159,7 +159,7 @@ void Unit::set_leaf(const UnitParameter& parameter) const {
   const ShardPart mine = shard_of(parameter);
   Partition place = parameter.former ? *parameter.former : Partition{.whole = parameter.shape};
   place.first = mine.first;
-  place.owners = parameter.owners;
+  place.group = parameter.group;
   set_part(parameter.leaf, elements(flat_.shard, mine.place),
            std::make_shared<const Partition>(std::move(place)));
 }

@@ -11,7 +11,7 @@ namespace {
 // Whether another stage of a pipeline holds the parameter.
 bool lies_elsewhere(const Tensor& leaf) {
   const Partition* part = partition(leaf);
-  return part != nullptr && part->owners && part->owners->elsewhere() != nullptr &&
+  return part != nullptr && part->group && part->group->elsewhere() != nullptr &&
          leaf.numel() == 0 && part->whole.numel() > 0 && parameter_owner(leaf) == nullptr;
 }
 

@@ -199,11 +199,11 @@ Tensor ContextParallel::gather(const Tensor& x, int64_t dim) const {
   const int64_t runs = sequence_->slice_count() == 1 ? 1 : 2 * sequence_->slices();
   check(axis >= 0 && axis < x.ndim() && x.size(axis) % runs == 0, "context_parallel: dimension ",
         dim, " of ", x.shape(), " has no part of a sequence");
-  return sequence_->in_order(collectives::gather(x.detach(), axis, sequence_->owners()), axis);
+  return sequence_->in_order(collectives::gather(x.detach(), axis, sequence_->rank_group()), axis);
 }
 
 Tensor ContextParallel::mean(const Tensor& loss) const {
-  return collectives::mean_out({loss}, sequence_->owners());
+  return collectives::mean_out({loss}, sequence_->rank_group());
 }
 
 }  // namespace hero::dist

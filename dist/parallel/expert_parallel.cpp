@@ -2,7 +2,7 @@
 
 #include <hero/autograd/sharding/partition.h>
 #include <hero/dist/checkpoint/agree.h>
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/dist/expert_parallel.h>
 #include <hero/dist/parallel/expert_exchange.h>
 
@@ -46,7 +46,7 @@ void check_same_layers(const MoELayers& layers, const Communicator& comm) {
 
 // Rows first ... of every parameter [E, ...] of the experts.
 void cut_experts(nn::GroupedExperts& experts, const Communicator& comm,
-                 const std::shared_ptr<Owners>& owners) {
+                 const std::shared_ptr<RankGroup>& group) {
   const MemoryScope tag(MemoryTag::parameter);
   for (const Tensor& leaf : experts.parameters()) {
     const Shape whole = leaf.shape();
@@ -59,7 +59,7 @@ void cut_experts(nn::GroupedExperts& experts, const Communicator& comm,
     const LedgerScope ledger(meta ? values.storage().ledger() : current_ledger());
     const Array own = meta ? Array::empty(box.extent, leaf.dtype(), kMeta)
                            : values.slice(0, first, first + count).clone();
-    set_part(leaf, own, std::make_shared<const Partition>(Partition{whole, {box}, 0, owners}));
+    set_part(leaf, own, std::make_shared<const Partition>(Partition{whole, {box}, 0, group}));
   }
 }
 
@@ -70,11 +70,11 @@ std::vector<std::string> expert_parallel(nn::Module& model, const Communicator& 
   const MoELayers layers = moe_layers_of(model);
   check_same_layers(layers, comm);
   for (const auto& [path, moe] : layers) check_layer(path, *moe, comm);
-  const auto owners = std::make_shared<GroupOwners>(comm);
+  const auto group = std::make_shared<CommunicatorGroup>(comm);
   const Communicator loads = options.loads_over.defined() ? options.loads_over : comm;
   std::vector<std::string> paths;
   for (const auto& [path, moe] : layers) {
-    if (comm.size() > 1) cut_experts(moe->experts, comm, owners);
+    if (comm.size() > 1) cut_experts(moe->experts, comm, group);
     moe->experts.set_gradient_divisor(comm.size());
     moe->set_dispatcher(std::make_shared<ExpertExchange>(comm, loads));
     paths.push_back(path.empty() ? "experts" : path + ".experts");

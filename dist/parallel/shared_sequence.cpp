@@ -17,7 +17,7 @@ namespace {
 constexpr int kTimeDim = 2;  // of queries, keys and values
 
 // One rank as a group of its own, so that sums over its slices need no communication.
-class Alone : public Owners {
+class Alone : public RankGroup {
  public:
   void add_up(const Array&) override {}
   void largest(const Array&) override {}
@@ -33,7 +33,7 @@ Tensor run_of(const Tensor& x, int64_t dim, int64_t run, int64_t length) {
 
 SharedSequence::SharedSequence(const Communicator& group, int slice_count)
     : group_(group),
-      owners_(std::make_shared<GroupOwners>(group)),
+      rank_group_(std::make_shared<CommunicatorGroup>(group)),
       alone_(std::make_shared<Alone>()),
       slice_count_(slice_count) {}
 
@@ -102,7 +102,7 @@ Tensor SharedSequence::attention(const Tensor& q, const Tensor& k, const Tensor&
   if (nn::WithoutHooks::active()) return q;  // asked for its shape alone, without the other ranks
   const int64_t length = run_length(k.size(kTimeDim)), groups = k.size(1);
   const std::vector<Tensor> all =
-      collectives::gather_in(cat({k, v}, 1), kTimeDim, owners_, slices());
+      collectives::gather_in(cat({k, v}, 1), kTimeDim, rank_group_, slices());
   const std::vector<int64_t> begins = this->begins(k.size(kTimeDim));
   std::vector<Tensor> heads;
   Tensor whole;  // keys and values of one slice, of which both of its runs save views
@@ -141,7 +141,7 @@ Tensor SharedSequence::mean(const std::vector<Tensor>& sums, const Tensor& count
     const Tensor wide = to(each, each.dtype() == kFloat64 ? kFloat64 : kFloat32);
     shares.push_back(wide * (static_cast<double>(group_.size()) / to(count, wide.dtype())));
   }
-  return to(collectives::mean_out(shares, owners_), sums[0].dtype());
+  return to(collectives::mean_out(shares, rank_group_), sums[0].dtype());
 }
 
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/nn/module.h>
 #include <hero/nn/sequence.h>
 
@@ -32,7 +32,7 @@ class SharedSequence : public nn::SequencePart {
   Tensor mean(const std::vector<Tensor>& sums, const Tensor& count) const override;
 
   int slice_count() const { return slice_count_; }
-  const std::shared_ptr<GroupOwners>& owners() const { return owners_; }
+  const std::shared_ptr<CommunicatorGroup>& rank_group() const { return rank_group_; }
   /// Reorders x, which has the positions of all ranks along `dim`, rank after rank, to the order of
   /// positions.
   Tensor in_order(const Tensor& x, int dim) const;
@@ -45,8 +45,8 @@ class SharedSequence : public nn::SequencePart {
   int64_t run_length(int64_t T) const;
 
   Communicator group_;
-  std::shared_ptr<GroupOwners> owners_;
-  std::shared_ptr<Owners> alone_;  // this rank, for sums over its slices
+  std::shared_ptr<CommunicatorGroup> rank_group_;
+  std::shared_ptr<RankGroup> alone_;  // this rank, for sums over its slices
   int slice_count_;
   mutable std::weak_ptr<Kept> kept_;
 };

@@ -6,7 +6,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/backends/chunk_counts.h>
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/dist/parallel/stages.h>
 
 namespace hero::dist {
@@ -14,11 +14,11 @@ namespace {
 
 bool lies_on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
-// The owners of a parameter of a stage: the ranks among which it was sharded before, or this rank
-// alone. Their elsewhere() are the ranks of the pipeline.
-class StageOwners : public Owners {
+// The group of a parameter of a stage: the ranks among which it was sharded before, or this rank
+// alone. Its elsewhere() is the group of the pipeline.
+class StageGroup : public RankGroup {
  public:
-  StageOwners(std::shared_ptr<GroupOwners> pipe, std::shared_ptr<Owners> former, bool copy)
+  StageGroup(std::shared_ptr<CommunicatorGroup> pipe, std::shared_ptr<RankGroup> former, bool copy)
       : pipe_(std::move(pipe)), former_(std::move(former)), copy_(copy) {}
   void add_up(const Array& words) override {
     if (former_) former_->add_up(words);
@@ -29,7 +29,7 @@ class StageOwners : public Owners {
   void declare(const std::string& what) override {
     if (former_) former_->declare(what);
   }
-  Owners* elsewhere() override { return pipe_.get(); }
+  RankGroup* elsewhere() override { return pipe_.get(); }
   int rank() const override { return former().rank(); }
   int size() const override { return former().size(); }
   void all_reduce(const Array& x, const char* op) override { former().all_reduce(x, op); }
@@ -40,43 +40,44 @@ class StageOwners : public Owners {
     former().reduce_scatter(output, input, op);
   }
   bool is_copy() const override { return copy_; }
-  bool is_made_for(const std::shared_ptr<Owners>& former, bool copy) const {
+  bool is_made_for(const std::shared_ptr<RankGroup>& former, bool copy) const {
     return former == former_ && copy == copy_;
   }
 
  private:
-  Owners& former() const {
+  RankGroup& former() const {
     check(former_ != nullptr,
           "pipeline: this rank holds the whole of what its stage computes with");
     return *former_;
   }
 
-  std::shared_ptr<GroupOwners> pipe_;
-  std::shared_ptr<Owners> former_;
+  std::shared_ptr<CommunicatorGroup> pipe_;
+  std::shared_ptr<RankGroup> former_;
   bool copy_;
 };
 
 // One object for all leaves of a kind, so that what asks them asks once.
-class StageOwnersOf {
+class StageGroups {
  public:
-  explicit StageOwnersOf(const Communicator& pipe) : pipe_(std::make_shared<GroupOwners>(pipe)) {}
-  std::shared_ptr<Owners> get(const std::shared_ptr<Owners>& former, bool copy) {
+  explicit StageGroups(const Communicator& pipe)
+      : pipe_(std::make_shared<CommunicatorGroup>(pipe)) {}
+  std::shared_ptr<RankGroup> get(const std::shared_ptr<RankGroup>& former, bool copy) {
     for (const auto& known : made_) {
       if (known->is_made_for(former, copy)) return known;
     }
-    return made_.emplace_back(std::make_shared<StageOwners>(pipe_, former, copy));
+    return made_.emplace_back(std::make_shared<StageGroup>(pipe_, former, copy));
   }
 
  private:
-  std::shared_ptr<GroupOwners> pipe_;
-  std::vector<std::shared_ptr<StageOwners>> made_;
+  std::shared_ptr<CommunicatorGroup> pipe_;
+  std::vector<std::shared_ptr<StageGroup>> made_;
 };
 
 void check_free(const StageValue& value) {
   check(parameter_owner(value.leaf()) == nullptr, "pipeline: '", value.name,
         "' is sharded already; make the pipeline before fully_shard() or ZeRO");
   const Partition* part = partition(value.leaf());
-  check(part == nullptr || !part->owners || part->owners->elsewhere() == nullptr, "pipeline: '",
+  check(part == nullptr || !part->group || part->group->elsewhere() == nullptr, "pipeline: '",
         value.name, "' is in a pipeline already");
 }
 
@@ -174,7 +175,7 @@ void keep_own_values(const std::vector<StageValue>& values, const Communicator& 
                      Device device) {
   const bool simulated = pipe.backend_kind() == BackendKind::simulated;
   const MemoryScope tag(MemoryTag::parameter);
-  StageOwnersOf owners(pipe);
+  StageGroups groups(pipe);
   for (const StageValue& value : values) check_free(value);
   for (const StageValue& value : values) {
     const Tensor& leaf = value.leaf();
@@ -184,7 +185,7 @@ void keep_own_values(const std::vector<StageValue>& values, const Communicator& 
     if (const Partition* part = partition(leaf)) place = *part;
     if (here && place.boxes.empty()) place.boxes = {{Dims::filled(whole.size(), 0), whole}};
     if (!here) place.boxes.clear();
-    place.owners = owners.get(place.owners, here && value.ranks.front() != pipe.rank());
+    place.group = groups.get(place.group, here && value.ranks.front() != pipe.rank());
     const Array held =
         here ? own_values(value, device, simulated) : Array::empty({0}, leaf.dtype(), device);
     if (pipe.size() == 1) {

@@ -38,7 +38,7 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
 Device device_of(const std::vector<StageValue>& values, const Communicator& pipe, Device planned);
 
 /// Allocates this rank's values on `device` if they are on meta, and frees the values of other
-/// ranks. Sets owners of the leaves that know that the other parameters are on the other ranks.
+/// ranks. Sets groups of the leaves that know that the other parameters are on the other ranks.
 void keep_own_values(const std::vector<StageValue>& values, const Communicator& pipe,
                      Device device);
 

@@ -9,7 +9,7 @@
 #include <hero/autograd/ops/shape/shape.h>
 #include <hero/core/device/backend.h>
 #include <hero/core/functions/map.h>
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/dist/sync_batch_norm.h>
 
 namespace hero::dist {
@@ -58,7 +58,7 @@ SyncBatchNorm::SyncBatchNorm(int64_t features, const Communicator& group,
                              const nn::BatchNormOptions& options)
     : BatchNorm(features, options) {
   check(group.defined(), "SyncBatchNorm: the group of ranks is undefined");
-  group_ = std::make_shared<GroupOwners>(group);
+  group_ = std::make_shared<CommunicatorGroup>(group);
 }
 
 void SyncBatchNorm::check_input(const Tensor& x) const {

@@ -79,7 +79,7 @@ void cut(const CutParameter& piece, const Slices& slices) {
   if (piece.stays_whole()) return;
   if (partition(leaf) != nullptr) return;  // tied to one that was cut alike
   const Array whole = leaf.array();
-  Partition place = {whole.shape(), boxes_of(piece, whole.shape(), slices), 0, slices.owners};
+  Partition place = {whole.shape(), boxes_of(piece, whole.shape(), slices), 0, slices.rank_group};
   const MemoryScope tag(MemoryTag::parameter);
   const bool meta = leaf.device().type == DeviceType::meta;
   const LedgerScope ledger(meta ? whole.storage().ledger() : current_ledger());

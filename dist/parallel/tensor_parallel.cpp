@@ -83,7 +83,7 @@ void tensor_parallel(nn::Module& module, const Communicator& group,
   if (options.sequence) cut_sequence(module, regions);
   check_same_plan(group, text_of(regions, slice_count));
   const auto draws = std::make_shared<RandomDraws>(group, slice_count);
-  const Slices slices = {group, std::make_shared<GroupOwners>(group), slice_count, draws};
+  const Slices slices = {group, std::make_shared<CommunicatorGroup>(group), slice_count, draws};
   for (const Region& region : regions) {
     for (const CutParameter& piece : region.pieces) cut(piece, slices);
     install(region, slices);

@@ -32,7 +32,7 @@ void check_gathered(const Region& region, const std::string& name, const nn::Slo
 std::vector<Tensor> shares_of(const Region& region, const CutParameter& piece,
                               const Slices& slices) {
   check_gathered(region, piece.name, *piece.slot, false);
-  std::vector<Tensor> list = copy_in(piece.slot->tensor, slices.owners, slices.here());
+  std::vector<Tensor> list = copy_in(piece.slot->tensor, slices.rank_group, slices.here());
   for (int i = 0; i < slices.here(); ++i) {
     Tensor& copy = list[static_cast<size_t>(i)];
     std::vector<Tensor> shares;
@@ -89,8 +89,8 @@ std::vector<nn::Tensors> copies_of(const nn::Tensors& in, const Region& region,
     std::vector<Tensor> copies;
     if (known == i) {
       copies = region.sequence
-                   ? collectives::gather_in(in[i], kPositions, slices.owners, slices.here())
-                   : copy_in(in[i], slices.owners, slices.here());
+                   ? collectives::gather_in(in[i], kPositions, slices.rank_group, slices.here())
+                   : copy_in(in[i], slices.rank_group, slices.here());
     }
     for (size_t s = 0; s < inputs.size(); ++s) {
       inputs[s].push_back(known == i ? copies[s] : inputs[s][known]);
@@ -146,7 +146,7 @@ Tensor add_bias(const Region& region, const Slices& slices, const Tensor& y) {
   check_gathered(region, region.path + ".bias", *region.bias, false);
   const Tensor bias = region.bias->tensor.to(y.dtype());
   if (!region.sequence) return y + bias;
-  const std::vector<Tensor> copies = copy_in(bias, slices.owners, slices.here());
+  const std::vector<Tensor> copies = copy_in(bias, slices.rank_group, slices.here());
   std::vector<Tensor> parts = positions_of(region, y, slices);
   for (size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i] + copies[i];
   return parts.size() == 1 ? parts[0] : cat(parts, kPositions);
@@ -157,7 +157,7 @@ nn::Tensors run_norm(const Region& region, const Slices& slices, const nn::Tenso
   std::vector<std::vector<Tensor>> copies;
   for (const nn::Slot* slot : region.shared) {
     check_gathered(region, region.path + "." + slot->name, *slot, false);
-    copies.push_back(copy_in(slot->tensor, slices.owners, slices.here()));
+    copies.push_back(copy_in(slot->tensor, slices.rank_group, slices.here()));
   }
   std::vector<Tensor> parts = positions_of(region, in[0], slices);
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -175,13 +175,13 @@ nn::Tensors run_enter(const Region& region, const Slices& slices, const nn::Tens
   check(in[0].ndim() == 3 && in[0].size(1) % slices.count == 0, "tensor_parallel: ", slices.count,
         " slices do not divide the sequence of ", in[0].shape(),
         "; pad it, or cut the model without .sequence");
-  return forward({collectives::split(in[0], kPositions, slices.owners)});
+  return forward({collectives::split(in[0], kPositions, slices.rank_group)});
 }
 
 nn::Tensors run_leave(const Slices& slices, const nn::Tensors& in, const nn::Forward& forward) {
   check(in[0].ndim() == 3, "tensor_parallel: ", in[0].shape(),
         " is no sequence [B, T, C]; generate with a model that was cut without .sequence");
-  return forward({collectives::gather(in[0], kPositions, slices.owners)});
+  return forward({collectives::gather(in[0], kPositions, slices.rank_group)});
 }
 
 nn::Tensors run_linear(const Region& region, const Slices& slices, const nn::Tensors& in,
@@ -193,8 +193,8 @@ nn::Tensors run_linear(const Region& region, const Slices& slices, const nn::Ten
   std::vector<Tensor> summands;
   for (const nn::Tensors& each : outputs) summands.push_back(each[0]);
   nn::Tensors result = outputs[0];
-  result[0] = region.sequence ? collectives::scatter_out(summands, kPositions, slices.owners)
-                              : sum_out(summands, slices.owners);
+  result[0] = region.sequence ? collectives::scatter_out(summands, kPositions, slices.rank_group)
+                              : sum_out(summands, slices.rank_group);
   if (region.bias != nullptr) result[0] = add_bias(region, slices, result[0]);
   return result;
 }
@@ -219,7 +219,7 @@ nn::Tensors run_embedding(const Region& region, const Slices& slices, const nn::
   if (slices.group.size() == 1) return forward({index});
   const Tensor here = logical_and(index >= words.begin, index < words.begin + words.count);
   const Tensor rows = forward({where(here, index - words.begin, 0)})[0];
-  return {sum_out(where(unsqueeze(here, -1), rows, 0), slices.owners)};
+  return {sum_out(where(unsqueeze(here, -1), rows, 0), slices.rank_group)};
 }
 
 nn::Tensors run_logits(const Region& region, const Slices& slices, const nn::Tensors& in,
@@ -228,7 +228,7 @@ nn::Tensors run_logits(const Region& region, const Slices& slices, const nn::Ten
       region, slices, run_slices(region, slices, copies_of(in, region, slices), forward));
   const Chunk words = words_of(region.pieces.front(), slices);
   const int64_t after = region.pieces.front().groups.front() - words.begin - words.count;
-  return {sum_out(pad(mine, {words.begin, after}), slices.owners)};
+  return {sum_out(pad(mine, {words.begin, after}), slices.rank_group)};
 }
 
 nn::Tensors run_region(const Region& region, const Slices& slices, const nn::Tensors& in,

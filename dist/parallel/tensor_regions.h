@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/dist/parallel/random_draws.h>
 #include <hero/nn/module.h>
 
@@ -14,7 +14,7 @@ namespace hero::dist {
 /// The ranks of tensor parallelism and the slices that they have.
 struct Slices {
   Communicator group;
-  std::shared_ptr<GroupOwners> owners;
+  std::shared_ptr<CommunicatorGroup> rank_group;
   int count = 1;  ///< slices of all ranks; rank r has the r-th of size() equal runs of them
   std::shared_ptr<RandomDraws> draws;  ///< checks the draws of the outermost module
 

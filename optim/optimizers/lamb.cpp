@@ -7,7 +7,7 @@
 #include <hero/core/functions/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/lamb.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/rank_groups.h>
 
 namespace hero::optim {
 
@@ -49,7 +49,7 @@ void LAMB::update(int group, State& state, const Array& grad) {
                          o.weight_decay},
                         state, grad, states);
   directed_.push_back({&state, o.lr});
-  if (owners_of(state.param)) return;
+  if (group_of(state.param)) return;
   held_ += state.scratch.nbytes();
   if (held_ >= batch_bytes(param.device())) run_batch();
 }
@@ -57,7 +57,7 @@ void LAMB::update(int group, State& state, const Array& grad) {
 void LAMB::batch_done() {
   const auto shards =
       std::stable_partition(directed_.begin(), directed_.end(),
-                            [](const Directed& d) { return !owners_of(d.state->param); });
+                            [](const Directed& d) { return !group_of(d.state->param); });
   take({directed_.begin(), shards});
   directed_.erase(directed_.begin(), shards);
   held_ = 0;
@@ -67,7 +67,7 @@ void LAMB::step_done() { take(std::exchange(directed_, {})); }
 
 void LAMB::take(std::vector<Directed> directed) {
   const auto place = [](const Directed& d) {
-    return std::pair(owners_of(d.state->param), d.state->param.device());
+    return std::pair(group_of(d.state->param), d.state->param.device());
   };
   core::each_group(std::move(directed), place, [&](const auto& of, std::span<const Directed> list) {
     std::vector<Array> vectors;  // param and direction, one after the other

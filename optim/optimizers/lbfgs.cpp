@@ -9,7 +9,7 @@
 #include <hero/optim/check_option.h>
 #include <hero/optim/lbfgs.h>
 #include <hero/optim/line_search.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/rank_groups.h>
 #include <hero/optim/state_lookup.h>
 
 namespace hero::optim {

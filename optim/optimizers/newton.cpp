@@ -12,7 +12,7 @@
 #include <hero/optim/check_option.h>
 #include <hero/optim/newton.h>
 #include <hero/optim/optimizer.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/rank_groups.h>
 
 namespace hero::optim {
 

@@ -15,7 +15,7 @@ using layout::Run;
 
 namespace {
 
-struct Alone : Owners {
+struct Alone : RankGroup {
   void add_up(const Array&) override {}
   void largest(const Array&) override {}
 };

@@ -6,7 +6,7 @@ using namespace hero;
 
 namespace {
 
-struct Alone : Owners {
+struct Alone : RankGroup {
   void add_up(const Array&) override {}
   void largest(const Array&) override {}
 };

@@ -209,7 +209,7 @@ void check_flat(const dist::Communicator& world, const FlatCase& c) {
   const dist::Groups groups = groups_of(world, c.replicas);
   dist::Unit unit("flat", dist::unit_parameters(model, {}, true),
                   {.groups = groups, .stage = c.stage},
-                  std::make_shared<dist::GroupOwners>(groups.shard));
+                  std::make_shared<dist::CommunicatorGroup>(groups.shard));
   check_flat_parts(unit, groups.shard, world.size());
   world.traffic().reset();
   const Array flat = unit.gather_whole();

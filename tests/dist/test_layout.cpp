@@ -184,7 +184,7 @@ TEST_CASE("boxes that overlap or leave a hole are an error on all ranks that nam
       const Partition place = {{13, 7},
                                world.rank() == 0 ? first : second,
                                0,
-                               std::make_shared<dist::GroupOwners>(world)};
+                               std::make_shared<dist::CommunicatorGroup>(world)};
       cut(model.weight, place, 1);
       dist::save_full(dir / "model.safetensors", world, model);
     });

@@ -57,8 +57,8 @@ class Meeting {
   std::vector<int64_t> total_, result_;
 };
 
-/// Owners who are threads.
-class Together : public hero::Owners {
+/// A group whose ranks are threads.
+class Together : public hero::RankGroup {
  public:
   explicit Together(Meeting& meeting) : meeting_(meeting) {}
   void add_up(const hero::Array& words) override {
@@ -79,11 +79,11 @@ class Together : public hero::Owners {
   Meeting& meeting_;
 };
 
-using OwnersPtr = std::shared_ptr<hero::Owners>;
+using GroupPtr = std::shared_ptr<hero::RankGroup>;
 
-/// Runs body(rank, owners) on `size` threads that own shards together; throws what one of them
+/// Runs body(rank, group) on `size` threads that own shards together; throws what one of them
 /// threw. Returns how often they met.
-inline int64_t on_ranks(int size, const std::function<void(int rank, OwnersPtr owners)>& body) {
+inline int64_t on_ranks(int size, const std::function<void(int rank, GroupPtr group)>& body) {
   Meeting meeting(size);
   std::mutex mutex;
   std::exception_ptr error;  // the first one: others follow from it
@@ -112,11 +112,11 @@ inline hero::Array piece_of(const hero::Array& whole, int64_t begin, int64_t end
 /// A leaf over a copy of such a piece, as a rank would hold it, with the same piece of the gradient
 /// if there is one.
 inline hero::Tensor shard_of(const hero::Tensor& whole, int64_t begin, int64_t end,
-                             OwnersPtr owners) {
+                             GroupPtr group) {
   const hero::Tensor shard(piece_of(whole.array(), begin, end).clone(), true);
   set_part(shard, shard.array(),
            std::make_shared<hero::Partition>(
-               hero::Partition{whole.shape(), {}, begin, std::move(owners)}));
+               hero::Partition{whole.shape(), {}, begin, std::move(group)}));
   const hero::Tensor grad = whole.grad();
   if (grad.defined()) shard.set_grad(hero::Tensor(piece_of(grad.array(), begin, end).clone()));
   return shard;
@@ -137,9 +137,9 @@ inline void put_back(const hero::Tensor& shard, const hero::Tensor& whole) {
 }
 
 /// The shard of rank `rank` of `size` ranks, who share unevenly; some get nothing.
-inline hero::Tensor shard_of_rank(const hero::Tensor& whole, int rank, int size, OwnersPtr owners) {
+inline hero::Tensor shard_of_rank(const hero::Tensor& whole, int rank, int size, GroupPtr group) {
   const auto cut = [&](int64_t at) { return whole.numel() * at * at / (int64_t{1} * size * size); };
-  return shard_of(whole, cut(rank), cut(rank + 1), std::move(owners));
+  return shard_of(whole, cut(rank), cut(rank + 1), std::move(group));
 }
 
 }  // namespace hero_test

@@ -172,7 +172,7 @@ TEST_CASE("exact sums do not depend on the order, the cut or the number of threa
     CHECK(words_of(squares(whole.slice(0, 0, 100'000).reshape({250, 400}).t())) ==
           words_of(squares(whole.slice(0, 0, 100'000))));
     for (int64_t parts = 1; parts <= 8; ++parts) {
-      // merged as sums are, and as the words of owners are
+      // merged as sums are, and as the words of ranks are
       ExactSum sum;
       const Array words = Array::zeros({core::exact::kWords}, kInt64);
       for (int64_t i = 0; i < parts; ++i) {

@@ -35,8 +35,8 @@ Tensor copy_of(const Tensor& param) {
 
 // What one rank trains.
 std::vector<Tensor> cut(const std::vector<Tensor>& whole, int rank, int size,
-                        const OwnersPtr& owners) {
-  return {shard_of_rank(whole[0], rank, size, owners), shard_of_rank(whole[1], rank, size, owners),
+                        const GroupPtr& group) {
+  return {shard_of_rank(whole[0], rank, size, group), shard_of_rank(whole[1], rank, size, group),
           copy_of(whole[2])};
 }
 
@@ -62,13 +62,13 @@ TEST_CASE("clipping shards gives every owner the norm of the whole, bit for bit"
       INFO("norm " << p << ", ranks " << size);
       const std::vector<Tensor> parts = copies_of(original);
       std::vector<double> norms(static_cast<size_t>(size));
-      const int64_t met = on_ranks(size, [&](int rank, const OwnersPtr& owners) {
-        const auto mine = cut(parts, rank, size, owners);
+      const int64_t met = on_ranks(size, [&](int rank, const GroupPtr& group) {
+        const auto mine = cut(parts, rank, size, group);
         norms[static_cast<size_t>(rank)] = optim::clip_grad_norm(mine, 0.125, {.norm = p}).item();
         check(same_bits(mine[2].grad(), whole[2].grad()), "the whole parameter's gradient differs");
         put_both_back(mine, parts);
       });
-      CHECK(met == 1);  // all shards of the same owners in one collective
+      CHECK(met == 1);  // all shards of the same group in one collective
       CHECK(norms == std::vector<double>(static_cast<size_t>(size), norm));
       CHECK(same_bits(parts[0].grad(), whole[0].grad()));
       CHECK(same_bits(parts[1].grad(), whole[1].grad()));
@@ -82,8 +82,8 @@ TEST_CASE("one owner's infinite gradient is an error for all, before anything ch
     whole[1].grad().array().data<float>()[2] = std::nanf("");
     const std::vector<Tensor> before = copies_of(whole);
     std::vector<int> threw(4);
-    on_ranks(4, [&](int rank, const OwnersPtr& owners) {
-      const auto mine = cut(whole, rank, 4, owners);
+    on_ranks(4, [&](int rank, const GroupPtr& group) {
+      const auto mine = cut(whole, rank, 4, group);
       try {
         optim::clip_grad_norm(mine, 1.0, {.norm = p, .error_if_nonfinite = true});
       } catch (const Error&) {
@@ -100,8 +100,8 @@ TEST_CASE("an owner without a gradient takes part in the norm") {
   const std::vector<Tensor> whole = three_params(kFloat32);
   const double norm = optim::grad_norm({whole[0]}).item();
   std::vector<double> norms(2);
-  on_ranks(2, [&](int rank, const OwnersPtr& owners) {
-    const Tensor all = shard_of(whole[0], 0, rank == 0 ? 2100 : 0, owners);
+  on_ranks(2, [&](int rank, const GroupPtr& group) {
+    const Tensor all = shard_of(whole[0], 0, rank == 0 ? 2100 : 0, group);
     if (rank == 1) all.set_grad({});
     norms[static_cast<size_t>(rank)] = optim::grad_norm({all}).item();
   });
@@ -121,13 +121,13 @@ TEST_CASE("every optimizer trains shards, empty ones too, with the bits of the w
     for (const int size : {1, 2, 7}) {
       INFO(maker.name << ", ranks " << size);
       const std::vector<Tensor> parts = copies_of(original);
-      on_ranks(size, [&](int rank, const OwnersPtr& owners) {
-        const auto mine = cut(parts, rank, size, owners);
+      on_ranks(size, [&](int rank, const GroupPtr& group) {
+        const auto mine = cut(parts, rank, size, group);
         auto part = maker.make(mine);
         for (int step = 0; step < 4; ++step) {
           const std::vector<Tensor> gradients = copies_of(original);
           give_gradients(gradients, step);
-          const auto pieces = cut(gradients, rank, size, owners);
+          const auto pieces = cut(gradients, rank, size, group);
           for (size_t i = 0; i < mine.size(); ++i) mine[i].set_grad(pieces[i].grad());
           part->step();
           if (step != 1) continue;
@@ -152,8 +152,8 @@ TEST_CASE("masters of shards are shards: LAMB over them has the bits of the whol
   Masters lamb(whole, options);
   const double norm = optim::grad_norm(whole).item();
   for (int step = 0; step < 3; ++step) lamb.step();
-  on_ranks(3, [&](int rank, const OwnersPtr& owners) {
-    const auto mine = cut(parts, rank, 3, owners);
+  on_ranks(3, [&](int rank, const GroupPtr& group) {
+    const auto mine = cut(parts, rank, 3, group);
     Masters part(mine, options);
     check(partition(part.parameters()[0])->whole == Shape{70, 30}, "the master is no shard");
     check(!partition(part.parameters()[2]), "the whole parameter's master is a shard");
@@ -168,8 +168,8 @@ TEST_CASE("masters of shards are shards: LAMB over them has the bits of the whol
 
 TEST_CASE("a step of LAMB over shards is one collective, however many parameters there are") {
   const std::vector<Tensor> whole = three_params(kFloat32);
-  const int64_t met = on_ranks(3, [&](int rank, const OwnersPtr& owners) {
-    const auto mine = cut(whole, rank, 3, owners);
+  const int64_t met = on_ranks(3, [&](int rank, const GroupPtr& group) {
+    const auto mine = cut(whole, rank, 3, group);
     optim::LAMB lamb({{{mine[0], mine[2]}, {.lr = 0.01}}, {{mine[1]}, {.lr = 0.1}}});
     for (int step = 0; step < 4; ++step) lamb.step();
   });
@@ -182,8 +182,8 @@ TEST_CASE("an overflow in one owner's shard makes all leave the step out") {
     whole[1].grad().array().data<float>()[2] = std::numeric_limits<float>::infinity();
     const std::vector<Tensor> before = copies_of(whole);
     std::vector<double> scales(3);
-    on_ranks(3, [&](int rank, const OwnersPtr& owners) {
-      const auto mine = cut(whole, rank, 3, owners);
+    on_ranks(3, [&](int rank, const GroupPtr& group) {
+      const auto mine = cut(whole, rank, 3, group);
       optim::SGD sgd(mine, {.lr = 1.0});
       optim::GradScaler scaler;
       if (unscale) scaler.unscale_(sgd);

@@ -111,12 +111,12 @@ constexpr std::pair<DType, DType> kConversions[] = {
 
 // Cuts a leaf in place, as fully_shard() does; `boxes` as tensor_parallel().
 void cut(const Tensor& leaf, const std::vector<Box>& boxes, int64_t begin, int64_t end,
-         const OwnersPtr& owners) {
+         const GroupPtr& group) {
   const Partition* former = partition(leaf);
   Partition place = former ? *former : Partition{.whole = leaf.shape()};
   if (!boxes.empty()) place.boxes = boxes;
   place.first = begin;
-  place.owners = owners;
+  place.group = group;
   Array part;
   if (former || boxes.empty()) {
     part = piece_of(leaf.array(), begin, end).clone();
@@ -133,9 +133,9 @@ void cut(const Tensor& leaf, const std::vector<Box>& boxes, int64_t begin, int64
 }
 
 // Unevenly, so that some ranks have no element of small leaves.
-void cut_for(const Tensor& leaf, int rank, int size, const OwnersPtr& owners) {
+void cut_for(const Tensor& leaf, int rank, int size, const GroupPtr& group) {
   const auto at = [&](int r) { return leaf.numel() * r * r / (int64_t{1} * size * size); };
-  cut(leaf, {}, at(rank), at(rank + 1), owners);
+  cut(leaf, {}, at(rank), at(rank + 1), group);
 }
 
 void expect_part_of(const std::vector<Tensor>& mine, const std::vector<Tensor>& whole) {
@@ -197,11 +197,11 @@ TEST_CASE("states are cut as their parameters are, for every optimizer", "[threa
     train(whole, *alone, 0, 5);
     for (const int size : {1, 2, 5}) {
       INFO(maker.name << ", ranks " << size);
-      on_ranks(size, [&](int rank, const OwnersPtr& owners) {
+      on_ranks(size, [&](int rank, const GroupPtr& group) {
         const std::vector<Tensor> mine = some(leaves(kFloat32));
         const auto used = maker.make(mine);
         train(mine, *used, 0, 3);
-        for (const Tensor& leaf : mine) cut_for(leaf, rank, size, owners);
+        for (const Tensor& leaf : mine) cut_for(leaf, rank, size, group);
         train(mine, *used, 3, 5);
         expect_part_of(mine, whole);
         // and what it saves is a shard's state
@@ -222,14 +222,14 @@ TEST_CASE("states of a slice are cut again with it, and converted", "[threads]")
       train(whole, *alone, 3, 5);
       for (const bool look : {false, true}) {
         INFO(maker.name << ", to " << name(to) << (look ? ", saved between" : ""));
-        on_ranks(4, [&](int rank, const OwnersPtr& owners) {
+        on_ranks(4, [&](int rank, const GroupPtr& group) {
           const std::vector<Tensor> mine = {leaves(kFloat32)[0]};
           const auto used = maker.make(mine);
           train(mine, *used, 0, 3);
           const int64_t slice = rank / 2;  // columns 5 slice ... 5 slice + 4
-          cut(mine[0], {Box{Shape{0, 5 * slice}, Shape{12, 5}}}, 0, 60, owners);
+          cut(mine[0], {Box{Shape{0, 5 * slice}, Shape{12, 5}}}, 0, 60, group);
           if (look) check(!used->state_dict().empty(), "no state");
-          cut(mine[0], {}, rank % 2 == 0 ? 0 : 22, rank % 2 == 0 ? 22 : 60, owners);
+          cut(mine[0], {}, rank % 2 == 0 ? 0 : 22, rank % 2 == 0 ? 22 : 60, group);
           convert(mine, to);
           train(mine, *used, 3, 5);
           expect_part_of(mine, whole);
@@ -253,25 +253,25 @@ TEST_CASE("elements that stay at their places are not copied") {
 
 TEST_CASE("a state's memory shrinks with its shard") {
   Meeting meeting(1);
-  const auto owners = std::make_shared<Together>(meeting);
+  const auto group = std::make_shared<Together>(meeting);
   Ledger ledger;
   const LedgerScope scope(ledger);
   const std::vector<Tensor> params = {noise(1000, 1)};
   optim::AdamW adamw(params);
   train(params, adamw, 0, 1);
   CHECK(ledger.live(MemoryTag::optimizer) == 8000);
-  cut(params[0], {}, 0, 250, owners);
+  cut(params[0], {}, 0, 250, group);
   train(params, adamw, 1, 2);
   CHECK(ledger.live(MemoryTag::optimizer) == 2000);
 }
 
 TEST_CASE("a state that cannot follow its parameter is an error that changes nothing") {
   Meeting meeting(1);
-  const auto owners = std::make_shared<Together>(meeting);
+  const auto group = std::make_shared<Together>(meeting);
   const Array a = noise_of({6, 4}, 1), b = noise_of({5}, 2);
   const auto make = [&] {
     std::vector<Tensor> params = {Tensor(b.to(kFloat64), true), Tensor(a.clone(), true)};
-    cut(params[1], {}, 0, 12, owners);
+    cut(params[1], {}, 0, 12, group);
     return params;
   };
   const std::vector<Tensor> plain = make(), moved = make();
@@ -380,11 +380,11 @@ TEST_CASE("masters keep their digits when their parameters are cut", "[threads]"
       train(whole, *alone, 0, 5);
       for (const int size : {2, 5}) {
         INFO(maker.name << ", " << name(dtype) << ", ranks " << size);
-        on_ranks(size, [&](int rank, const OwnersPtr& owners) {
+        on_ranks(size, [&](int rank, const GroupPtr& group) {
           const std::vector<Tensor> mine = leaves(dtype);
           const auto used = maker.make(mine);
           train(mine, *used, 0, 3);
-          for (const Tensor& leaf : mine) cut_for(leaf, rank, size, owners);
+          for (const Tensor& leaf : mine) cut_for(leaf, rank, size, group);
           train(mine, *used, 3, 5);
           expect_part_of(mine, whole);
           expect_part_of(used->parameters(), alone->parameters());
@@ -474,10 +474,10 @@ TEST_CASE("a gradient that masters have taken is converted with them") {
 
 TEST_CASE("masters that cannot follow say so, and take over the parameters' values") {
   Meeting meeting(1);
-  const auto owners = std::make_shared<Together>(meeting);
+  const auto group = std::make_shared<Together>(meeting);
   const std::vector<Tensor> params = {Tensor(noise_of({6, 4}, 1).to(kBFloat16), true)};
   Masters<optim::SGD> sgd(params, {.lr = 0.1});
-  cut(params[0], {}, 0, 12, owners);
+  cut(params[0], {}, 0, 12, group);
   train(params, sgd, 0, 2);
   Partition elsewhere = *partition(params[0]);
   elsewhere.first = 6;
@@ -495,7 +495,7 @@ TEST_CASE("masters that cannot follow say so, and take over the parameters' valu
   train({there}, other, 0, 1);
   Masters<optim::SGD> loaded({Tensor(noise_of({6, 4}, 1).to(kBFloat16), true)}, {.lr = 0.1});
   const Tensor model = loaded.model_parameters()[0];
-  cut(model, {}, 0, 12, owners);
+  cut(model, {}, 0, 12, group);
   train({model}, loaded, 0, 1);
   set_part(model, there.array().clone(), std::make_shared<Partition>(elsewhere));
   loaded.load_state_dict(other.state_dict());
@@ -511,14 +511,14 @@ TEST_CASE("masters that cannot follow say so, and take over the parameters' valu
   CHECK(same_bits(params[0], twin));
 }
 
-TEST_CASE("owners agree on an overflow though their masters are still whole", "[threads]") {
+TEST_CASE("ranks agree on an overflow though their masters are still whole", "[threads]") {
   std::vector<double> scales(3);
   std::vector<int> changed(3);
-  on_ranks(3, [&](int rank, const OwnersPtr& owners) {
+  on_ranks(3, [&](int rank, const GroupPtr& group) {
     const std::vector<Tensor> mine = {Tensor(noise_of({9}, 1).to(kFloat16), true)};
     Masters<optim::AdamW> adamw(mine);
     train(mine, adamw, 0, 2);
-    cut(mine[0], {}, 3 * rank, 3 * rank + 3, owners);
+    cut(mine[0], {}, 3 * rank, 3 * rank + 3, group);
     const Array before = mine[0].array().clone();
     mine[0].set_grad(Tensor(Array::full({3}, rank == 1 ? HUGE_VAL : 1.0, kFloat16)));
     optim::GradScaler scaler;
@@ -546,14 +546,14 @@ TEST_CASE("parameters come back from their averages converted and cut", "[thread
     optim::EMA expected(whole, {.decay = 0.5});
     averaged(whole, expected);
     convert(whole, to);
-    on_ranks(2, [&](int rank, const OwnersPtr& owners) {
+    on_ranks(2, [&](int rank, const GroupPtr& group) {
       const std::vector<Tensor> mine = leaves(kFloat32);
       optim::EMA ema(mine, {.decay = 0.5});
       averaged(mine, ema);
       {
         const optim::EMA::Scope scope(ema);
         convert(mine, to);
-        for (const Tensor& leaf : mine) cut_for(leaf, rank, 2, owners);
+        for (const Tensor& leaf : mine) cut_for(leaf, rank, 2, group);
         ema.load_state_dict(ema.state_dict());  // which leaves what the parameters were
       }
       expect_part_of(mine, whole);
@@ -577,11 +577,11 @@ TEST_CASE("a look-ahead ends where it began, converted and cut", "[threads]") {
     };
     const std::vector<Tensor> whole = leaves(kFloat32);
     steps(whole, [&] { convert(whole, to); });
-    on_ranks(2, [&](int rank, const OwnersPtr& owners) {
+    on_ranks(2, [&](int rank, const GroupPtr& group) {
       const std::vector<Tensor> mine = leaves(kFloat32);
       steps(mine, [&] {
         convert(mine, to);
-        for (const Tensor& leaf : mine) cut_for(leaf, rank, 2, owners);
+        for (const Tensor& leaf : mine) cut_for(leaf, rank, 2, group);
       });
       expect_part_of(mine, whole);
     });
@@ -646,13 +646,13 @@ TEST_CASE("states in a file follow their parameters", "[paged][threads]") {
         CHECK(same_dict(paged->state_dict(), alone->state_dict()));
       }
       CHECK(file.used() == 0);
-      on_ranks(2, [&](int rank, const OwnersPtr& owners) {
+      on_ranks(2, [&](int rank, const GroupPtr& group) {
         core::SwapFile own(folder(), {.bytes = int64_t{1} << 20});
         const std::vector<Tensor> shards = leaves(from);
         const auto paged = maker_of(shards, &own, window);
         train(shards, *paged, 0, 3);
         convert(shards, to);
-        for (const Tensor& leaf : shards) cut_for(leaf, rank, 2, owners);
+        for (const Tensor& leaf : shards) cut_for(leaf, rank, 2, group);
         train(shards, *paged, 3, 6);
         expect_part_of(shards, whole);
       });

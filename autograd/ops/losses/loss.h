@@ -62,7 +62,7 @@ Tensor linear_cross_entropy_parts(const Tensor& x, const Tensor& weight, const T
                                   const LinearCrossEntropyOptions& options, int64_t rows);
 
 /// linear_cross_entropy() of a weight whose rows are cut into the boxes of `part` among several
-/// owners.
+/// ranks.
 Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Partition& part,
                                 const Tensor& target, const LinearCrossEntropyOptions& options);
 

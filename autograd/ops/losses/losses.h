@@ -48,11 +48,12 @@ struct LinearCrossEntropyOptions {
 /// again.
 ///
 /// If the weight consists of boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
-/// vocabulary, it gives the logits of these classes: the owners combine, for each row, the largest
-/// logit, the sum of exponentials and the logit of the target, in float32 for half precision, and
-/// every rank gets the loss over all C classes. It is then a collective of the owners, in forward
-/// and backward; each box is a slice ([note: slices of a rank] in collectives.h), and the
-/// exponentials [N, C / owners] are kept for backward; no bias, class weights or smoothing then.
+/// vocabulary, it gives the logits of these classes: the ranks of its group combine, for each row,
+/// the largest logit, the sum of exponentials and the logit of the target, in float32 for half
+/// precision, and every rank gets the loss over all C classes. It is then a collective of the
+/// group, in forward and backward; each box is a slice ([note: slices of a rank] in collectives.h),
+/// and the exponentials [N, C / ranks] are kept for backward; no bias, class weights or smoothing
+/// then.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const LinearCrossEntropyOptions& options = {});
 /// Options of nll_loss().

@@ -38,7 +38,7 @@ Tensor target_logit(const Tensor& logits, const Tensor& classes, int64_t first, 
 }
 
 // Each row's largest logit over all ranks, which no derivative sees: [N].
-Tensor largest_logits(const std::vector<Tensor>& logits, Owners& group) {
+Tensor largest_logits(const std::vector<Tensor>& logits, RankGroup& group) {
   const NoGrad no_grad;
   Tensor top;
   for (const Tensor& slice : logits) {
@@ -54,8 +54,8 @@ Tensor largest_logits(const std::vector<Tensor>& logits, Owners& group) {
 
 Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Partition& part,
                                 const Tensor& target, const LinearCrossEntropyOptions& options) {
-  const collectives::Group group = part.owners;
-  check(static_cast<bool>(group), kVocabularyLoss, ": the weight's boxes have no owners");
+  const collectives::Group group = part.group;
+  check(static_cast<bool>(group), kVocabularyLoss, ": the weight's boxes have no group of ranks");
   check(x.ndim() == 2 && x.size(1) == part.whole.back() && target.shape() == Shape{x.size(0)},
         kVocabularyLoss, ": x ", x.shape(), ", weight ", part.whole, " and target ", target.shape(),
         " do not fit; they should be [N, K], [C, K] and [N]");

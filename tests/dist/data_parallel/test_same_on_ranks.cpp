@@ -76,7 +76,7 @@ TEST_CASE("ranks that clip to different limits are told so by their next collect
   }
 }
 
-TEST_CASE("owners of shards that ask for different norms are told so") {
+TEST_CASE("ranks of shards that ask for different norms are told so") {
   for (const ShardingStrategy strategy : {ShardingStrategy::zero1, ShardingStrategy::zero3,
                                           ShardingStrategy::fsdp, ShardingStrategy::hybrid}) {
     for (const double p : {1.0, 3.0, std::numeric_limits<double>::infinity()}) {

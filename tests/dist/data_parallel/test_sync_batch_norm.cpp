@@ -8,7 +8,7 @@
 #include <hero/autograd/functions/gradcheck.h>
 #include <hero/autograd/graph/checkpoint.h>
 #include <hero/autograd/ops/collectives.h>
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/dist/metrics.h>
 #include <hero/dist/sync_batch_norm.h>
 
@@ -230,11 +230,11 @@ TEST_CASE("second derivatives go through a norm over ranks", "[sync_batch_norm]"
   dist::run_ranks(2, [](dist::Communicator& world) {
     dist::SyncBatchNorm norm(2, world, {.track_running_stats = false});
     norm.to(kFloat64);
-    const auto owners = std::make_shared<dist::GroupOwners>(world);
+    const auto group = std::make_shared<dist::CommunicatorGroup>(world);
     // what all ranks compute together of what all have
     const auto run = [&](const std::vector<Tensor>& in) {
-      const Tensor mine = collectives::split(in[0], 0, owners);
-      return collectives::gather(norm(mine), 0, owners);
+      const Tensor mine = collectives::split(in[0], 0, group);
+      return collectives::gather(norm(mine), 0, group);
     };
     const Tensor x = Tensor(noise({4, 2, 3}, kFloat64)).requires_grad_();
     gradcheck(TensorFunction(run), {x});

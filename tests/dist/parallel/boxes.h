@@ -8,15 +8,15 @@
 #include "dist/checkpoints.h"
 
 #include <hero/dist/checkpoint/ranges.h>
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 
 namespace hero::test {
 
 /// A place with one box for each of the groups that dimension `dim` of an array falls into: of
 /// every group this rank's even share.
 inline Partition boxes_of(const Shape& whole, int dim, const std::vector<int64_t>& groups,
-                          const dist::Communicator& comm, std::shared_ptr<Owners> owners) {
-  Partition place = {whole, {}, 0, std::move(owners)};
+                          const dist::Communicator& comm, std::shared_ptr<RankGroup> group) {
+  Partition place = {whole, {}, 0, std::move(group)};
   int64_t begin = 0;
   for (const int64_t size : groups) {
     const dist::Chunk share = dist::ChunkCounts::balanced(size, comm.size()).chunk(comm.rank());
@@ -61,10 +61,10 @@ inline void cut(const Tensor& leaf, const Partition& place, int dim) {
 /// Cuts a SmallMLP: rows of fc1 with its bias, columns of fc2, of fc3 two groups of rows as of
 /// fused projections; the other biases stay whole.
 inline void cut_mlp(nn::Module& model, const dist::Communicator& comm) {
-  const auto owners = std::make_shared<dist::GroupOwners>(comm);
+  const auto group = std::make_shared<dist::CommunicatorGroup>(comm);
   const auto cut_named = [&](const char* name, int dim, const std::vector<int64_t>& groups) {
     const Tensor leaf = model.get_parameter(name);
-    cut(leaf, boxes_of(leaf.shape(), dim, groups, comm, owners), dim);
+    cut(leaf, boxes_of(leaf.shape(), dim, groups, comm, group), dim);
   };
   cut_named("fc1.weight", 0, {13});
   cut_named("fc1.bias", 0, {13});

@@ -7,7 +7,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/ops/collectives.h>
-#include <hero/dist/data_parallel/owners.h>
+#include <hero/dist/data_parallel/communicator_group.h>
 #include <hero/dist/tensor_parallel.h>
 
 using namespace hero;
@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 collectives::Group owners_among(const dist::Communicator& world) {
-  return std::make_shared<dist::GroupOwners>(world);
+  return std::make_shared<dist::CommunicatorGroup>(world);
 }
 
 // Values in thirds, whose sums round.
@@ -150,7 +150,7 @@ TEST_CASE("misuse of operations between ranks has one clear line", "[tensor]") {
              }),
              ContainsSubstring("sum_out") && ContainsSubstring("gather"));
   const auto errors = errors_of(2, [&](dist::Communicator& world) {
-    const auto inner = std::make_shared<dist::GroupOwners>(world);
+    const auto inner = std::make_shared<dist::CommunicatorGroup>(world);
     collectives::sum_out(x, inner->together_with(owners_among(world)));
   });
   CHECK_THAT(errors[1], ContainsSubstring("no single group of ranks"));

@@ -16,8 +16,8 @@ namespace {
 // Eleven classes in two runs, of each of which every rank has a share: two boxes a rank.
 Tensor cut_classes(const Tensor& whole, const dist::Communicator& world) {
   const Tensor leaf = Tensor(whole.array().clone()).requires_grad_();
-  const auto owners = std::make_shared<dist::GroupOwners>(world);
-  cut(leaf, boxes_of(whole.shape(), 0, {6, 5}, world, owners), 0);
+  const auto group = std::make_shared<dist::CommunicatorGroup>(world);
+  cut(leaf, boxes_of(whole.shape(), 0, {6, 5}, world, group), 0);
   return leaf;
 }
 
@@ -89,7 +89,8 @@ TEST_CASE("cross entropy over classes of several ranks refuses what it does not 
              ContainsSubstring("weight [11, 3] and target [4] do not fit"));
   const auto errors = errors_of(2, [&](dist::Communicator& world) {
     const Tensor weight = Tensor(noise({11, 4})).requires_grad_();
-    cut(weight, boxes_of({11, 4}, 1, {4}, world, std::make_shared<dist::GroupOwners>(world)), 1);
+    cut(weight, boxes_of({11, 4}, 1, {4}, world, std::make_shared<dist::CommunicatorGroup>(world)),
+        1);
     linear_cross_entropy(Tensor(noise({5, 4})), weight, target);
   });
   CHECK_THAT(errors[0], ContainsSubstring("only whole rows of it can be cut"));

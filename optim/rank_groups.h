@@ -1,5 +1,5 @@
 #pragma once
-// The owners of parameters that are shards, for optimizers.
+// The groups of ranks that hold the shards of parameters, for optimizers.
 #include <algorithm>
 #include <vector>
 
@@ -7,28 +7,28 @@
 
 namespace hero::optim {
 
-/// The owners of the other shards of a parameter; null if the parameter is whole.
-inline Owners* owners_of(const Tensor& param) {
+/// The ranks that hold the shards of a parameter; null if the parameter is whole.
+inline RankGroup* group_of(const Tensor& param) {
   const Partition* part = partition(param);
-  return part ? part->owners.get() : nullptr;
+  return part ? part->group.get() : nullptr;
 }
 
-/// All owners of the parameters, each once, in the order of their first parameter. If a parameter
+/// The groups of all parameters, each once, in the order of their first parameter. If a parameter
 /// is whole, null is among them.
-inline std::vector<Owners*> all_owners(const std::vector<Tensor>& params) {
-  std::vector<Owners*> all;
+inline std::vector<RankGroup*> groups_of(const std::vector<Tensor>& params) {
+  std::vector<RankGroup*> all;
   for (const Tensor& param : params) {
-    Owners* owners = owners_of(param);
-    if (std::find(all.begin(), all.end(), owners) == all.end()) all.push_back(owners);
+    RankGroup* group = group_of(param);
+    if (std::find(all.begin(), all.end(), group) == all.end()) all.push_back(group);
   }
   return all;
 }
 
-/// The owners of the models' other parameters (Owners::elsewhere()), each once.
-inline std::vector<Owners*> all_elsewhere(const std::vector<Tensor>& params) {
-  std::vector<Owners*> all;
-  for (Owners* owners : all_owners(params)) {
-    Owners* other = owners ? owners->elsewhere() : nullptr;
+/// The groups of the models' other parameters (RankGroup::elsewhere()), each once.
+inline std::vector<RankGroup*> groups_elsewhere(const std::vector<Tensor>& params) {
+  std::vector<RankGroup*> all;
+  for (RankGroup* group : groups_of(params)) {
+    RankGroup* other = group ? group->elsewhere() : nullptr;
     if (other && std::find(all.begin(), all.end(), other) == all.end()) all.push_back(other);
   }
   return all;
