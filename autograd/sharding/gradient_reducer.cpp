@@ -42,9 +42,9 @@ int64_t GradientReducerScope::largest(int64_t number, const char* op) const {
 }
 
 void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what) {
-  std::vector<const Declares*> told;
+  std::vector<const ConsistencyChecker*> told;
   std::string text;
-  const auto tell = [&](Declares* ranks) {
+  const auto tell = [&](ConsistencyChecker* ranks) {
     if (ranks == nullptr || std::find(told.begin(), told.end(), ranks) != told.end()) return;
     if (told.empty()) text = what();
     told.push_back(ranks);

@@ -12,7 +12,7 @@
 namespace hero {
 
 /// Averages the gradients of some leaves over ranks in backward().
-class GradientReducer : public Declares {
+class GradientReducer : public ConsistencyChecker {
  public:
   /// The name of this reducer in messages, such as "DDP of GPT".
   virtual std::string describe_reducer() const = 0;
@@ -27,8 +27,8 @@ class GradientReducer : public Declares {
   /// Throws an Error if the leaf's gradient is this rank's own and has yet to be averaged, although
   /// averaging is on: `op` would give other values on each rank.
   virtual void check_averaged(const Tensor& leaf, const char* op) const = 0;
-  /// Declares (see Declares) to the ranks over which it averages how many of its leaves have a
-  /// gradient.
+  /// Declares (see ConsistencyChecker) to the ranks over which it averages how many of its leaves
+  /// have a gradient.
   virtual void declare_gradients(const char* op) const = 0;
 };
 
@@ -61,8 +61,8 @@ class GradientReducerScope {
   std::vector<std::shared_ptr<GradientReducer>> entered_;
 };
 
-/// Calls Declares::declare() once for each of the owners of these leaves' shards and of the leaves'
-/// reducers, with the text that `what` returns; `what` is not called if there are none.
+/// Calls ConsistencyChecker::declare() once for each of the groups of these leaves' shards and of
+/// the leaves' reducers, with the text that `what` returns; `what` is not called if there are none.
 void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what);
 
 }  // namespace hero

@@ -13,13 +13,14 @@
 
 namespace hero {
 
-/// Tells other ranks what this rank does, so that an Error arises if the ranks do different things.
-class Declares {
+/// Checks that several ranks do the same: each tells the others what it does, and if they do
+/// different things, all get an Error.
+class ConsistencyChecker {
  public:
-  Declares() = default;
-  Declares(const Declares&) = delete;
-  Declares& operator=(const Declares&) = delete;
-  virtual ~Declares() = default;
+  ConsistencyChecker() = default;
+  ConsistencyChecker(const ConsistencyChecker&) = delete;
+  ConsistencyChecker& operator=(const ConsistencyChecker&) = delete;
+  virtual ~ConsistencyChecker() = default;
   /// Adds the text `what` to the next collective of these ranks, whichever it is: if their texts
   /// differ, all ranks get an Error that lists the texts. Does not communicate itself.
   virtual void declare(const std::string& what) = 0;
@@ -27,7 +28,7 @@ class Declares {
 
 /// A group of ranks as autograd and optimizers see it, such as the ranks that hold the shards of
 /// some parameters. dist makes one of a Communicator.
-class RankGroup : public Declares {
+class RankGroup : public ConsistencyChecker {
  public:
   /// By default does nothing, for groups that cannot compare what their ranks do.
   void declare(const std::string&) override {}

@@ -21,8 +21,8 @@ class HoldsUnreducedGradients {
   /// Throws an Error if it holds a gradient of this parameter that a backward pass has yet to
   /// average over the ranks, although averaging is on: `op` would lose it.
   virtual void check_averaged(const Tensor& leaf, const char* op) const = 0;
-  /// Declares (see Declares) to the ranks that hold the shards how many of its leaves have a
-  /// gradient: a rank that alone had dropped some would not step its shards.
+  /// Declares (see ConsistencyChecker) to the ranks that hold the shards how many of its leaves
+  /// have a gradient: a rank that alone had dropped some would not step its shards.
   virtual void declare_gradients(const char* op) const = 0;
 };
 
@@ -32,7 +32,8 @@ void clear_unreduced_gradients(const std::vector<Tensor>& leaves, bool set_to_no
 /// Throws an Error if gradients of these leaves still have to be averaged over the ranks; each
 /// step() calls it.
 void check_averaged(const std::vector<Tensor>& leaves, const char* op);
-/// Calls declare_gradients() of the owners and reducers of these leaves, once each.
+/// Calls declare_gradients() of the owners (ParameterOwner) and reducers of these leaves, once
+/// each.
 void declare_gradients(const std::vector<Tensor>& leaves, const char* op);
 
 }  // namespace hero
