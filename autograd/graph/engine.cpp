@@ -164,7 +164,7 @@ class detail::BackwardWalk {
   void deliver(const Edge& edge, Tensor gradient) {
     if (!gradient.defined()) return;
     if (put_off(edge)) return put_into_rest(edge, std::move(gradient));
-    if (edge.node->passes_on_ && pass(edge, gradient)) return;
+    if (edge.node->bypassed_ && pass(edge, gradient)) return;
     State& s = state(edge.node.get());
     s.grads.resize(std::max(s.grads.size(), edge.index + 1));
     Tensor& slot = s.grads[edge.index];
@@ -262,7 +262,7 @@ class detail::BackwardWalk {
     }
     if (!any && states_[index].passed && needed) {
       check_kept(*node);
-      static_cast<PassingOp*>(node)->passed();
+      static_cast<IdentityOp*>(node)->bypassed();
     }
     look(*node, grads, results);
     grads.clear();

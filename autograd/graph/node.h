@@ -84,7 +84,7 @@ class Node : public core::Counted {
  protected:
   Node() = default;
   /// Moves an operation that is not yet in the graph: the new node has no inputs, outputs or hooks.
-  Node(Node&& other) noexcept : passes_on_(other.passes_on_) {}
+  Node(Node&& other) noexcept : bypassed_(other.bypassed_) {}
   virtual ~Node() = default;
 
   struct Input {
@@ -101,7 +101,7 @@ class Node : public core::Counted {
   uint64_t sequence_ = 0;
   uint32_t bytes_ = 0;
   bool released_ = false;
-  bool passes_on_ = false;  // see PassingOp
+  bool bypassed_ = false;  // see IdentityOp
 
  private:
   friend class BackwardWalk;

@@ -70,13 +70,13 @@ class Op : public MultiOp {
 /// reaches them. Gradients bypass such a node, so that they are summed in the same order as without
 /// it. If a hook or grad() asks for the gradient of an output, the gradient is summed there and
 /// backward() runs as usual.
-class PassingOp : public MultiOp {
+class IdentityOp : public MultiOp {
  public:
   /// Called instead of backward(), when gradients have bypassed the operation.
-  virtual void passed() = 0;
+  virtual void bypassed() = 0;
 
  protected:
-  explicit PassingOp(bool passes) { passes_on_ = passes; }
+  explicit IdentityOp(bool bypassed) { bypassed_ = bypassed; }
 };
 
 namespace detail {

@@ -155,12 +155,12 @@ std::vector<Array> same_arrays(std::span<const Array> inputs) {
 }
 
 // The module's outputs, unchanged; its backward runs first.
-struct OutputEnd : PassingOp {
+struct OutputEnd : IdentityOp {
   static constexpr CastRule kCast = CastRule::promote;
   std::shared_ptr<BackwardPass> pass;
   bool inputs_want_grad;
   OutputEnd(std::shared_ptr<BackwardPass> p, bool inputs)
-      : PassingOp(!p->for_values), pass(std::move(p)), inputs_want_grad(inputs) {}
+      : IdentityOp(!p->for_values), pass(std::move(p)), inputs_want_grad(inputs) {}
   const char* name() const override { return "module_output"; }
   int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
@@ -176,15 +176,15 @@ struct OutputEnd : PassingOp {
     if (!inputs_want_grad) pass->leave(none);  // no other end will be reached
     return as_grads(list);
   }
-  void passed() override { backward(no_grads(output_count())); }
+  void bypassed() override { backward(no_grads(output_count())); }
 };
 
 // The module's inputs, unchanged; its backward runs last.
-struct InputEnd : PassingOp {
+struct InputEnd : IdentityOp {
   static constexpr CastRule kCast = CastRule::promote;
   std::shared_ptr<BackwardPass> pass;
   explicit InputEnd(std::shared_ptr<BackwardPass> p)
-      : PassingOp(!p->for_values), pass(std::move(p)) {}
+      : IdentityOp(!p->for_values), pass(std::move(p)) {}
   const char* name() const override { return "module_input"; }
   int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
@@ -194,7 +194,7 @@ struct InputEnd : PassingOp {
     pass->grad_outputs.clear();
     return as_grads(list);
   }
-  void passed() override { backward(no_grads(output_count())); }
+  void bypassed() override { backward(no_grads(output_count())); }
 };
 
 bool any_wants_grad(const Tensors& list) {
