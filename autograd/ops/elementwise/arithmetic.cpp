@@ -22,19 +22,19 @@ using detail::widened;
 
 namespace {
 
-struct Add : Map<k::Add, CastRule::promote> {
+struct Add : ElementwiseOp<k::Add, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {g, g}; }
 };
-struct Sub : Map<k::Sub, CastRule::promote> {
+struct Sub : ElementwiseOp<k::Sub, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {g, needs(1) ? -g : Tensor()}; }
 };
-struct Mul : Map<k::Mul, CastRule::promote> {
+struct Mul : ElementwiseOp<k::Mul, CastRule::promote> {
   bool saves_input(int i) const { return needs(1 - i); }
   Grads backward(const Tensor& g) override {
     return {needs(0) ? g * input(1) : Tensor(), needs(1) ? g * input(0) : Tensor()};
   }
 };
-struct Div : Map<k::Div, CastRule::promote> {
+struct Div : ElementwiseOp<k::Div, CastRule::promote> {
   bool saves_input(int i) const { return i == 1 || needs(1); }
   Grads backward(const Tensor& g) override {
     Formula f;
@@ -45,7 +45,7 @@ struct Div : Map<k::Div, CastRule::promote> {
     return f.run({{needs(0), dy / b}, {needs(1), to_b}});
   }
 };
-struct Pow : Map<k::Pow, CastRule::float32, Save::both> {
+struct Pow : ElementwiseOp<k::Pow, CastRule::float32, Save::both> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1)), y = f(output());
@@ -56,7 +56,7 @@ struct Pow : Map<k::Pow, CastRule::float32, Save::both> {
                   {needs(1), dy * where_equal(a, 0, where(b >= 0, 0, to_b), to_b)}});
   }
 };
-struct Remainder : Map<k::Remainder, CastRule::promote, Save::input> {
+struct Remainder : ElementwiseOp<k::Remainder, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!needs(1)) return {g, Tensor()};
     return {g, -g * div(widened(input(0)), widened(input(1)), Rounding::floor)};
@@ -67,21 +67,21 @@ struct Remainder : Map<k::Remainder, CastRule::promote, Save::input> {
 Term share(Term dy, Term less, Term greater) {
   return where(less < greater, 0, where_equal(less, greater, dy * 0.5, dy));
 }
-struct Maximum : Map<k::Maximum, CastRule::promote, Save::input> {
+struct Maximum : ElementwiseOp<k::Maximum, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, a, b)}, {needs(1), share(dy, b, a)}});
   }
 };
-struct Minimum : Map<k::Minimum, CastRule::promote, Save::input> {
+struct Minimum : ElementwiseOp<k::Minimum, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, b, a)}, {needs(1), share(dy, a, b)}});
   }
 };
-struct Atan2 : Map<k::Atan2, CastRule::promote, Save::input> {
+struct Atan2 : ElementwiseOp<k::Atan2, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), y = f(input(0)), x = f(input(1));
@@ -91,7 +91,7 @@ struct Atan2 : Map<k::Atan2, CastRule::promote, Save::input> {
     return f.run({{needs(0), scaled * x}, {needs(1), -scaled * y}});
   }
 };
-struct LogAddExp : Map<k::LogAddExp, CastRule::promote, Save::input> {
+struct LogAddExp : ElementwiseOp<k::LogAddExp, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
@@ -118,7 +118,7 @@ struct LerpScalar : Op {
   }
   Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
 };
-struct Where : Map<k::Where, CastRule::promote> {
+struct Where : ElementwiseOp<k::Where, CastRule::promote> {
   bool saves_input(int i) const { return i == 0; }
   Grads backward(const Tensor& g) override {
     return {Tensor(), where(input(0), g, 0), where(input(0), 0, g)};

@@ -1,11 +1,11 @@
 #pragma once
 // Blend: the operation of lerp() and of the cells of recurrent networks.
-#include <hero/autograd/ops/detail/map_op.h>
+#include <hero/autograd/ops/detail/elementwise_op.h>
 
 namespace hero::detail {
 
 /// a + weight (b - a) for weights between 0 and 1, in one kernel.
-struct Blend : Map<core::kernels::Lerp, CastRule::promote, Save::input> {
+struct Blend : ElementwiseOp<core::kernels::Lerp, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), weight = f(input(2));

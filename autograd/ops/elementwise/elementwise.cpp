@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/autograd/ops/detail/map_op.h>
+#include <hero/autograd/ops/detail/elementwise_op.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/clamp.h>
@@ -24,109 +24,109 @@ namespace {
 const double kLn2 = std::numbers::ln2;
 const double kTwoOverRootPi = 2.0 / std::sqrt(std::numbers::pi);
 
-struct Neg : Map<k::Neg, CastRule::promote> {
+struct Neg : ElementwiseOp<k::Neg, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {-g}; }
 };
-struct Abs : Map<k::Abs, CastRule::promote, Save::input> {
+struct Abs : ElementwiseOp<k::Abs, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * sign(x); })};
   }
 };
-struct Exp : Map<k::Exp, CastRule::float32, Save::output> {
+struct Exp : ElementwiseOp<k::Exp, CastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * y; })};
   }
 };
-struct Exp2 : Map<k::Exp2, CastRule::float32, Save::output> {
+struct Exp2 : ElementwiseOp<k::Exp2, CastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * y * kLn2; })};
   }
 };
 // Of y + 1 little is left where y is near -1, and in half precision nothing.
-struct Expm1 : Map<k::Expm1, CastRule::float32, Save::input> {
+struct Expm1 : ElementwiseOp<k::Expm1, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * exp(x); })};
   }
 };
-struct Log : Map<k::Log, CastRule::float32, Save::input> {
+struct Log : ElementwiseOp<k::Log, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / x; })};
   }
 };
-struct Log2 : Map<k::Log2, CastRule::float32, Save::input> {
+struct Log2 : ElementwiseOp<k::Log2, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (x * kLn2); })};
   }
 };
-struct Log1p : Map<k::Log1p, CastRule::float32, Save::input> {
+struct Log1p : ElementwiseOp<k::Log1p, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (x + 1); })};
   }
 };
-struct Sqrt : Map<k::Sqrt, CastRule::promote, Save::output> {
+struct Sqrt : ElementwiseOp<k::Sqrt, CastRule::promote, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy / (y * 2); })};
   }
 };
-struct Rsqrt : Map<k::Rsqrt, CastRule::float32, Save::output> {
+struct Rsqrt : ElementwiseOp<k::Rsqrt, CastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * (y * square(y)) * -0.5; })};
   }
 };
 // 2x first, then times g: the rounding on which the printed step counts of tutorial 05 rest.
-struct Square : Map<k::Square, CastRule::promote, Save::input> {
+struct Square : ElementwiseOp<k::Square, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * (x * 2); })};
   }
 };
-struct Reciprocal : Map<k::Reciprocal, CastRule::float32, Save::output> {
+struct Reciprocal : ElementwiseOp<k::Reciprocal, CastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return -dy * square(y); })};
   }
 };
-struct Sin : Map<k::Sin, CastRule::promote, Save::input> {
+struct Sin : ElementwiseOp<k::Sin, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * cos(x); })};
   }
 };
-struct Cos : Map<k::Cos, CastRule::promote, Save::input> {
+struct Cos : ElementwiseOp<k::Cos, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return -dy * sin(x); })};
   }
 };
-struct Tan : Map<k::Tan, CastRule::float32, Save::output> {
+struct Tan : ElementwiseOp<k::Tan, CastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * (square(y) + 1); })};
   }
 };
-struct Atan : Map<k::Atan, CastRule::promote, Save::input> {
+struct Atan : ElementwiseOp<k::Atan, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (square(x) + 1); })};
   }
 };
-struct Sinh : Map<k::Sinh, CastRule::float32, Save::input> {
+struct Sinh : ElementwiseOp<k::Sinh, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * cosh(x); })};
   }
 };
-struct Cosh : Map<k::Cosh, CastRule::float32, Save::input> {
+struct Cosh : ElementwiseOp<k::Cosh, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * sinh(x); })};
   }
 };
-struct Tanh : Map<k::Tanh, CastRule::promote, Save::output> {
+struct Tanh : ElementwiseOp<k::Tanh, CastRule::promote, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::TanhBackward>(g, output());
     return {derived(g, output(), [](Term dy, Term y) { return dy * (1.0 - square(y)); })};
   }
 };
-struct Sigmoid : Map<k::Sigmoid, CastRule::promote, Save::output> {
+struct Sigmoid : ElementwiseOp<k::Sigmoid, CastRule::promote, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::SigmoidBackward>(g, output());
     return {derived(g, output(), [](Term dy, Term y) { return dy * (y * (1.0 - y)); })};
   }
 };
-struct Erf : Map<k::Erf, CastRule::promote, Save::input> {
+struct Erf : ElementwiseOp<k::Erf, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0),
                     [](Term dy, Term x) { return dy * exp(-square(x)) * kTwoOverRootPi; })};

@@ -3,7 +3,7 @@
 
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/autograd/ops/detail/map_op.h>
+#include <hero/autograd/ops/detail/elementwise_op.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
@@ -18,7 +18,7 @@ namespace {
 
 // Constant almost everywhere, in both inputs.
 template <class F>
-struct StepOfTwo : Map<F, CastRule::promote> {
+struct StepOfTwo : ElementwiseOp<F, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {flat_gradient(g), flat_gradient(g)}; }
 };
 template <class F>
@@ -31,7 +31,7 @@ struct StepByNumber : Op {
   Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 
-struct Fmod : Map<k::Fmod, CastRule::promote, Save::input> {
+struct Fmod : ElementwiseOp<k::Fmod, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!needs(1)) return {g, Tensor()};
     const Tensor a = detail::widened(input(0)), b = detail::widened(input(1));
@@ -49,7 +49,7 @@ struct FmodNumber : Op {
 
 // x, low, high. On one of two different bounds x shares its gradient with it. NaN of x lets the
 // gradient through, and beyond a bound beside NaN it goes nowhere.
-struct ClampBetween : Map<k::Clamp, CastRule::promote, Save::input> {
+struct ClampBetween : ElementwiseOp<k::Clamp, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0), low = input(1), high = input(2);
     const Tensor under = x<low, over = x> high, ordered = low <= high, apart = low < high;

@@ -7,8 +7,8 @@
 
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/detail/defined.h>
+#include <hero/autograd/ops/detail/elementwise_op.h>
 #include <hero/autograd/ops/detail/in_float32.h>
-#include <hero/autograd/ops/detail/map_op.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
@@ -27,54 +27,54 @@ namespace {
 
 const double kRootPi = std::sqrt(std::numbers::pi);
 
-struct Asin : Map<k::Asin, CastRule::float32, Save::input> {
+struct Asin : ElementwiseOp<k::Asin, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(1.0 - square(x)); })};
   }
 };
-struct Acos : Map<k::Acos, CastRule::float32, Save::input> {
+struct Acos : ElementwiseOp<k::Acos, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return -dy * rsqrt(1.0 - square(x)); })};
   }
 };
-struct Asinh : Map<k::Asinh, CastRule::promote, Save::input> {
+struct Asinh : ElementwiseOp<k::Asinh, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) + 1); })};
   }
 };
-struct Acosh : Map<k::Acosh, CastRule::promote, Save::input> {
+struct Acosh : ElementwiseOp<k::Acosh, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) - 1); })};
   }
 };
-struct Atanh : Map<k::Atanh, CastRule::promote, Save::input> {
+struct Atanh : ElementwiseOp<k::Atanh, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (1.0 - square(x)); })};
   }
 };
-struct Log10 : Map<k::Log10, CastRule::float32, Save::input> {
+struct Log10 : ElementwiseOp<k::Log10, CastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (x * std::numbers::ln10); })};
   }
 };
-struct Erfc : Map<k::Erfc, CastRule::promote, Save::input> {
+struct Erfc : ElementwiseOp<k::Erfc, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0),
                     [](Term dy, Term x) { return dy * exp(-square(x)) * (-2.0 / kRootPi); })};
   }
 };
-struct Erfinv : Map<k::Erfinv, CastRule::float32, Save::output> {
+struct Erfinv : ElementwiseOp<k::Erfinv, CastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(),
                     [](Term dy, Term y) { return dy * exp(square(y)) * (kRootPi / 2.0); })};
   }
 };
-struct Lgamma : Map<k::Lgamma, CastRule::promote, Save::input> {
+struct Lgamma : ElementwiseOp<k::Lgamma, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * core::term<k::Digamma>(x); })};
   }
 };
-struct Digamma : Map<k::Digamma, CastRule::promote, Save::input> {
+struct Digamma : ElementwiseOp<k::Digamma, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override { return {g * polygamma(1, x())}; }
 };
 
@@ -103,7 +103,7 @@ struct Polygamma : Op {
   }
 };
 
-struct Xlogy : Map<k::Xlogy, CastRule::promote, Save::input> {
+struct Xlogy : ElementwiseOp<k::Xlogy, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), x = f(input(0)), y = f(input(1));
@@ -113,7 +113,7 @@ struct Xlogy : Map<k::Xlogy, CastRule::promote, Save::input> {
   }
 };
 
-struct Hypot : Map<k::Hypot, CastRule::promote, Save::both> {
+struct Hypot : ElementwiseOp<k::Hypot, CastRule::promote, Save::both> {
   Grads backward(const Tensor& g) override {
     Formula f;
     const Term dy = f(g), length = f(output());
@@ -122,7 +122,7 @@ struct Hypot : Map<k::Hypot, CastRule::promote, Save::both> {
   }
 };
 
-struct Copysign : Map<k::Copysign, CastRule::promote, Save::input> {
+struct Copysign : ElementwiseOp<k::Copysign, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor a = detail::widened(input(0)), b = input(1);
     const Tensor same = signbit(a) == signbit(b);

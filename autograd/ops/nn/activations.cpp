@@ -8,7 +8,7 @@
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/autograd/ops/detail/map_op.h>
+#include <hero/autograd/ops/detail/elementwise_op.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/detail/part_of_batch.h>
@@ -48,18 +48,18 @@ struct Curve : Op {
 
 Term zero_within(Term dy, Term x, double bound, double) { return where(abs(x) <= bound, 0, dy); }
 
-struct LogSigmoid : Map<k::LogSigmoid, CastRule::promote, Save::input> {
+struct LogSigmoid : ElementwiseOp<k::LogSigmoid, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * sigmoid(-x); })};
   }
 };
-struct Relu : Map<k::Relu, CastRule::promote, Save::output> {
+struct Relu : ElementwiseOp<k::Relu, CastRule::promote, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled() && is_floating(g.dtype())) return in_one_pass<k::ReluBackward>(g, output());
     return {where(output() <= 0, 0, g)};
   }
 };
-struct Silu : Map<k::Silu, CastRule::promote, Save::input> {
+struct Silu : ElementwiseOp<k::Silu, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {
@@ -68,7 +68,7 @@ struct Silu : Map<k::Silu, CastRule::promote, Save::input> {
     })};
   }
 };
-struct Mish : Map<k::Mish, CastRule::promote, Save::input> {
+struct Mish : ElementwiseOp<k::Mish, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) {
       const Term t = tanh(softplus(x, 1.0, 20.0));
@@ -77,13 +77,13 @@ struct Mish : Map<k::Mish, CastRule::promote, Save::input> {
   }
 };
 // [snippet: op]
-struct Softsign : Map<k::Softsign, CastRule::promote, Save::input> {
+struct Softsign : ElementwiseOp<k::Softsign, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / square(abs(x) + 1); })};
   }
 };
 // [end]
-struct Hardswish : Map<k::Hardswish, CastRule::promote, Save::input> {
+struct Hardswish : ElementwiseOp<k::Hardswish, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::HardswishBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {
@@ -92,7 +92,7 @@ struct Hardswish : Map<k::Hardswish, CastRule::promote, Save::input> {
   }
 };
 // x Phi(x); its derivative is Phi(x) + x phi(x).
-struct GeluErf : Map<k::Gelu, CastRule::promote, Save::input> {
+struct GeluErf : ElementwiseOp<k::Gelu, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {
@@ -103,7 +103,7 @@ struct GeluErf : Map<k::Gelu, CastRule::promote, Save::input> {
   }
 };
 // x s(2u) with u = a (x + b x^3) and s the logistic function; s' = s (1 - s).
-struct GeluTanh : Map<k::GeluTanh, CastRule::promote, Save::input> {
+struct GeluTanh : ElementwiseOp<k::GeluTanh, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {

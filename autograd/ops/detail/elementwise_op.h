@@ -1,5 +1,5 @@
 #pragma once
-// Map: the base of autograd's elementwise operations.
+// ElementwiseOp: the base of autograd's elementwise operations.
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/detail/formula.h>
 #include <hero/autograd/ops/detail/in_float32.h>
@@ -12,7 +12,7 @@ enum class Save { nothing, input, output, both };
 /// An elementwise operation of one functor; a derived struct adds its `backward`. `Cast` is the
 /// rule by which Autocast casts its inputs.
 template <class F, CastRule Cast, Save What = Save::nothing>
-struct Map : Op {
+struct ElementwiseOp : Op {
   static constexpr CastRule kCast = Cast;
   static constexpr bool kIn = What == Save::input || What == Save::both;
   static constexpr bool kOut = What == Save::output || What == Save::both;
@@ -44,7 +44,7 @@ inline Tensor flat_gradient(const Tensor& g) {
 
 /// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.
 template <class F>
-struct PiecewiseConstant : Map<F, CastRule::promote> {
+struct PiecewiseConstant : ElementwiseOp<F, CastRule::promote> {
   Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 
