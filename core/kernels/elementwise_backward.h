@@ -1,7 +1,7 @@
 #pragma once
 // Derivatives of activations times the gradient g, in one pass, with the same roundings as the
 // operations in autograd/ops/elementwise/elementwise.cpp that define them; and the selections of
-// formulas (core/functions/formula.h).
+// formulas (core/functions/fused_expression.h).
 #include <numbers>
 
 #include <hero/core/kernels/elementwise_base.h>

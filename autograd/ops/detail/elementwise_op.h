@@ -1,7 +1,7 @@
 #pragma once
 // ElementwiseOp: the base of autograd's elementwise operations.
 #include <hero/autograd/graph/op.h>
-#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/fused_expression.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/core/functions/map.h>
 

@@ -6,7 +6,7 @@
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/fused_expression.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/elementwise/blend.h>
@@ -37,7 +37,7 @@ struct Mul : ElementwiseOp<k::Mul, CastRule::promote> {
 struct Div : ElementwiseOp<k::Div, CastRule::promote> {
   bool saves_input(int i) const { return i == 1 || needs(1); }
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), b = f(input(1));
     // 0 stays 0 also where dy / b is infinite.
     const auto of_b = [&](Term a) { return where_equal(a, 0, -(dy * a) / b, -(dy / b) * a) / b; };
@@ -47,7 +47,7 @@ struct Div : ElementwiseOp<k::Div, CastRule::promote> {
 };
 struct Pow : ElementwiseOp<k::Pow, CastRule::float32, Save::both> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1)), y = f(output());
     // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0. g stays outside, so that
     // its derivative is not 0 times an infinity.
@@ -69,21 +69,21 @@ Term share(Term dy, Term less, Term greater) {
 }
 struct Maximum : ElementwiseOp<k::Maximum, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, a, b)}, {needs(1), share(dy, b, a)}});
   }
 };
 struct Minimum : ElementwiseOp<k::Minimum, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, b, a)}, {needs(1), share(dy, a, b)}});
   }
 };
 struct Atan2 : ElementwiseOp<k::Atan2, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), y = f(input(0)), x = f(input(1));
     // At the origin, and where squares do not tell it from here, there is no angle to change.
     const Term length = square(y) + square(x);
@@ -93,7 +93,7 @@ struct Atan2 : ElementwiseOp<k::Atan2, CastRule::promote, Save::input> {
 };
 struct LogAddExp : ElementwiseOp<k::LogAddExp, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     // Each part by itself: 1 - part would have lost the digits of a small one.
     return f.run({{needs(0), dy * sigmoid(a - b)}, {needs(1), dy * sigmoid(b - a)}});
@@ -102,7 +102,7 @@ struct LogAddExp : ElementwiseOp<k::LogAddExp, CastRule::promote, Save::input> {
 // From the nearer end, so that a weight of 1 gives b itself, however large a is.
 struct Lerp : detail::Blend {
   Array forward(const Array& x, const Array& y, const Array& weight) {
-    core::Formula f(name());
+    core::FusedExpression f(name());
     const Term a = f(x), b = f(y), w = f(weight);
     return f.run(where(w < 0.5, core::term<k::Lerp>(a, b, w), core::term<k::Lerp>(b, a, 1.0 - w)));
   }
@@ -155,7 +155,7 @@ struct PowScalar : WithScalar<k::Pow, CastRule::float32> {
     const bool is_small = times > 1.0 && times <= 8.0 && times == std::floor(times);
     if (a.dtype() == kFloat64 || !is_small) return WithScalar::forward(a);
     if (e == 3.0 && a.dtype() == kFloat32) return core::map<k::Cube>(a);
-    core::Formula f;
+    core::FusedExpression f;
     const Term x = f(a);
     Term product = x;
     for (int i = 1; i < static_cast<int>(times); ++i) product = product * x;
@@ -369,14 +369,14 @@ struct Addcmul : Op {
   Array forward(const Array& x, const Array& a, const Array& b) {
     if (value.real() == 1.0 && a.dtype() == x.dtype() && a.dtype() == b.dtype() &&
         is_floating(x.dtype())) {  // what is the same along rows is not spread out
-      core::Formula f(name());
+      core::FusedExpression f(name());
       const Term all = core::term<k::Affine>(f(a), f(b), f(x));
       return f.run(all);
     }
     return core::map<k::Addcmul>(x, a, b, value);
   }
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g);
     const auto times = [&](int i) {
       const Term product = dy * f(input(i));
@@ -392,12 +392,12 @@ struct Addcdiv : Op {
   bool saves_input(int i) const { return i == 2 ? needs(1) || needs(2) : i == 1 && needs(2); }
   const char* name() const override { return "addcdiv"; }
   Array forward(const Array& x, const Array& a, const Array& b) {
-    core::Formula f(name());
+    core::FusedExpression f(name());
     return f.run(f(x) + f(a) / f(b) * value);
   }
   Grads backward(const Tensor& g) override {
     if (!needs(1) && !needs(2)) return {g, Tensor(), Tensor()};
-    Formula f;
+    FusedExpression f;
     const Term b = f(input(2)), part = f(g) * value / b;
     const Term to_b = needs(2) ? -part * f(input(1)) / b : part;
     const Grads both = f.run({{needs(1), part}, {needs(2), to_b}});

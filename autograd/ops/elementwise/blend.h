@@ -7,7 +7,7 @@ namespace hero::detail {
 /// a + weight (b - a) for weights between 0 and 1, in one kernel.
 struct Blend : ElementwiseOp<core::kernels::Lerp, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), weight = f(input(2));
     return f.run({{needs(0), dy * (1.0 - weight)},
                   {needs(1), dy * weight},

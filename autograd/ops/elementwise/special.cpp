@@ -105,7 +105,7 @@ struct Polygamma : Op {
 
 struct Xlogy : ElementwiseOp<k::Xlogy, CastRule::promote, Save::input> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), x = f(input(0)), y = f(input(1));
     // Where nothing flows back, nothing comes out, even if log(y) is infinite or NaN.
     const Term slope = where_equal(x, 0, where(y <= 0, 0, log(y)), log(y));
@@ -115,7 +115,7 @@ struct Xlogy : ElementwiseOp<k::Xlogy, CastRule::promote, Save::input> {
 
 struct Hypot : ElementwiseOp<k::Hypot, CastRule::promote, Save::both> {
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), length = f(output());
     return f.run(
         {{needs(0), dy * (f(input(0)) / length)}, {needs(1), dy * (f(input(1)) / length)}});
@@ -136,7 +136,7 @@ struct Logit : Op {
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "logit"; }
   Array forward(const Array& x) {
-    core::Formula f;
+    core::FusedExpression f;
     const Term p = f(x);
     return f.run(log(p / (1.0 - p)));
   }
@@ -153,7 +153,7 @@ struct Sinc : Op {
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "sinc"; }
   Array forward(const Array& x) {
-    core::Formula f(name());
+    core::FusedExpression f(name());
     const Term p = f(x), angle = where_equal(p, 0, 1, p) * std::numbers::pi;
     return f.run(where_equal(p, 0, 1, sin(angle) / angle));
   }
@@ -161,13 +161,13 @@ struct Sinc : Op {
     // Near 0 the series of the slope (cos a - sin a / a) / a, whose difference has no digits there.
     const double limit = 0.015625;  // of x^2
     const Tensor x = detail::widened(input(0));
-    Formula of_x;
+    FusedExpression of_x;
     const Term whole = of_x(x), small = where(square(whole) < limit, whole, 0);
     const Term q = square(small * std::numbers::pi);
     Term sum = 0;
     for (int k = 7; k > 0; --k) sum = 2.0 * k / std::tgamma(2.0 * k + 2.0) - q * sum;
     const Tensor series = of_x.run(sum * small);
-    Formula f;
+    FusedExpression f;
     const Term p = f(x), angle = where(square(p) < limit, 1, p) * std::numbers::pi;
     const Term slope = (cos(angle) - sin(angle) / angle) / angle;
     return {f.run(f(g) * where(square(p) < limit, f(series) * -std::numbers::pi, slope) *

@@ -2,7 +2,7 @@
 // Helpers of the losses.
 #include <limits>
 
-#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/fused_expression.h>
 #include <hero/autograd/ops/losses/losses.h>
 #include <hero/autograd/sharding/partition.h>
 
@@ -15,7 +15,7 @@ inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 Tensor reduce_loss(const Tensor& loss, Reduction reduction);
 
 /// An elementwise loss of x and y with a parameter: its value and its gradients, as terms of a
-/// Formula.
+/// FusedExpression.
 struct PairLoss {
   const char* name;
   Term (*value)(Term x, Term y, double parameter);

@@ -37,7 +37,7 @@ struct Pairs : Op {
   const char* name() const override { return loss.name; }
   static double share(const Shape& shape) { return 1.0 / static_cast<double>(shape.numel()); }
   Array forward(const Array& x, const Array& y) {
-    core::Formula f(loss.name);
+    core::FusedExpression f(loss.name);
     const Term a = f(x), b = f(y), value = loss.value(a, b, parameter);
     if (reduction == Reduction::none) return f.run(value);
     const Array total = f.sum(value);
@@ -47,7 +47,7 @@ struct Pairs : Op {
   }
   Grads backward(const Tensor& g) override {
     const bool is_mean = reduction == Reduction::mean;
-    Formula f;
+    FusedExpression f;
     const Term dy = f(is_mean ? g * share(input_shape(0)) : g);
     const Term a = f(input(0)), b = f(input(1));
     const bool to_y = needs(1) && loss.to_y;
@@ -311,12 +311,12 @@ struct GaussianNll : Op {
   explicit GaussianNll(double floor) : eps(floor) {}
   const char* name() const override { return "gaussian_nll_loss"; }
   Array forward(const Array& x, const Array& y, const Array& variance) {
-    core::Formula f(name());
+    core::FusedExpression f(name());
     const Term a = f(x), b = f(y), v = clamp(f(variance), eps, detail::kUnbounded);
     return f.run((log(v) + square(a - b) / v) * 0.5);
   }
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), d = f(input(0)) - f(input(1)), variance = f(input(2));
     const Tensor fixed = input(2).detach();
     const Term v = grad_enabled() ? variance + f(clamp(fixed, eps, {}) - fixed)

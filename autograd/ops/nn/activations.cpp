@@ -38,7 +38,7 @@ struct Curve : Op {
       : op(n), value(v), gradient(g), a(first), b(second) {}
   const char* name() const override { return op; }
   Array forward(const Array& x) {
-    core::Formula f(name());
+    core::FusedExpression f(name());
     return f.run(value(f(x), a, b));
   }
   Grads backward(const Tensor& g) override {
@@ -153,7 +153,7 @@ struct Softplus : Op {
   Array forward(const Array& x) {
     if (beta != 1.0) return core::map<k::Softplus>(x, Scalar(beta), Scalar(threshold));
     // The same bits, without a division by beta.
-    core::Formula formula;
+    core::FusedExpression formula;
     const Term t = formula(x);
     return formula.run(where(t > threshold, t, -logsigmoid(-t)));
   }
@@ -292,12 +292,12 @@ struct Prelu : Op {
   static constexpr unsigned kSaveInputs = 0b11;
   const char* name() const override { return "prelu"; }
   Array forward(const Array& x, const Array& slope) {
-    core::Formula f(name());
+    core::FusedExpression f(name());
     const Term t = f(x);
     return f.run(where(t > 0, t, t * f(slope)));
   }
   Grads backward(const Tensor& g) override {
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), t = f(input(0));
     return f.run({{needs(0), where(t > 0, dy, where(t > 0, 0, dy) * f(input(1)))},
                   {needs(1), where(t > 0, 0, dy * where(t > 0, 0, t))}});
@@ -313,13 +313,13 @@ struct Glu : Op {
   const char* name() const override { return "glu"; }
   Array forward(const Array& x) {
     const int64_t half = x.size(axis) / 2;
-    core::Formula f;
+    core::FusedExpression f;
     return f.run(f(x.slice(axis, 0, half)) * sigmoid(f(x.slice(axis, half, 2 * half))));
   }
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0);
     const int64_t half = x.size(axis) / 2;
-    Formula f;
+    FusedExpression f;
     const Term dy = f(g), a = f(slice(x, axis, 0, half));
     const Term s = sigmoid(f(slice(x, axis, half, 2 * half)));
     const Term to_a = dy * s, to_b = dy * a * (s * (1.0 - s));

@@ -4,7 +4,7 @@
 
 #include <hero/autograd/ops/autocast.h>
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/fused_expression.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>

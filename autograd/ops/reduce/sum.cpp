@@ -2,7 +2,7 @@
 #include <hero/autograd/graph/op.h>
 #include <hero/autograd/ops/detail/composed.h>
 #include <hero/autograd/ops/detail/defined.h>
-#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/fused_expression.h>
 #include <hero/autograd/ops/detail/named.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
@@ -63,13 +63,13 @@ struct SumOfProducts : Op {
   explicit SumOfProducts(int c) : count(c) {}
   const char* name() const override { return "sum_of_products"; }
   Array forward(const Array& a, const Array& b) {
-    core::Formula f(name());
+    core::FusedExpression f(name());
     return f.sum(f(a) * f(b), count);
   }
   Grads backward(const Tensor& g) override {
     Shape shape = g.shape();
     for (int i = 0; i < count; ++i) shape.push_back(1);
-    Formula f;
+    FusedExpression f;
     const Term dy = f(reshape(g, shape));
     const Term to_a = dy * f(input(1)), to_b = dy * f(input(0));
     return f.run({{needs(0), to_a}, {needs(1), to_b}});

@@ -1,22 +1,22 @@
 #include <cmath>
 
 #include <hero/core/array/promotion.h>
-#include <hero/core/functions/formula.h>
+#include <hero/core/functions/fused_expression.h>
 
 namespace hero::core {
 
-constinit thread_local Formula* Formula::current_ = nullptr;
+constinit thread_local FusedExpression* FusedExpression::current_ = nullptr;
 
-Formula::Formula(const char* op) : op_(op), outer_(current_) { current_ = this; }
-Formula::~Formula() { current_ = outer_; }
+FusedExpression::FusedExpression(const char* op) : op_(op), outer_(current_) { current_ = this; }
+FusedExpression::~FusedExpression() { current_ = outer_; }
 
-Term Formula::operator()(const Array& input) {
+Term FusedExpression::operator()(const Array& input) {
   check(input.defined(), op_, ": an input is undefined");
   values_.push_back({input, Scalar()});
   return Term(static_cast<int16_t>(-values_.size()));
 }
 
-Term Formula::number(double value) {
+Term FusedExpression::number(double value) {
   auto& values = current_->values_;
   for (int i = 0; i < values.size(); ++i) {
     const double known = values[i].number.real();
@@ -27,7 +27,7 @@ Term Formula::number(double value) {
   return Term(static_cast<int16_t>(-values.size()));
 }
 
-Term Formula::step(MapOp op, int arity, std::array<int16_t, 4> from) {
+Term FusedExpression::step(MapOp op, int arity, std::array<int16_t, 4> from) {
   auto& steps = current_->steps_;
   for (int i = 0; i < steps.size(); ++i) {
     if (steps[i].op.index == op.index && steps[i].from == from) {
@@ -39,7 +39,8 @@ Term Formula::step(MapOp op, int arity, std::array<int16_t, 4> from) {
   return Term(static_cast<int16_t>(steps.size() - 1));
 }
 
-std::bitset<Formula::kMaxSteps> Formula::needed(std::span<const Term> results) const {
+std::bitset<FusedExpression::kMaxSteps> FusedExpression::needed(
+    std::span<const Term> results) const {
   std::bitset<kMaxSteps> needed;
   for (const Term result : results) {
     check(result.at >= 0, "a formula without a step");
@@ -55,7 +56,7 @@ std::bitset<Formula::kMaxSteps> Formula::needed(std::span<const Term> results) c
   return needed;
 }
 
-DType Formula::dtype() const {
+DType FusedExpression::dtype() const {
   Promotion promotion;
   for (const Value& value : values_) {
     if (value.array.defined()) promotion.add(value.array.dtype(), value.array.ndim());
@@ -63,21 +64,21 @@ DType Formula::dtype() const {
   return is_floating(promotion.dtype()) ? promotion.dtype() : kFloat32;
 }
 
-Array Formula::run(Term result) const {
+Array FusedExpression::run(Term result) const {
   Array out;
   run({&result, 1}, {&out, 1}, false);
   return out;
 }
-Array Formula::run_wide(Term result) const {
+Array FusedExpression::run_wide(Term result) const {
   Array out;
   run({&result, 1}, {&out, 1}, true);
   return out;
 }
-void Formula::run_into(std::span<const Term> terms, std::span<Array> outs) const {
+void FusedExpression::run_into(std::span<const Term> terms, std::span<Array> outs) const {
   run(terms, outs, false);
 }
 
-Array Formula::sum(Term result, int dims) const {
+Array FusedExpression::sum(Term result, int dims) const {
   const Plan made = plan({&result, 1});
   Shape kept = made.shape;
   for (int i = 0; i < dims; ++i) kept.pop_back();
@@ -86,9 +87,11 @@ Array Formula::sum(Term result, int dims) const {
   backend(made.device).run(call::ChainSum{made.steps, made.operands, compute, made.shape, out});
   return out.to(dtype());
 }
-Array Formula::sum(Term result) const { return sum(result, plan({&result, 1}).shape.size()); }
+Array FusedExpression::sum(Term result) const {
+  return sum(result, plan({&result, 1}).shape.size());
+}
 
-Formula::Plan Formula::plan(std::span<const Term> results) const {
+FusedExpression::Plan FusedExpression::plan(std::span<const Term> results) const {
   const std::bitset<kMaxSteps> needed = this->needed(results);
   Plan plan;
   std::array<int16_t, kMaxSteps> step_at{};
@@ -128,7 +131,8 @@ Formula::Plan Formula::plan(std::span<const Term> results) const {
   return plan;
 }
 
-void Formula::run(std::span<const Term> results, std::span<Array> outs, bool is_wide) const {
+void FusedExpression::run(std::span<const Term> results, std::span<Array> outs,
+                          bool is_wide) const {
   const Plan made = plan(results);
   const auto& [steps, operands, shape, device] = made;
   const DType stored = dtype();

@@ -1,22 +1,22 @@
 #pragma once
 // Functions of several elementwise operations, derivatives above all. [note: formulas]
 // A derivative is written once, in terms. Where it is not itself differentiated, its steps run
-// block by block in the cache (core/functions/formula.h). Where it is, they are recorded as
-// operations on tensors, so that derivatives of any order need no other code. Half precision is
+// block by block in the cache (core/functions/fused_expression.h). Where it is, they are recorded
+// as operations on tensors, so that derivatives of any order need no other code. Half precision is
 // computed in float32 either way and rounded once.
 #include <hero/autograd/graph/node.h>
 #include <hero/autograd/tensor.h>
-#include <hero/core/functions/formula.h>
+#include <hero/core/functions/fused_expression.h>
 
 namespace hero {
 
 using core::Term;
 
-/// core::Formula of tensors.
-class Formula : public core::Formula {
+/// core::FusedExpression of tensors.
+class FusedExpression : public core::FusedExpression {
  public:
-  Formula();
-  ~Formula();
+  FusedExpression();
+  ~FusedExpression();
   Term operator()(const Tensor& input);
   /// The value of the term, with its history if recording is on and an input requires gradients.
   Tensor run(Term result) const;

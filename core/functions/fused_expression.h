@@ -1,7 +1,7 @@
 #pragma once
-// Formulas: several elementwise operations written as one expression and computed in one pass.
+// Fused expressions: several elementwise operations written as one and computed in one pass.
 //
-//   Formula f;
+//   FusedExpression f;
 //   const Term x = f(input), y = f(other);
 //   const Array out = f.run(where(x < 0, exp(x) * y, x + 1));
 #include <bitset>
@@ -12,7 +12,8 @@
 
 namespace hero::core {
 
-/// A value of the innermost Formula of this thread: an input, a number or the result of a step.
+/// A value of the innermost FusedExpression of this thread: an input, a number or the result of a
+/// step.
 struct Term {
   Term(double number);
   explicit constexpr Term(int16_t value) : at(value) {}
@@ -20,13 +21,13 @@ struct Term {
 };
 
 /// While it lives, terms that its thread makes belong to it. Numbers take the dtype of the inputs.
-class Formula {
+class FusedExpression {
  public:
   /// `op` names the operation in errors.
-  explicit Formula(const char* op = "formula");
-  ~Formula();
-  Formula(const Formula&) = delete;
-  Formula& operator=(const Formula&) = delete;
+  explicit FusedExpression(const char* op = "formula");
+  ~FusedExpression();
+  FusedExpression(const FusedExpression&) = delete;
+  FusedExpression& operator=(const FusedExpression&) = delete;
 
   Term operator()(const Array& input);
   /// The value of the term for every element of the inputs, which are broadcast to one shape and
@@ -75,17 +76,17 @@ class Formula {
   Plan plan(std::span<const Term> results) const;
   void run(std::span<const Term> results, std::span<Array> outs, bool is_wide) const;
   const char* op_;
-  Formula* outer_;
-  static thread_local Formula* current_;
+  FusedExpression* outer_;
+  static thread_local FusedExpression* current_;
 };
 
-inline Term::Term(double number) : Term(Formula::number(number)) {}
+inline Term::Term(double number) : Term(FusedExpression::number(number)) {}
 
 /// The term that is the functor F of these terms.
 template <class F, class... In>
 Term term(In... inputs) {
   static_assert(sizeof...(In) == F::arity && !F::predicate);
-  return Formula::step({kernels::MapList::index_of<F>()}, F::arity, {Term(inputs).at...});
+  return FusedExpression::step({kernels::MapList::index_of<F>()}, F::arity, {Term(inputs).at...});
 }
 
 /// \name Functions of terms: those of tensors that have these names.

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <hero/autograd/graph/grad_mode.h>
-#include <hero/autograd/ops/detail/formula.h>
+#include <hero/autograd/ops/detail/fused_expression.h>
 #include <hero/autograd/ops/detail/number.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/elementwise/special.h>
@@ -59,27 +59,27 @@ Tensor apply(core::MapOp op, const Tensor* const* x, double first, double second
 
 }  // namespace
 
-Formula::Formula() = default;
-Formula::~Formula() = default;
+FusedExpression::FusedExpression() = default;
+FusedExpression::~FusedExpression() = default;
 
-Term Formula::operator()(const Tensor& input) {
-  const Term term = core::Formula::operator()(input.array());
+Term FusedExpression::operator()(const Tensor& input) {
+  const Term term = core::FusedExpression::operator()(input.array());
   while (tensors_.size() < values_.size()) tensors_.push_back(Tensor());
   tensors_.back() = input;
   return term;
 }
 
-bool Formula::is_recorded() const {
+bool FusedExpression::is_recorded() const {
   if (!grad_enabled()) return false;
   return std::any_of(tensors_.begin(), tensors_.end(),
                      [](const Tensor& x) { return x.defined() && x.requires_grad(); });
 }
 
-Tensor Formula::run(Term result) const {
-  return is_recorded() ? recorded(result) : Tensor(core::Formula::run(result));
+Tensor FusedExpression::run(Term result) const {
+  return is_recorded() ? recorded(result) : Tensor(core::FusedExpression::run(result));
 }
 
-Grads Formula::run(std::initializer_list<Wanted> gradients) const {
+Grads FusedExpression::run(std::initializer_list<Wanted> gradients) const {
   Grads grads;
   std::vector<Term> terms;
   const bool records = is_recorded();
@@ -98,7 +98,7 @@ Grads Formula::run(std::initializer_list<Wanted> gradients) const {
   return grads;
 }
 
-Tensor Formula::recorded(Term result) const {
+Tensor FusedExpression::recorded(Term result) const {
   const DType wide = dtype() == kFloat64 ? kFloat64 : kFloat32;
   const auto needed = this->needed({&result, 1});
   std::vector<Tensor> values, steps(static_cast<size_t>(result.at) + 1);
@@ -128,7 +128,7 @@ Tensor Formula::recorded(Term result) const {
 
 Tensor detail::derived(const Tensor& g, const Tensor& saved,
                        Term (*call)(const void* f, Term, Term), const void* f) {
-  Formula formula;
+  FusedExpression formula;
   const Term first = formula(g), second = formula(saved);
   return formula.run(call(f, first, second));
 }

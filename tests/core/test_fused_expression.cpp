@@ -1,11 +1,11 @@
-// Formulas and chains give the bits of the maps that they are made of.
+// Fused expressions give the bits of the maps that they are made of.
 #include <cmath>
 #include <limits>
 
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/functions/formula.h>
+#include <hero/core/functions/fused_expression.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/thread_pool.h>
@@ -18,7 +18,7 @@ using namespace hero::test;
 
 // where(b < x, exp(x * y) / 3, x - 1) * y, with shared and unused terms.
 Array in_one(const Array& a, const Array& b, const Array& c) {
-  Formula f;
+  FusedExpression f;
   const Term x = f(a), y = f(b), bound = f(c);
   const Term product = x * y;
   [[maybe_unused]] const Term unused = log(product + bound) * 7;
@@ -68,7 +68,7 @@ TEST_CASE("a formula of halves and integers is computed in float32 and rounded o
 
 TEST_CASE("a formula in float64 rounds once", "[core]") {
   const Array x = noise({3, 700});
-  Formula f;
+  FusedExpression f;
   const Term t = f(x);
   const Array wide = x.to(kFloat64);
   const Array cube = map<kernels::Mul>(map<kernels::Mul>(wide, wide), wide).to(kFloat32);
@@ -88,7 +88,7 @@ TEST_CASE("a formula reads and writes long rows with gaps where they are", "[cor
         REQUIRE(same(in_one(a, y, c), expected));
         for (const int64_t gap : {0, 5}) {
           const Array frame = Array::full({5, 3, width + 2 * gap}, 7.0, dtype);
-          Formula f;
+          FusedExpression f;
           const Term x = f(a), z = f(y), bound = f(c), product = x * z;
           const Term result = where(bound < x, exp(product) / 3, x - 1) * z;
           Array into = frame.slice(2, gap, gap + width);
@@ -114,24 +114,26 @@ TEST_CASE("a formula of several results gives the bits of each alone", "[core]")
       };
       std::vector<Array> alone;
       for (size_t i = 0; i < 3; ++i) {
-        Formula f;
+        FusedExpression f;
         alone.push_back(f.run(terms(f(a), f(b))[i]));
       }
-      Formula f;
+      FusedExpression f;
       Array results[] = {Array(), both.slice(2, 0, width), both.slice(2, width + 3, 2 * width + 3)};
       f.run_into(terms(f(a), f(b)), results);
       for (size_t i = 0; i < 3; ++i) REQUIRE(same(results[i].contiguous(), alone[i]));
       REQUIRE(same(both.slice(2, width, width + 3), Array::full({5, 3, 3}, 7.0, dtype)));
     }
   }
-  Formula f;
+  FusedExpression f;
   const Term once = f(Array::full({3}, 2.0)) * 3;
   Array results[2];
   REQUIRE_THROWS_AS(f.run_into(std::array{once, once}, results), Error);
 }
 
 TEST_CASE("sums of a formula have the bits of a reduction of its result", "[core]") {
-  const auto of = [](Formula& f, const Array& a, const Array& b) { return (f(a) - 0.5) * f(b); };
+  const auto of = [](FusedExpression& f, const Array& a, const Array& b) {
+    return (f(a) - 0.5) * f(b);
+  };
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Shape& shape : {Shape{3, 5000}, Shape{700, 9}, Shape{2, 3, 4097}, Shape{1, 200'003},
                                Shape{5, 1}, Shape{0, 7}, Shape{7, 0}, Shape{4, 128, 33}}) {
@@ -142,7 +144,7 @@ TEST_CASE("sums of a formula have the bits of a reduction of its result", "[core
       }
       for (const Array& b : {noise(shape, dtype, 2), awkward(noise(shape, dtype, 3)),
                              noise({shape.back()}, dtype, 4), Array::full({}, -0.25, dtype)}) {
-        Formula f;
+        FusedExpression f;
         const Term result = of(f, a, b);
         const Array all = f.run(result);
         for (int dims = 1; dims <= shape.size(); ++dims) {
@@ -158,7 +160,7 @@ TEST_CASE("sums of a formula have the bits of a reduction of its result", "[core
       }
     }
   }
-  Formula f;  // a sum of one keeps the sign of a zero
+  FusedExpression f;  // a sum of one keeps the sign of a zero
   REQUIRE(std::signbit(f.sum(-f(Array::full({1}, 0.0))).item<float>()));
 }
 
@@ -192,10 +194,10 @@ TEST_CASE("a chain of maps is the same on any number of threads and without a ke
 
 TEST_CASE("terms belong to the innermost formula", "[core]") {
   const Array x = Array::full({3}, 2.0);
-  Formula outer;
+  FusedExpression outer;
   const Term t = outer(x);
   {
-    Formula inner;
+    FusedExpression inner;
     REQUIRE(inner.run(inner(x) * 3).to_vector<float>() == std::vector<float>{6, 6, 6});
   }
   REQUIRE(outer.run(t + 1).to_vector<float>() == std::vector<float>{3, 3, 3});
