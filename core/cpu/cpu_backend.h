@@ -9,8 +9,8 @@ class CpuBackend final : public Backend {
  public:
   using Backend::run;
   void run(const call::Map& call) override;
-  void run(const call::Chain& call) override;
-  void run(const call::ChainSum& call) override;
+  void run(const call::FusedMap& call) override;
+  void run(const call::FusedMapSum& call) override;
   void run(const call::Copy& call) override;
   void run(const call::Fill& call) override;
   void run(const call::Random& call) override;

@@ -12,16 +12,16 @@
 
 namespace hero::core {
 
-bool is_taken_after(std::span<const ChainStep> steps, size_t i, int result) {
+bool is_taken_after(std::span<const FusedMapStep> steps, size_t i, int result) {
   return std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(),
-                     [=](const ChainStep& step) {
+                     [=](const FusedMapStep& step) {
                        const auto* const end = step.from.begin() + step.arity;
                        return std::find(step.from.begin(), end, result) != end;
                      });
 }
 
-void Backend::run(const call::Chain& call) {
-  const std::span<const ChainStep> steps = call.steps;
+void Backend::run(const call::FusedMap& call) {
+  const std::span<const FusedMapStep> steps = call.steps;
   std::vector<Array> results(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     std::vector<Operand> operands;
@@ -45,11 +45,11 @@ void Backend::run(const call::Chain& call) {
   }
 }
 
-void Backend::run(const call::ChainSum& call) {
+void Backend::run(const call::FusedMapSum& call) {
   const int64_t rows = call.out.numel();
   if (rows == 0) return;
   const Array all = Array::empty(call.shape, call.compute, call.out.device());
-  if (all.numel() > 0) run(call::Chain{call.steps, call.inputs, call.compute, {&all, 1}});
+  if (all.numel() > 0) run(call::FusedMap{call.steps, call.inputs, call.compute, {&all, 1}});
   run(call::Reduce{ReduceKind::sum, all.reshape({rows, all.numel() / rows}), nullptr,
                    call.out.reshape({rows, 1})});
 }

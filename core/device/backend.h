@@ -1,8 +1,8 @@
 #pragma once
 // Backend: the kernels that a device has to provide, one for each family of core/device/calls.h.
-// They are pure virtual functions, so a backend that lacks one does not compile. Those of Chain,
-// ChainSum, LogLikelihoodInPlace and HasConvolution have a default, and those that only the CPU has
-// throw an Error on other devices.
+// They are pure virtual functions, so a backend that lacks one does not compile. Those of FusedMap,
+// FusedMapSum, LogLikelihoodInPlace and HasConvolution have a default, and those that only the CPU
+// has throw an Error on other devices.
 //
 // On the CPU, a kernel has done its work when it returns, and its bits do not depend on the
 // number of threads. A GPU's backend only queues the work on the calling thread's stream.
@@ -51,8 +51,8 @@ class Backend : public Runs<Calls::size> {
   using Runs<Calls::size>::run;
   /// \name Kernels for a device that has no way with fewer passes through memory.
   /// \{
-  void run(const call::Chain& call) override;                 ///< one map after the other
-  void run(const call::ChainSum& call) override;              ///< a chain and a reduction
+  void run(const call::FusedMap& call) override;              ///< one map after the other
+  void run(const call::FusedMapSum& call) override;           ///< a fused map and a reduction
   void run(const call::LogLikelihoodInPlace& call) override;  ///< first one, then the other
   /// \}
   /// False: all convolutions are products with columns.

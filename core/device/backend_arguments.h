@@ -37,11 +37,11 @@ struct MapOp {
   uint16_t index;
 };
 
-/// One step of call::Chain: a functor and where its arguments come from. Each `from` is the index
-/// of an earlier step, whose result is taken, or, if negative, stands for the input ~from. Entries
-/// beyond the functor's arity mean nothing. If `out` is not negative, the step's result is result
-/// `out` of the chain.
-struct ChainStep {
+/// One step of call::FusedMap: a functor and where its arguments come from. Each `from` is the
+/// index of an earlier step, whose result is taken, or, if negative, stands for the input ~from.
+/// Entries beyond the functor's arity mean nothing. If `out` is not negative, the step's result is
+/// result `out` of the fused map.
+struct FusedMapStep {
   MapOp op;
   int16_t arity;
   std::array<int16_t, 4> from;
@@ -49,7 +49,7 @@ struct ChainStep {
 };
 
 /// Whether a step behind step i takes the result of step `result`.
-bool is_taken_after(std::span<const ChainStep> steps, size_t i, int result);
+bool is_taken_after(std::span<const FusedMapStep> steps, size_t i, int result);
 
 /// The position of an optimizer's functor in kernels::UpdateList (core/kernels/optimizer_steps.h).
 struct UpdateOp {

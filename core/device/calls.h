@@ -53,23 +53,23 @@ struct Map {
 /// Several maps in one pass. Each step is a functor that computes in `compute` and is no predicate.
 /// The result of a step is one of `outs`, or the argument of a later step, or both. Results between
 /// steps keep the dtype `compute`.
-struct Chain {
-  std::span<const ChainStep> steps;  ///< in the order in which they are computed
-  std::span<const Operand> inputs;   ///< broadcast to the shape of outs
-  DType compute;                     ///< what the functors compute in
-  std::span<const Array> outs;       ///< results, of one shape; none is an input
+struct FusedMap {
+  std::span<const FusedMapStep> steps;  ///< in the order in which they are computed
+  std::span<const Operand> inputs;      ///< broadcast to the shape of outs
+  DType compute;                        ///< what the functors compute in
+  std::span<const Array> outs;          ///< results, of one shape; none is an input
 
   void arrays(auto&& visit) const { visit(inputs, outs); }
   Work work() const;
 };
-/// The sums of the rows of a chain's only result. The result, in row-major order, is cut into as
-/// many rows as out has elements, and each row is summed in the order of Reduce.
-struct ChainSum {
-  std::span<const ChainStep> steps;  ///< as in Chain; the last one has the result
-  std::span<const Operand> inputs;   ///< broadcast to `shape`
-  DType compute;                     ///< what the functors compute in
-  const Shape& shape;                ///< that of the chain's result
-  const Array& out;                  ///< result, of the dtype `compute`
+/// The sums of the rows of a fused map's only result. The result, in row-major order, is cut into
+/// as many rows as out has elements, and each row is summed in the order of Reduce.
+struct FusedMapSum {
+  std::span<const FusedMapStep> steps;  ///< as in FusedMap; the last one has the result
+  std::span<const Operand> inputs;      ///< broadcast to `shape`
+  DType compute;                        ///< what the functors compute in
+  const Shape& shape;                   ///< that of the fused map's result
+  const Array& out;                     ///< result, of the dtype `compute`
 
   void arrays(auto&& visit) const { visit(inputs, out); }
   Work work() const;
@@ -917,21 +917,23 @@ struct FactorEigh {
 }  // namespace call
 
 /// All families of kernels.
-using Calls = TypeList<
-    call::Map, call::Chain, call::ChainSum, call::Copy, call::Fill, call::Random, call::RandomMask,
-    call::Update, call::Reduce, call::ExactSum, call::ExactResult, call::ClipNorm, call::ArgReduce,
-    call::Scan, call::Sort, call::Matmul, call::PackMatrix, call::MatmulPacked, call::Linear,
-    call::LinearBack, call::BiasActivation, call::CheckedIndex, call::Gather, call::Scatter,
-    call::IndexSelect, call::IndexAdd, call::SparseMatmul, call::Nonzero, call::Im2col,
-    call::Col2im, call::HasConvolution, call::Pool, call::MaxPoolBack, call::AveragePoolBack,
-    call::Softmax, call::SoftmaxBack, call::NormalizeRows, call::NormalizeRowsBack,
-    call::NormalizeChannels, call::NormalizeChannelsBack, call::Attention, call::AttentionBack,
-    call::LogLikelihood, call::LogLikelihoodBack, call::LogLikelihoodInPlace, call::CellStep,
-    call::CellStepBack, call::Encode, call::Decode, call::Recurrence, call::KthPositions,
-    call::RunningExtremes, call::GridSample, call::GridSampleBackX, call::GridSampleBackGrid,
-    call::Convolve, call::ConvolveBack, call::ConvolveWeight, call::QuantizedProduct,
-    call::FactorLU, call::SolveLU, call::SolveTriangular, call::FactorCholesky,
-    call::CholeskyFaults, call::FactorQR, call::LeastSquares, call::FactorSVD, call::FactorEigh>;
+using Calls =
+    TypeList<call::Map, call::FusedMap, call::FusedMapSum, call::Copy, call::Fill, call::Random,
+             call::RandomMask, call::Update, call::Reduce, call::ExactSum, call::ExactResult,
+             call::ClipNorm, call::ArgReduce, call::Scan, call::Sort, call::Matmul,
+             call::PackMatrix, call::MatmulPacked, call::Linear, call::LinearBack,
+             call::BiasActivation, call::CheckedIndex, call::Gather, call::Scatter,
+             call::IndexSelect, call::IndexAdd, call::SparseMatmul, call::Nonzero, call::Im2col,
+             call::Col2im, call::HasConvolution, call::Pool, call::MaxPoolBack,
+             call::AveragePoolBack, call::Softmax, call::SoftmaxBack, call::NormalizeRows,
+             call::NormalizeRowsBack, call::NormalizeChannels, call::NormalizeChannelsBack,
+             call::Attention, call::AttentionBack, call::LogLikelihood, call::LogLikelihoodBack,
+             call::LogLikelihoodInPlace, call::CellStep, call::CellStepBack, call::Encode,
+             call::Decode, call::Recurrence, call::KthPositions, call::RunningExtremes,
+             call::GridSample, call::GridSampleBackX, call::GridSampleBackGrid, call::Convolve,
+             call::ConvolveBack, call::ConvolveWeight, call::QuantizedProduct, call::FactorLU,
+             call::SolveLU, call::SolveTriangular, call::FactorCholesky, call::CholeskyFaults,
+             call::FactorQR, call::LeastSquares, call::FactorSVD, call::FactorEigh>;
 
 /// \cond
 template <class Call>

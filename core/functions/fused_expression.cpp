@@ -84,7 +84,7 @@ Array FusedExpression::sum(Term result, int dims) const {
   for (int i = 0; i < dims; ++i) kept.pop_back();
   const DType compute = dtype() == kFloat64 ? kFloat64 : kFloat32;
   const Array out = Array::empty(kept, compute, made.device);
-  backend(made.device).run(call::ChainSum{made.steps, made.operands, compute, made.shape, out});
+  backend(made.device).run(call::FusedMapSum{made.steps, made.operands, compute, made.shape, out});
   return out.to(dtype());
 }
 Array FusedExpression::sum(Term result) const {
@@ -116,7 +116,7 @@ FusedExpression::Plan FusedExpression::plan(std::span<const Term> results) const
   for (int i = 0; i < steps_.size(); ++i) {
     if (!needed[static_cast<size_t>(i)]) continue;
     step_at[static_cast<size_t>(i)] = static_cast<int16_t>(plan.steps.size());
-    ChainStep& step = plan.steps.emplace_back(steps_[i]);
+    FusedMapStep& step = plan.steps.emplace_back(steps_[i]);
     for (int k = 0; k < step.arity; ++k) {
       int16_t& from = step.from[static_cast<size_t>(k)];
       from = from < 0 ? take(~from) : step_at[static_cast<size_t>(from)];
@@ -148,7 +148,7 @@ void FusedExpression::run(std::span<const Term> results, std::span<Array> outs,
     }
     backend(outs[0].device()).run(call::Map{steps[0].op, in_order, compute, outs[0]});
   } else {
-    backend(outs[0].device()).run(call::Chain{steps, operands, compute, outs});
+    backend(outs[0].device()).run(call::FusedMap{steps, operands, compute, outs});
   }
 }
 

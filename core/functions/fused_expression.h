@@ -17,7 +17,7 @@ namespace hero::core {
 struct Term {
   Term(double number);
   explicit constexpr Term(int16_t value) : at(value) {}
-  int16_t at;  ///< as in ChainStep::from
+  int16_t at;  ///< as in FusedMapStep::from
 };
 
 /// While it lives, terms that its thread makes belong to it. Numbers take the dtype of the inputs.
@@ -57,7 +57,7 @@ class FusedExpression {
     Scalar number;
   };
   static constexpr int kMaxSteps = 64;  // Term::at has room for them
-  InlineVector<ChainStep, 16> steps_;
+  InlineVector<FusedMapStep, 16> steps_;
   InlineVector<Value, 6> values_;  // Term::at is ~i for values_[i]
 
   /// The steps that these terms depend on, including their own.
@@ -68,7 +68,7 @@ class FusedExpression {
  private:
   // The steps of some terms, and their operands.
   struct Plan {
-    std::vector<ChainStep> steps;
+    std::vector<FusedMapStep> steps;
     std::vector<Operand> operands;
     Shape shape;  // of the inputs together
     Device device;

@@ -20,13 +20,13 @@ class MetaBackend final : public RunsAround<MetaBackend> {
     return ResultOf<Call>();
   }
   // On a GPU, what lies between the steps takes memory.
-  void around(const call::Chain& call) {
+  void around(const call::FusedMap& call) {
     if (kernels_of(call.outs[0].device()) == DeviceType::cuda) {
       return Backend::run(call);  // NOLINT(bugprone-parent-virtual-call)
     }
     fetch_arrays(call);
   }
-  void around(const call::ChainSum& call) {
+  void around(const call::FusedMapSum& call) {
     if (kernels_of(call.out.device()) == DeviceType::cuda) {
       return Backend::run(call);  // NOLINT(bugprone-parent-virtual-call)
     }

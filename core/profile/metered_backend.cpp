@@ -20,18 +20,18 @@ class MeteredBackend final : public RunsAround<MeteredBackend> {
     const WorkScope inside(nullptr);
     return inner_.run(call);
   }
-  // A GPU takes the steps of a chain one by one, and each is charged.
-  void around(const call::Chain& call) {
+  // A GPU takes the steps of a fused map one by one, and each is charged.
+  void around(const call::FusedMap& call) {
     if (kernels_of(call.outs[0].device()) == DeviceType::cuda) {
       return Backend::run(call);  // NOLINT(bugprone-parent-virtual-call)
     }
-    around<call::Chain>(call);
+    around<call::FusedMap>(call);
   }
-  void around(const call::ChainSum& call) {
+  void around(const call::FusedMapSum& call) {
     if (kernels_of(call.out.device()) == DeviceType::cuda) {
       return Backend::run(call);  // NOLINT(bugprone-parent-virtual-call)
     }
-    around<call::ChainSum>(call);
+    around<call::FusedMapSum>(call);
   }
   // But for native products columns are counted, and the products with them.
   bool around(const call::HasConvolution& call) {

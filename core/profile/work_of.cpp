@@ -123,13 +123,13 @@ int64_t attention_pairs(const AttentionScores& scores, int64_t queries, int64_t 
 namespace call {
 
 Work Map::work() const { return map_work(inputs, compute, out); }
-Work Chain::work() const {
+Work FusedMap::work() const {
   Work work = map_work(inputs, compute, outs[0]);
   work.flops *= static_cast<int64_t>(steps.size());
   work.bytes += stored_bytes(outs.subspan(1));
   return work;
 }
-Work ChainSum::work() const {
+Work FusedMapSum::work() const {
   Work work = map_work(inputs, compute, out);
   work.flops = shape.numel() * static_cast<int64_t>(steps.size() + 1);
   return work;

@@ -164,31 +164,31 @@ TEST_CASE("sums of a formula have the bits of a reduction of its result", "[core
   REQUIRE(std::signbit(f.sum(-f(Array::full({1}, 0.0))).item<float>()));
 }
 
-TEST_CASE("a chain of maps is the same on any number of threads and without a kernel of its own",
+TEST_CASE("a fused map is the same on any number of threads and without a kernel of its own",
           "[core]") {
   const Array a = noise({200'000}, kFloat32, 1), b = noise({1, 200'000}, kFloat32, 2);
   constexpr auto op = [](uint16_t index) { return MapOp{index}; };
-  const ChainStep steps[] = {{op(kernels::MapList::index_of<kernels::Sub>()), 2, {-1, -2}},
-                             {op(kernels::MapList::index_of<kernels::Square>()), 1, {0}},
-                             {op(kernels::MapList::index_of<kernels::Lerp>()), 3, {0, 1, -3}},
-                             {op(kernels::MapList::index_of<kernels::Mul>()), 2, {2, 0}, 0}};
+  const FusedMapStep steps[] = {{op(kernels::MapList::index_of<kernels::Sub>()), 2, {-1, -2}},
+                                {op(kernels::MapList::index_of<kernels::Square>()), 1, {0}},
+                                {op(kernels::MapList::index_of<kernels::Lerp>()), 3, {0, 1, -3}},
+                                {op(kernels::MapList::index_of<kernels::Mul>()), 2, {2, 0}, 0}};
   const Operand inputs[] = {a, b, Scalar(0.25)};
   const Array out = Array::empty({1, 200'000}), one = Array::empty({1, 200'000}),
               plain = Array::empty({1, 200'000}), view = awkward(plain);
   Backend& cpu = backend(kCpu);
-  cpu.run(call::Chain{steps, inputs, kFloat32, {&out, 1}});
-  cpu.Backend::run(call::Chain{steps, inputs, kFloat32, {&plain, 1}});
-  cpu.run(call::Chain{steps, inputs, kFloat32, {&view, 1}});
+  cpu.run(call::FusedMap{steps, inputs, kFloat32, {&out, 1}});
+  cpu.Backend::run(call::FusedMap{steps, inputs, kFloat32, {&plain, 1}});
+  cpu.run(call::FusedMap{steps, inputs, kFloat32, {&view, 1}});
   const int threads = num_threads();
   set_num_threads(threads == 1 ? 3 : 1);
-  cpu.run(call::Chain{steps, inputs, kFloat32, {&one, 1}});
+  cpu.run(call::FusedMap{steps, inputs, kFloat32, {&one, 1}});
   set_num_threads(threads);
   REQUIRE(same(out, one));
   REQUIRE(same(out, plain));
   REQUIRE(same(out, view));
   const Array sums = Array::empty({4}), by_maps = Array::empty({4});
-  cpu.run(call::ChainSum{steps, inputs, kFloat32, {1, 200'000}, sums});
-  cpu.Backend::run(call::ChainSum{steps, inputs, kFloat32, {1, 200'000}, by_maps});
+  cpu.run(call::FusedMapSum{steps, inputs, kFloat32, {1, 200'000}, sums});
+  cpu.Backend::run(call::FusedMapSum{steps, inputs, kFloat32, {1, 200'000}, by_maps});
   REQUIRE(same(sums, by_maps));
 }
 

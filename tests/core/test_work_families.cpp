@@ -45,11 +45,11 @@ std::vector<Case> passes() {
          const Array x = f({2, 3}, d), row = f({3}, d), out = f({2, 3}, d);
          b.run(call::Map{kAdd, std::vector<Operand>{x, row}, kFloat32, out});
        }},
-      {"chain", WorkKind::elementwise, 2 * 6, kFloat * (6 + 3 + 6),
+      {"fused map", WorkKind::elementwise, 2 * 6, kFloat * (6 + 3 + 6),
        [](Backend& b, Device d) {
          const Array x = f({2, 3}, d), row = f({3}, d), out = f({2, 3}, d);
-         const ChainStep steps[] = {{kAdd, 2, {-1, -2}}, {kAdd, 2, {0, -2}, 0}};
-         b.run(call::Chain{steps, std::vector<Operand>{x, row}, kFloat32, {&out, 1}});
+         const FusedMapStep steps[] = {{kAdd, 2, {-1, -2}}, {kAdd, 2, {0, -2}, 0}};
+         b.run(call::FusedMap{steps, std::vector<Operand>{x, row}, kFloat32, {&out, 1}});
        }},
       {"copy of a half", WorkKind::copy, 0, 6 * (2 + 4),
        [](Backend& b, Device d) {

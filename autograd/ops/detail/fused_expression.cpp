@@ -113,7 +113,7 @@ Tensor FusedExpression::recorded(Term result) const {
   }
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!needed[i]) continue;
-    const core::ChainStep& step = steps_[static_cast<int>(i)];
+    const core::FusedMapStep& step = steps_[static_cast<int>(i)];
     const Tensor* from[4] = {};
     double numbers[4] = {};
     for (size_t k = 0; k < static_cast<size_t>(step.arity); ++k) {

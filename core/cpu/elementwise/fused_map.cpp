@@ -1,4 +1,4 @@
-// Chains of maps, run block by block: intermediate results stay in the first-level cache, as does a
+// Fused maps, run block by block: intermediate results stay in the first-level cache, as does a
 // result of which only the sums are needed.
 #include <algorithm>
 #include <optional>
@@ -18,12 +18,12 @@ namespace {
 constexpr size_t kMaxSlots = 16;  // blocks that are in use at a time
 constexpr int kNoSlot = -1;
 
-// Blocks of memory that are given out and taken back while a chain is planned.
+// Blocks of memory that are given out and taken back while a fused map is planned.
 class Slots {
  public:
   int take() {
     const auto* const free = std::find(taken_, taken_ + kMaxSlots, false);
-    check(free != taken_ + kMaxSlots, "a chain of maps has too many results at a time");
+    check(free != taken_ + kMaxSlots, "a fused map has too many results at a time");
     taken_[free - taken_] = true;
     return static_cast<int>(free - taken_);
   }
@@ -51,7 +51,7 @@ struct Step {
   int16_t out;
 };
 
-struct Chain {
+struct FusedMapPlan {
   std::vector<Input> inputs;
   std::vector<Step> steps;
   std::vector<BlockWriter> writers;  // none where the result is summed
@@ -59,8 +59,8 @@ struct Chain {
   int64_t block;  // elements
 
   // Elements of this shape.
-  Chain(std::span<const ChainStep> list, std::span<const Operand> operands, DType dtype,
-        const Shape& shape, std::span<const Array> outs)
+  FusedMapPlan(std::span<const FusedMapStep> list, std::span<const Operand> operands, DType dtype,
+               const Shape& shape, std::span<const Array> outs)
       : compute(dtype), block(int64_t{sizeof(Scratch)} / item_size(dtype)) {
     for (const Array& out : outs) writers.emplace_back(out, dtype);
     Slots slots;
@@ -79,8 +79,8 @@ struct Chain {
   }
 
   // A result may take the place of what its step is the last one to take.
-  void add(std::span<const ChainStep> list, size_t i, Slots& slots) {
-    const ChainStep& step = list[i];
+  void add(std::span<const FusedMapStep> list, size_t i, Slots& slots) {
+    const FusedMapStep& step = list[i];
     unsigned repeated = 0;
     for (int k = 0; k < step.arity; ++k) {
       const int64_t from = step.from[static_cast<size_t>(k)];
@@ -184,9 +184,10 @@ constexpr Sums kSums = {
     }};
 
 // The sums of rows of n elements each, by parts of rows that are nodes of their trees.
-void sum_rows_of(const Chain& chain, const Sums& sums, int64_t rows, int64_t n, std::byte* out) {
+void sum_rows_of(const FusedMapPlan& plan, const Sums& sums, int64_t rows, int64_t n,
+                 std::byte* out) {
   constexpr int64_t kMost = 2048;  // elements at a time
-  const int64_t item = item_size(chain.compute);
+  const int64_t item = item_size(plan.compute);
   std::vector<std::pair<int64_t, int64_t>> nodes;
   split_rows(0, n, kMost, nodes);
   const auto count = static_cast<int64_t>(nodes.size());
@@ -202,7 +203,7 @@ void sum_rows_of(const Chain& chain, const Sums& sums, int64_t rows, int64_t n, 
                      size += node(last++).second;
                    }
                    const int64_t first = task / count * n + node(task).first;
-                   chain.run(first, first + size, room.data());
+                   plan.run(first, first + size, room.data());
                    for (const std::byte* from = room.data(); task < last; ++task) {
                      sums.of_node(from, node(task).second, to + task * item);
                      from += node(task).second * item;
@@ -216,19 +217,19 @@ void sum_rows_of(const Chain& chain, const Sums& sums, int64_t rows, int64_t n, 
 
 }  // namespace
 
-void CpuBackend::run(const call::ChainSum& call) {
+void CpuBackend::run(const call::FusedMapSum& call) {
   const int64_t rows = call.out.numel(), n = rows > 0 ? call.shape.numel() / rows : 0;
   if (n == 0) return run(call::Fill{call.out, 0});
-  const Chain chain(call.steps, call.inputs, call.compute, call.shape, {});
-  sum_rows_of(chain, call.compute == kFloat64 ? kSums<double> : kSums<float>, rows, n,
+  const FusedMapPlan plan(call.steps, call.inputs, call.compute, call.shape, {});
+  sum_rows_of(plan, call.compute == kFloat64 ? kSums<double> : kSums<float>, rows, n,
               call.out.bytes());
 }
 
-void CpuBackend::run(const call::Chain& call) {
+void CpuBackend::run(const call::FusedMap& call) {
   const int64_t n = call.outs[0].numel();
   if (n == 0) return;
-  const Chain chain(call.steps, call.inputs, call.compute, call.outs[0].shape(), call.outs);
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { chain.run(begin, end); });
+  const FusedMapPlan plan(call.steps, call.inputs, call.compute, call.outs[0].shape(), call.outs);
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { plan.run(begin, end); });
 }
 
 }  // namespace hero::core::cpu
