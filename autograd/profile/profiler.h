@@ -34,7 +34,7 @@ struct ProfileRow {
   double seconds = 0.0;       ///< including the intervals inside
   double self_seconds = 0.0;  ///< without them; all rows together have at most the wall-clock time
   int64_t flops = 0;          ///< flops without the intervals inside; a multiply-add counts as two
-  int64_t bytes = 0;          ///< bytes that kernels read and write, likewise; see core::Work
+  int64_t bytes = 0;          ///< bytes that kernels read and write, likewise; see core::KernelCost
 };
 
 /// Sums over all calls to other ranks with the same operation, axis and unit, as in dist::Traffic.

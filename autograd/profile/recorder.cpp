@@ -14,11 +14,11 @@
 #include <hero/autograd/profile/profiler.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 
 namespace hero {
 
-class ProfileRecorder : public core::Observer, public core::WorkMeter {
+class ProfileRecorder : public core::Observer, public core::CostMeter {
  public:
   explicit ProfileRecorder(const ProfilerOptions& options);
   ~ProfileRecorder() override;
@@ -40,7 +40,7 @@ class ProfileRecorder : public core::Observer, public core::WorkMeter {
   int64_t begin_call(const core::ObservedCall& call) override;
   int64_t begin_wait(int64_t call) override;
   void complete_call(int64_t call) noexcept override;
-  void charge(const core::Work& work) override;
+  void charge(const core::KernelCost& cost) override;
 
  private:
   struct Interval {
@@ -79,8 +79,8 @@ class ProfileRecorder : public core::Observer, public core::WorkMeter {
   std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> collectives_;
   std::unordered_map<int64_t, OpenCall> open_calls_;
   std::vector<Interval> stack_;
-  core::WorkMeter* outer_ = nullptr;
-  std::optional<core::WorkScope> metering_;
+  core::CostMeter* outer_ = nullptr;
+  std::optional<core::CostScope> metering_;
   int open_steps_ = 0;
   bool running_ = true;
 };
@@ -106,7 +106,7 @@ ProfileRecorder::ProfileRecorder(const ProfilerOptions& options) : options_(opti
         "profiler: steps is a number of optimizer steps, 0 for no end: ", options.steps);
   check(options.most_events >= 0, "profiler: most_events is below 0: ", options.most_events);
   if (options.work) {
-    outer_ = core::current_work_meter();
+    outer_ = core::current_cost_meter();
     metering_.emplace(this);
   }
   current_recorder = this;
@@ -126,7 +126,7 @@ void ProfileRecorder::stop() {
   core::observer = nullptr;
   detail::open_scopes &= ~detail::kProfileScope;
   // a meter that was opened later goes on, and closes before this one
-  if (metering_ && core::current_work_meter() == this) metering_.reset();
+  if (metering_ && core::current_cost_meter() == this) metering_.reset();
 }
 
 Profile ProfileRecorder::profile() const {
@@ -276,19 +276,19 @@ void ProfileRecorder::complete_call(int64_t call) noexcept {
   if (open.place >= 0) profile_.calls[static_cast<size_t>(open.place)].end = end;
 }
 
-void ProfileRecorder::charge(const core::Work& work) {
-  if (outer_ != nullptr) outer_->charge(work);
+void ProfileRecorder::charge(const core::KernelCost& cost) {
+  if (outer_ != nullptr) outer_->charge(cost);
   if (!running_) return;
   if (!stack_.empty()) {
-    stack_.back().flops += work.flops;
-    stack_.back().bytes += work.bytes;
+    stack_.back().flops += cost.flops;
+    stack_.back().bytes += cost.bytes;
     return;
   }
   ProfileRow& outside =
       profile_
           .rows[static_cast<size_t>(row("(no operation)", current_place(), ProfilePhase::part))];
-  outside.flops += work.flops;
-  outside.bytes += work.bytes;
+  outside.flops += cost.flops;
+  outside.bytes += cost.bytes;
 }
 
 namespace detail {

@@ -81,8 +81,8 @@ Backend& plain_backend(Device device) {
 Backend& backend(Device device) {
   Backend* found = &plain_backend(device);
   if (has_fetchers() && device.type != DeviceType::meta) found = &fetching(*found);
-  if (!work_meter) return *found;
-  return metered(*found, device == kPlannedHost ? WorkPlace::host : WorkPlace::device);
+  if (!cost_meter) return *found;
+  return metered(*found, device == kPlannedHost ? KernelPlace::host : KernelPlace::device);
 }
 
 }  // namespace hero::core

@@ -5,8 +5,8 @@
 // once for all families:
 //   arrays(visit)  calls visit() with all arrays that the kernel reads or writes. Among them are
 //                  pointers, null where there is no array, and spans of arrays or operands.
-//   work()         how many flops and bytes the call asks for (core/profile/work_of.cpp): a Work,
-//                  or an array of these if a call does several things.
+//   cost()         how many flops and bytes the call asks for (core/profile/call_costs.cpp): a
+//                  KernelCost, or an array of these if a call does several things.
 //   Result         the type that the kernel returns, if that is not void.
 //   kOnHost        true if only the CPU has a kernel.
 // A call refers to arrays that live somewhere else, and is made where it is run:
@@ -29,7 +29,7 @@
 
 namespace hero::core {
 
-struct Work;
+struct KernelCost;
 namespace gguf {
 struct BlockType;
 }
@@ -48,7 +48,7 @@ struct Map {
   const Array& out;                 ///< result
 
   void arrays(auto&& visit) const { visit(inputs, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Several maps in one pass. Each step is a functor that computes in `compute` and is no predicate.
 /// The result of a step is one of `outs`, or the argument of a later step, or both. Results between
@@ -60,7 +60,7 @@ struct FusedMap {
   std::span<const Array> outs;          ///< results, of one shape; none is an input
 
   void arrays(auto&& visit) const { visit(inputs, outs); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The sums of the rows of a fused map's only result. The result, in row-major order, is cut into
 /// as many rows as out has elements, and each row is summed in the order of Reduce.
@@ -72,7 +72,7 @@ struct FusedMapSum {
   const Array& out;                     ///< result, of the dtype `compute`
 
   void arrays(auto&& visit) const { visit(inputs, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// dst = src, broadcast to dst's shape and converted to its dtype. src may have strides below 0. A
 /// device with memory of its own also copies from and to the host, and between devices of its kind;
@@ -82,7 +82,7 @@ struct Copy {
   const Array& dst;  ///< result
 
   void arrays(auto&& visit) const { visit(src, dst); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Every element of out becomes the value, converted to out's dtype.
 struct Fill {
@@ -90,7 +90,7 @@ struct Fill {
   Scalar value;
 
   void arrays(auto&& visit) const { visit(out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Fills out with random numbers. An element's number depends only on `fill` and on the element's
 /// position: the first element in row-major order has the position `first`, the next one first + 1.
@@ -101,7 +101,7 @@ struct Random {
   const Array& out;  ///< result
 
   void arrays(auto&& visit) const { visit(out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out = x * scale for elements for which `fill`, which is bernoulli, draws true, and 0 for all
 /// others. x and out have the same shape and floating dtype.
@@ -113,7 +113,7 @@ struct RandomMask {
   const Array& out;  ///< result
 
   void arrays(auto&& visit) const { visit(x, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// One optimizer step over the elements of all items, whose parameters do not overlap. Parameters
 /// and states are changed in place from the gradients; an item's `low` is set to its parameter,
@@ -126,7 +126,7 @@ struct Update {
   std::span<const double> coefficients;  ///< the fields of the functor's Step, in their order
 
   void arrays(auto&&) const {}
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -143,7 +143,7 @@ struct Reduce {
   const Array& out;     ///< result
 
   void arrays(auto&& visit) const { visit(x, center, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Adds to `words` the sum of |x| (sum_abs) or of x^2 (sum_square), without any rounding, in the
 /// words of core/functions/exact_sum.h. If words is int64 [exact::kWords], the sum is over all
@@ -154,7 +154,7 @@ struct ExactSum {
   const Array& words;         ///< added to
 
   void arrays(auto&& visit) const { visit(xs, words); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out = ExactSum::value() or root() of the sums that `words` holds: float64 of shape [] for
 /// words [exact::kWords], and [n] for words [n, exact::kWords].
@@ -164,7 +164,7 @@ struct ExactResult {
   const Array& out;  ///< result
 
   void arrays(auto&& visit) const { visit(words, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Multiplies every x by clip_factor(max_norm, norm) (core/kernels/clip_norm.h) if that factor
 /// is below 1 or NaN.
@@ -174,7 +174,7 @@ struct ClipNorm {
   double max_norm;
 
   void arrays(auto&& visit) const { visit(xs, norm); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The largest or smallest element along `dim`, and the position (int64) where it occurs first. A
 /// NaN wins over all numbers.
@@ -186,7 +186,7 @@ struct ArgReduce {
   const Array& indices;  ///< result, of size 1 along dim
 
   void arrays(auto&& visit) const { visit(x, values, indices); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out[.., i, ..] = the sum or product of x[.., 0, ..] to x[.., i, ..] along `dim` or, backward,
 /// of x[.., i, ..] to the last.
@@ -198,7 +198,7 @@ struct Scan {
   const Array& out;  ///< result, of x's shape; the computation is in its dtype
 
   void arrays(auto&& visit) const { visit(x, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Sorts along `dim`, stably; NaN counts as the largest. If the results are shorter than x along
 /// dim, they get the first elements of the sorted dimension, and the CPU sorts no further.
@@ -210,7 +210,7 @@ struct Sort {
   const Array& indices;  ///< result, int64: the positions in x from which values came
 
   void arrays(auto&& visit) const { visit(x, values, indices); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -224,7 +224,7 @@ struct Matmul {
   const Array& out;  ///< result, contiguous [B, M, N]
 
   void arrays(auto&& visit) const { visit(a, b, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Packs b [K, N], of a floating dtype, for many products with few rows.
 struct PackMatrix {
@@ -232,7 +232,7 @@ struct PackMatrix {
   const Array& b;
 
   void arrays(auto&& visit) const { visit(b); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out = a @ b, bitwise identical to Matmul. half_products() must be the same as when b was packed.
 struct MatmulPacked {
@@ -241,7 +241,7 @@ struct MatmulPacked {
   const Array& out;  ///< result, contiguous [M, N] of b's dtype; for halves on the CPU also float32
 
   void arrays(auto&& visit) const { visit(a, b.panels, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out = activation(z) for z = x w^T + bias, of one floating dtype. A float32 out is taken as for
 /// Matmul.
@@ -254,7 +254,7 @@ struct Linear {
   const Array* z;     ///< result, contiguous [M, N]
 
   void arrays(auto&& visit) const { visit(x, w, bias, out, z); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradients of z = x w^T + bias. `g`, `x` and `w` may have any strides and have the same
 /// floating dtype. A result that is defined is contiguous and of g's dtype; one that is undefined
@@ -272,7 +272,7 @@ struct LinearBack {
   Array u;
 
   void arrays(auto&& visit) const { visit(g, x, w, g_x, g_w, g_bias, u); }
-  std::array<Work, 3> work() const;
+  std::array<KernelCost, 3> cost() const;
 };
 /// z [M, N] += bias, then out = activation(z). A bias [N] has a number for each column. A bias [C,
 /// 1] has one for each of C rows, and is repeated for every C rows of z. All arrays are contiguous
@@ -284,7 +284,7 @@ struct BiasActivation {
   const Array& out;  ///< result; may be z, if z is not needed any more
 
   void arrays(auto&& visit) const { visit(bias, z, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -302,7 +302,7 @@ struct CheckedIndex {
   int64_t size;
 
   void arrays(auto&& visit) const { visit(index); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// For dim 0 of three dimensions, out[i][j][k] = x[index[i][j][k]][j][k], and likewise for other
 /// dims.
@@ -313,7 +313,7 @@ struct Gather {
   const Array& out;    ///< result
 
   void arrays(auto&& visit) const { visit(x, index, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The reverse of Gather: for dim 0, src[i][j][k] goes to out[index[i][j][k]][j][k] for every
 /// element of the index, in row-major order. By `mode` it replaces the element of out, so that the
@@ -327,7 +327,7 @@ struct Scatter {
   const Array& out;  ///< changed in place
 
   void arrays(auto&& visit) const { visit(src, index, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out[.., i, ..] = x[.., index[i], ..] along `dim`.
 struct IndexSelect {
@@ -337,7 +337,7 @@ struct IndexSelect {
   const Array& out;    ///< result
 
   void arrays(auto&& visit) const { visit(x, index, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out[.., index[i], ..] += alpha * src[.., i, ..] along `dim`, for i from 0 on.
 struct IndexAdd {
@@ -348,7 +348,7 @@ struct IndexAdd {
   const Array& out;  ///< added to
 
   void arrays(auto&& visit) const { visit(src, index, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Multiplies by a sparse matrix along `dim`: out[.., i, ..] is the sum of weight *
 /// x[.., place, ..] over the entries of row i, in their order.
@@ -359,7 +359,7 @@ struct SparseMatmul {
   const Array& out;  ///< result, contiguous and of x's dtype
 
   void arrays(auto&& visit) const { visit(rows.starts, rows.places, rows.weights, x, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The positions of the elements that are not zero, in row-major order, as the rows of a new
 /// int64 array [count, ndim]. Throws an Error on meta, where there are no values to count.
@@ -368,7 +368,7 @@ struct Nonzero {
   const Array& x;
 
   void arrays(auto&& visit) const { visit(x); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -382,7 +382,7 @@ struct Im2col {
   const Array& out;  ///< result [N, C * kh * kw, oh * ow]
 
   void arrays(auto&& visit) const { visit(x, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The transpose of Im2col: each element of out becomes the sum of the elements of `columns` that
 /// Im2col would have copied from it.
@@ -392,11 +392,11 @@ struct Col2im {
   const Array& out;  ///< result [N, C, H, W]
 
   void arrays(auto&& visit) const { visit(columns, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Whether this device has Convolve, ConvolveBack or ConvolveWeight, as `map` says, for operands of
 /// such shapes and dtypes, of which their values are not read. Callers make other convolutions of
-/// products with columns of windows. False on a device without those three, and while work is
+/// products with columns of windows. False on a device without those three, and while costs are
 /// metered for all but native products: a meter counts the columns and their products.
 struct HasConvolution {
   using Result = bool;
@@ -407,7 +407,7 @@ struct HasConvolution {
   int64_t groups;
 
   void arrays(auto&&) const {}
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Max pooling ignores the padding. NaN counts as the largest, and the first of equal elements is
 /// taken.
@@ -419,7 +419,7 @@ struct Pool {
   const Array* indices;  ///< result of max pooling: int64 positions y * W + x, in the shape of out
 
   void arrays(auto&& visit) const { visit(x, out, indices); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradient of max pooling with respect to x: each element of out becomes the sum, in order, of
 /// the elements of g whose index is its position, and 0 if there are none. All arrays are
@@ -431,7 +431,7 @@ struct MaxPoolBack {
   const Array& out;      ///< result [N, C, H, W]
 
   void arrays(auto&& visit) const { visit(g, indices, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradient of average pooling with respect to x.
 struct AveragePoolBack {
@@ -440,7 +440,7 @@ struct AveragePoolBack {
   const Array& out;  ///< result [N, C, H, W]
 
   void arrays(auto&& visit) const { visit(g, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -457,7 +457,7 @@ struct Softmax {
   const Array& out;  ///< result
 
   void arrays(auto&& visit) const { visit(x, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradient with respect to x. Arrays may have any strides and any floating dtype.
 struct SoftmaxBack {
@@ -468,7 +468,7 @@ struct SoftmaxBack {
   const Array& out;  ///< result
 
   void arrays(auto&& visit) const { visit(g, y, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Normalises rows of x as RowNorm says.
 struct NormalizeRows {
@@ -479,7 +479,7 @@ struct NormalizeRows {
   const Array& scale;  ///< result [M]: 1 / sqrt(variance + eps)
 
   void arrays(auto&& visit) const { norm.arrays(visit), visit(x, out, mean, scale); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradients of x, weight and bias.
 struct NormalizeRowsBack {
@@ -495,7 +495,7 @@ struct NormalizeRowsBack {
   void arrays(auto&& visit) const {
     norm.arrays(visit), visit(g, x, mean, scale, g_x, g_weight, g_bias);
   }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out = (x - mean) / sqrt(variance + eps) * weight + bias for channels of x, float32 or float64 on
 /// every device, and bfloat16 on the CPU alone. All arrays [C] have the dtype of x, or are float32
@@ -508,7 +508,7 @@ struct NormalizeChannels {
   const Array& variance;  ///< [C], the biased one; a result, unless norm.fixed
 
   void arrays(auto&& visit) const { visit(norm.weight, norm.bias, x, out, mean, variance); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradients of x, weight and bias.
 struct NormalizeChannelsBack {
@@ -524,7 +524,7 @@ struct NormalizeChannelsBack {
   void arrays(auto&& visit) const {
     visit(norm.weight, norm.bias, g, x, mean, variance, g_x, g_weight, g_bias);
   }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out = softmax(scores of q k^T) v, and log_sum = log(sum(exp(scores))) of each query. H / G
 /// neighbouring heads of q share one of k and v. The CPU takes bfloat16 where
@@ -538,7 +538,7 @@ struct Attention {
   const Array& log_sum;  ///< result, contiguous [B, H, T]
 
   void arrays(auto&& visit) const { visit(scores.mask, scores.bias, q, k, v, out, log_sum); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradients of q, k and v. The last strides of these results are 1; other strides are free.
 struct AttentionBack {
@@ -556,7 +556,7 @@ struct AttentionBack {
   void arrays(auto&& visit) const {
     visit(scores.mask, scores.bias, g, q, k, v, out, log_sum, g_q, g_k, g_v);
   }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// out[n] = x[n][classes[n]] - log_sum[n] and log_sum[n] = log(sum(exp(x[n]))).
 struct LogLikelihood {
@@ -566,7 +566,7 @@ struct LogLikelihood {
   const Array& log_sum;  ///< result [N]
 
   void arrays(auto&& visit) const { visit(x, classes, out, log_sum); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// g_x[n][c] = g[n] * ((c == classes[n]) - exp(x[n][c] - log_sum[n])).
 struct LogLikelihoodBack {
@@ -577,7 +577,7 @@ struct LogLikelihoodBack {
   const Array& g_x;      ///< result [N, C]; may be x
 
   void arrays(auto&& visit) const { visit(g, x, classes, log_sum, g_x); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// LogLikelihood, and then LogLikelihoodBack with x as its own g_x: bitwise identical to the two
 /// calls, but some devices read x one time less.
@@ -589,7 +589,7 @@ struct LogLikelihoodInPlace {
   const Array& log_sum;  ///< result [N]
 
   void arrays(auto&& visit) const { visit(g, x, classes, out, log_sum); }
-  std::array<Work, 2> work() const;
+  std::array<KernelCost, 2> cost() const;
 };
 /// One step of a recurrent cell for N sequences with H hidden units, in which all matrix products
 /// have been computed. A row of gates consists of blocks of H columns in PyTorch's order i, f, g, o
@@ -605,7 +605,7 @@ struct CellStep {
   Array c = {};         ///< result [N, H], for lstm only
 
   void arrays(auto&& visit) const { visit(of_x, of_h, h_before, c_before, h, c); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradients of a CellStep, whose arrays are given as the step left them.
 struct CellStepBack {
@@ -626,7 +626,7 @@ struct CellStepBack {
   void arrays(auto&& visit) const {
     visit(gates, of_h, h_before, c_before, c, g_h, g_output, g_c, g_of_x, g_of_h);
   }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -642,7 +642,7 @@ struct Encode {
   const Array* error;  ///< contiguous float32 [n]
 
   void arrays(auto&& visit) const { visit(x, bytes, error); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The reverse of Encode.
 struct Decode {
@@ -653,7 +653,7 @@ struct Decode {
   const Array& out;  ///< result, contiguous [n], float32 or a half
 
   void arrays(auto&& visit) const { visit(bytes, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -672,7 +672,7 @@ struct Recurrence {
   const Array& out;  ///< result, of a's shape and dtype
 
   void arrays(auto&& visit) const { visit(a, b, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// For each line of x along `dim` the position of the element that would be element k of the sorted
 /// line (as Sort sorts).
@@ -684,7 +684,7 @@ struct KthPositions {
   const Array& positions;  ///< result, int64, of size 1 along dim
 
   void arrays(auto&& visit) const { visit(x, positions); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The largest or smallest element up to each one along `dim`, and its position: of equal elements
 /// the last one. NaN wins over all numbers.
@@ -697,7 +697,7 @@ struct RunningExtremes {
   const Array& positions;  ///< result, int64, of x's shape
 
   void arrays(auto&& visit) const { visit(x, values, positions); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Samples of images in two or three dimensions at points. Here and in its gradients, all arrays
 /// are contiguous and of one dtype, float32 or float64; core/functions/grid_sample.h has their
@@ -710,7 +710,7 @@ struct GridSample {
   const Array& out;   ///< result [N, C, points..]
 
   void arrays(auto&& visit) const { visit(x, grid, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradient of the images.
 struct GridSampleBackX {
@@ -721,7 +721,7 @@ struct GridSampleBackX {
   const Array& out;   ///< result [N, C, sizes..]
 
   void arrays(auto&& visit) const { visit(g, grid, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradient of the points.
 struct GridSampleBackGrid {
@@ -733,7 +733,7 @@ struct GridSampleBackGrid {
   const Array& out;   ///< result [N, points.., dims]
 
   void arrays(auto&& visit) const { visit(g, x, grid, out); }
-  Work work() const;
+  KernelCost cost() const;
 };
 
 /// \name Convolutions without columns of windows in memory, where HasConvolution says so.
@@ -754,7 +754,7 @@ struct Convolve {
   const Array& y;  ///< result
 
   void arrays(auto&& visit) const { visit(x, w, bias, y); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradient of the input, plus the bias. In float32 the bits are those of columns that Col2im
 /// adds up; a native product is one sum over the taps that reach a place, in order, and for each
@@ -770,7 +770,7 @@ struct ConvolveBack {
   const Array& x;     ///< result [N, C, H, W]
 
   void arrays(auto&& visit) const { visit(y, w, bias, x); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The gradient of the weight: the sum over all images of y times the transposed windows of x. In
 /// float32 the bits are those of one product with columns for every `chain` images, or of volumes
@@ -788,7 +788,7 @@ struct ConvolveWeight {
   const Array& w;  ///< result, contiguous
 
   void arrays(auto&& visit) const { visit(x, y, w); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 
@@ -801,7 +801,7 @@ struct QuantizedProduct {
   const Array& y;  ///< result, float32 [.., N], not empty
 
   void arrays(auto&& visit) const { visit(x, w, y); }
-  Work work() const;
+  KernelCost cost() const;
 };
 
 /// \name Factors of matrices and systems of equations (core/functions/linalg.h).
@@ -820,7 +820,7 @@ struct FactorLU {
   const Array& pivots;  ///< result, int64 [.., min(M, N)]
 
   void arrays(auto&& visit) const { visit(a, pivots); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Puts X with a X = b, or with a^T X = b if `turned`, in place of b, by the factors of a.
 struct SolveLU {
@@ -831,7 +831,7 @@ struct SolveLU {
   const Array& b;  ///< [.., N, K], changed in place
 
   void arrays(auto&& visit) const { visit(factors, pivots, b); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Puts X with a X = b in place of b, a [.., N, N] being triangular.
 struct SolveTriangular {
@@ -842,7 +842,7 @@ struct SolveTriangular {
   const Array& b;  ///< [.., N, K], changed in place
 
   void arrays(auto&& visit) const { visit(a, b); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The lower triangular L [.., N, N] of a = L L^T, of which the lower triangle is read. The matrix
 /// is positive definite.
@@ -853,7 +853,7 @@ struct FactorCholesky {
   const Array& l;  ///< result
 
   void arrays(auto&& visit) const { visit(a, l); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// 0 for each matrix of which FactorCholesky finds a factor, and else the order of its first
 /// leading minor that is not positive.
@@ -863,7 +863,7 @@ struct CholeskyFaults {
   const Array& faults;  ///< result, int32 [..]
 
   void arrays(auto&& visit) const { visit(a, faults); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// Householder's a = Q R of a [.., M, N].
 struct FactorQR {
@@ -873,7 +873,7 @@ struct FactorQR {
   const Array& r;  ///< result [.., min(M, N), N], upper triangular
 
   void arrays(auto&& visit) const { visit(a, q, r); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// X that minimises |a X - b|, M >= N, by QR with column pivoting. The matrix has full column rank.
 struct LeastSquares {
@@ -884,7 +884,7 @@ struct LeastSquares {
   const Array& x;  ///< result [.., N, K]
 
   void arrays(auto&& visit) const { visit(a, b, x); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// a = u diag(s) vh of a [.., M, N], K = min(M, N). The matrix is finite. An Error if singular
 /// values do not converge, which no matrix is known to bring about.
@@ -897,7 +897,7 @@ struct FactorSVD {
   const Array& vh;  ///< result [.., K, N], orthonormal rows
 
   void arrays(auto&& visit) const { visit(a, u, s, vh); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// The eigenvalues and eigenvectors of symmetric matrices a [.., N, N], of which the lower triangle
 /// is read, which is finite. An Error if they do not converge, as for FactorSVD.
@@ -909,7 +909,7 @@ struct FactorEigh {
   const Array& vectors;  ///< result [.., N, N], orthonormal columns
 
   void arrays(auto&& visit) const { visit(a, values, vectors); }
-  Work work() const;
+  KernelCost cost() const;
 };
 /// \}
 /// \}

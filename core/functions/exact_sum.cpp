@@ -6,7 +6,7 @@
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 
 namespace hero::core {
 
@@ -30,7 +30,7 @@ void ExactSum::add_arrays(ReduceKind op, std::span<const Array> xs) {
 
 void ExactSum::add_here(ReduceKind op, std::span<const Array> xs) {
   if (xs.empty()) return;
-  const WorkScope uncounted(nullptr);  // as for arrays on meta, which have nothing to add up
+  const CostScope uncounted(nullptr);  // as for arrays on meta, which have nothing to add up
   const Array words = Array::empty({exact::kWords}, kInt64);
   std::fill_n(words.data<int64_t>(), exact::kWords, 0);
   backend(kCpu).run(call::ExactSum{op, xs, words});

@@ -12,12 +12,12 @@ namespace {
 // Inside of a call nothing is charged: a family may be made of others.
 class MeteredBackend final : public RunsAround<MeteredBackend> {
  public:
-  MeteredBackend(Backend& inner, WorkPlace place) : inner_(inner), place_(place) {}
+  MeteredBackend(Backend& inner, KernelPlace place) : inner_(inner), place_(place) {}
 
   template <class Call>
   ResultOf<Call> around(const Call& call) {
-    charge(call.work());
-    const WorkScope inside(nullptr);
+    charge(call.cost());
+    const CostScope inside(nullptr);
     return inner_.run(call);
   }
   // A GPU takes the steps of a fused map one by one, and each is charged.
@@ -40,18 +40,18 @@ class MeteredBackend final : public RunsAround<MeteredBackend> {
 
  private:
   // Empty arrays start no kernel.
-  void charge(Work work) const {
-    if (work.flops <= 0 && work.bytes <= 0) return;
-    if (work.place == WorkPlace::device) work.place = place_;
-    work_meter->charge(work);
+  void charge(KernelCost cost) const {
+    if (cost.flops <= 0 && cost.bytes <= 0) return;
+    if (cost.place == KernelPlace::device) cost.place = place_;
+    cost_meter->charge(cost);
   }
   template <size_t N>
-  void charge(const std::array<Work, N>& works) const {
-    for (const Work& work : works) charge(work);
+  void charge(const std::array<KernelCost, N>& costs) const {
+    for (const KernelCost& cost : costs) charge(cost);
   }
 
   Backend& inner_;
-  const WorkPlace place_;
+  const KernelPlace place_;
 };
 
 constinit std::mutex metered_mutex;
@@ -69,7 +69,7 @@ std::unordered_map<Backend*, MeteredBackend>& metered_backends() {
 
 }  // namespace
 
-Backend& metered(Backend& inner, WorkPlace place) {
+Backend& metered(Backend& inner, KernelPlace place) {
   const std::lock_guard lock(metered_mutex);
   return metered_backends().try_emplace(&inner, inner, place).first->second;
 }

@@ -4,7 +4,7 @@
 
 #include <hero/core/device/planned_device.h>
 #include <hero/core/error.h>
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 #include <hero/dist/data_parallel/disk_shard.h>
 
 namespace hero::dist {
@@ -27,11 +27,11 @@ void move_bytes(core::Storage& from, core::Storage& to) {
   const Device device = from.device();
   if (from.data() != nullptr) {
     std::memcpy(to.data(), from.data(), static_cast<size_t>(from.bytes()));
-  } else if (core::WorkMeter* const meter = core::current_work_meter(); meter && from.bytes() > 0) {
+  } else if (core::CostMeter* const meter = core::current_cost_meter(); meter && from.bytes() > 0) {
     const bool on_host = device == core::kPlannedHost;
-    meter->charge({.kind = core::WorkKind::copy,
+    meter->charge({.kind = core::KernelKind::copy,
                    .bytes = 2 * from.bytes(),
-                   .place = on_host ? core::WorkPlace::host : core::WorkPlace::device});
+                   .place = on_host ? core::KernelPlace::host : core::KernelPlace::device});
   }
   from.release();
 }

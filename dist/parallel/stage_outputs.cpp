@@ -4,7 +4,7 @@
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/core/error.h>
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 #include <hero/dist/parallel/shown_slots.h>
 #include <hero/dist/parallel/stage_outputs.h>
 #include <hero/nn/hooks.h>
@@ -73,7 +73,7 @@ std::vector<StageOutput> stage_outputs(nn::Chain& chain, const std::vector<size_
                                        const std::vector<StageValue>& values, const Tensor& x,
                                        const StageDTypes& dtypes) {
   const LedgerScope ledger(planned_ledger());
-  const core::WorkScope no_work(nullptr);
+  const core::CostScope no_work(nullptr);
   const NoGrad no_grad;
   const nn::EvalScope eval;
   const nn::WithoutHooks without_hooks;

@@ -109,12 +109,12 @@ struct Pass {
 // Backward computes both gradients of a product, but none of the first layer's inputs, and with
 // frozen parameters perhaps one of the two.
 Pass own_pass_of(const PlanRequest& r, const Strategy& s, int stage,
-                 const std::function<double(core::WorkKind)>& speed) {
+                 const std::function<double(core::KernelKind)>& speed) {
   const PlanModelSizes& own = r.own->sizes();
   Pass pass;
   const auto add = [&](const PlanModelSizes::Layer& layer, double count, double backward) {
     double seconds = 0.0;
-    for (const core::WorkKind kind : {core::WorkKind::matmul, core::WorkKind::attention}) {
+    for (const core::KernelKind kind : {core::KernelKind::matmul, core::KernelKind::attention}) {
       seconds += layer.flops[static_cast<size_t>(kind)] / speed(kind);
     }
     seconds *= count * static_cast<double>(s.micro_batch);
@@ -133,16 +133,16 @@ Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
   const Sizes size(r.model, s.tensor);
   const Cluster& c = r.cluster;
   const double peak = r.dtype == kFloat32 ? c.float32_flops : c.half_flops;
-  const auto speed = [&](core::WorkKind kind) {
+  const auto speed = [&](core::KernelKind kind) {
     return peak * c.efficiency[static_cast<size_t>(kind)] * s.tensor;
   };
   if (r.own) return own_pass_of(r, s, stage, speed);
   const double sequences = static_cast<double>(s.micro_batch);
   const double blocks = sequences * blocks_of(r, s);
-  const double block = blocks * (size.block_products() / speed(core::WorkKind::matmul) +
-                                 size.block_attention() / speed(core::WorkKind::attention));
+  const double block = blocks * (size.block_products() / speed(core::KernelKind::matmul) +
+                                 size.block_attention() / speed(core::KernelKind::attention));
   const double last = stage + 1 == s.pipe ? 1.0 : 0.0;
-  const double head = last * sequences * size.head_products() / speed(core::WorkKind::matmul);
+  const double head = last * sequences * size.head_products() / speed(core::KernelKind::matmul);
   // Two sums over the tensor ranks forward and two backward, and one of the gradients of copies.
   const double sent = bytes_of(r) * 2 * (s.tensor - 1) / s.tensor / c.inside.bytes_per_second;
   const double sums = blocks * size.T * size.C * 2 * sent;

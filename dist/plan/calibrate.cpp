@@ -39,7 +39,7 @@ double seconds_of(const std::function<void()>& call) {
   return median(std::move(times));
 }
 
-double& part_of(Cluster& cluster, core::WorkKind kind) {
+double& part_of(Cluster& cluster, core::KernelKind kind) {
   return cluster.efficiency[static_cast<size_t>(kind)];
 }
 
@@ -85,8 +85,8 @@ void measure_products(Cluster& cluster, const nn::GPTConfig& model) {
   }
   cluster.float32_flops = fastest;
   const auto part = [&](double speed) { return std::clamp(speed / fastest, 0.01, 1.0); };
-  part_of(cluster, core::WorkKind::matmul) = part(layer_speed(model));
-  part_of(cluster, core::WorkKind::attention) = part(attention_speed(model));
+  part_of(cluster, core::KernelKind::matmul) = part(layer_speed(model));
+  part_of(cluster, core::KernelKind::attention) = part(attention_speed(model));
 }
 
 // Passes over arrays larger than the caches; each part is of the fastest one's rate.
@@ -99,19 +99,19 @@ void measure_memory(Cluster& cluster) {
   const double copy = 2 * bytes / seconds_of([&] { a.clone(); });
   const double fastest = std::max({elementwise, reduce, copy});
   cluster.memory_bytes_per_second = fastest;
-  part_of(cluster, core::WorkKind::elementwise) = elementwise / fastest;
-  part_of(cluster, core::WorkKind::reduce) = reduce / fastest;
-  part_of(cluster, core::WorkKind::copy) = copy / fastest;
-  part_of(cluster, core::WorkKind::window) = copy / fastest;
+  part_of(cluster, core::KernelKind::elementwise) = elementwise / fastest;
+  part_of(cluster, core::KernelKind::reduce) = reduce / fastest;
+  part_of(cluster, core::KernelKind::copy) = copy / fastest;
+  part_of(cluster, core::KernelKind::window) = copy / fastest;
   const Tensor small = randn({8});
   cluster.launch_seconds = seconds_of([&] { small + small; });
 }
 
-// What the cluster's devices would take for the work that it sees.
-class PricedWork : public core::WorkMeter {
+// What the cluster's devices would take for the calls that it sees.
+class CostTimer : public core::CostMeter {
  public:
-  explicit PricedWork(const Cluster& cluster) : cluster_(cluster) {}
-  void charge(const core::Work& work) override { seconds += cluster_.seconds(work); }
+  explicit CostTimer(const Cluster& cluster) : cluster_(cluster) {}
+  void charge(const core::KernelCost& cost) override { seconds += cluster_.seconds(cost); }
   double seconds = 0.0;
 
  private:
@@ -138,9 +138,9 @@ void measure_step(Cluster& cluster, const nn::GPTConfig& model) {
     adamw.zero_grad();
   };
   step();
-  PricedWork priced(cluster);
+  CostTimer priced(cluster);
   {
-    const core::WorkScope scope(&priced);
+    const core::CostScope scope(&priced);
     step();
   }
   const double factor = priced.seconds / seconds_of(step);

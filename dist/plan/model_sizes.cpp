@@ -8,7 +8,7 @@
 #include <hero/autograd/graph/grad_mode.h>
 #include <hero/autograd/sharding/partition.h>
 #include <hero/core/error.h>
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 #include <hero/dist/parallel/tensor_plan.h>
 #include <hero/dist/plan/model_sizes.h>
 #include <hero/dist/tensor_parallel.h>
@@ -19,12 +19,12 @@ namespace hero::dist {
 namespace {
 
 // Counts the flops of kernels that run while it lives.
-class FlopsMeter : public core::WorkMeter {
+class FlopsMeter : public core::CostMeter {
  public:
-  void charge(const core::Work& work) override {
-    flops[static_cast<size_t>(work.kind)] += static_cast<double>(work.flops);
+  void charge(const core::KernelCost& cost) override {
+    flops[static_cast<size_t>(cost.kind)] += static_cast<double>(cost.flops);
   }
-  std::array<double, core::kWorkKindCount> flops = {};
+  std::array<double, core::kKernelKindCount> flops = {};
 };
 
 nn::Chain& chain_of(nn::Module& model) {
@@ -76,7 +76,7 @@ void add_flops(nn::Module& model, const Tensor& x, const Tensor& y,
   Tensor value = x;
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     FlopsMeter meter;
-    const core::WorkScope scope(&meter);
+    const core::CostScope scope(&meter);
     if (layer + 1 < layers.size()) {
       value = chain.run_layers(layer, layer + 1, value);
     } else {
@@ -118,8 +118,8 @@ PlanModelSizes measured(const PlanModel& given) {
 }  // namespace
 
 double PlanModelSizes::Layer::all_flops() const {
-  return flops[static_cast<size_t>(core::WorkKind::matmul)] +
-         flops[static_cast<size_t>(core::WorkKind::attention)];
+  return flops[static_cast<size_t>(core::KernelKind::matmul)] +
+         flops[static_cast<size_t>(core::KernelKind::attention)];
 }
 
 PlanModel::PlanModel(std::function<std::unique_ptr<nn::Module>()> make, const Tensor& x,

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 #include <hero/dist/plan.h>
 
 namespace hero::dist {
@@ -16,8 +16,8 @@ struct PlanModelSizes {
     double cut = 0.0;    ///< elements of parameters that tensor parallelism cuts
     double whole = 0.0;  ///< elements of the others
     bool trains = true;  ///< whether all parameters have gradients
-    /// Flops of a forward of one sample, by WorkKind; of the last layer with its loss.
-    std::array<double, core::kWorkKindCount> flops = {};
+    /// Flops of a forward of one sample, by KernelKind; of the last layer with its loss.
+    std::array<double, core::kKernelKindCount> flops = {};
     double all_flops() const;
   };
   Layer first, block, last;  ///< all blocks are alike

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <hero/core/device.h>
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 
 namespace hero::dist {
 
@@ -25,9 +25,9 @@ struct Cluster {
   double float32_flops = 19.5e12;           ///< peak of a device per second, used for float64 too
   double half_flops = 312e12;               ///< peak per second for float16 and bfloat16
   double memory_bytes_per_second = 2.0e12;  ///< rate of a device's memory
-  /// The fraction of the peak that kernels of each WorkKind reach: of the peak flops for matmul and
-  /// attention, of the memory's rate for all others.
-  std::array<double, core::kWorkKindCount> efficiency = {0.55, 0.4, 0.5, 0.8, 0.7, 0.7};
+  /// The fraction of the peak that kernels of each KernelKind reach: of the peak flops for matmul
+  /// and attention, of the memory's rate for all others.
+  std::array<double, core::kKernelKindCount> efficiency = {0.55, 0.4, 0.5, 0.8, 0.7, 0.7};
   double launch_seconds = 4e-6;      ///< shortest time of a kernel, also of one on the host
   LinkSpec inside = {5e-6, 250e9};   ///< the port between devices of a host
   LinkSpec outside = {10e-6, 25e9};  ///< the port of a device to other hosts
@@ -55,9 +55,9 @@ struct Cluster {
   /// matrix products and attention at the efficiency of their kind, else at the peak of float32),
   /// its bytes (for matrix products and attention at the memory's full rate, else at the efficiency
   /// of their kind), and its launches. Williams, Waterman and Patterson, Communications of the ACM
-  /// 52(4), 2009. For work of the host, bytes at the device's share of the host memory's rate; for
-  /// copies between host and device, at the rate of the link.
-  double seconds(const core::Work& work) const;
+  /// 52(4), 2009. For kernels on the host, bytes at the device's share of the host memory's rate;
+  /// for copies between host and device, at the rate of the link.
+  double seconds(const core::KernelCost& cost) const;
 };
 
 }  // namespace hero::dist

@@ -9,8 +9,8 @@ namespace hero::dist {
 
 namespace {
 
-constexpr const char* kKinds[core::kWorkKindCount] = {"matmul",      "attention", "window",
-                                                      "elementwise", "reduce",    "copy"};
+constexpr const char* kKinds[core::kKernelKindCount] = {"matmul",      "attention", "window",
+                                                        "elementwise", "reduce",    "copy"};
 
 // Bytes of "80 GB"; negative where the text is none.
 double bytes_of(const std::string& text) {

@@ -59,13 +59,13 @@ RankRecorder::~RankRecorder() {
 
 RankRecorder* RankRecorder::current() { return current_recorder; }
 
-void RankRecorder::charge(const core::Work& work) {
+void RankRecorder::charge(const core::KernelCost& cost) {
   const Cluster& cluster = recorder_.cluster();
-  computing_.seconds += cluster.seconds(work);
-  if (work.place != core::WorkPlace::device) return;
-  computing_.flops += work.flops;
-  if (work.kind != core::WorkKind::matmul && work.kind != core::WorkKind::attention) return;
-  const double peak_seconds = static_cast<double>(work.flops) / cluster.peak_flops(work.dtype);
+  computing_.seconds += cluster.seconds(cost);
+  if (cost.place != core::KernelPlace::device) return;
+  computing_.flops += cost.flops;
+  if (cost.kind != core::KernelKind::matmul && cost.kind != core::KernelKind::attention) return;
+  const double peak_seconds = static_cast<double>(cost.flops) / cluster.peak_flops(cost.dtype);
   computing_.peak_seconds += peak_seconds;
   if (recomputing()) computing_.recomputed_seconds += peak_seconds;
 }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/profile/kernel_cost.h>
 #include <hero/core/profile/transfers.h>
-#include <hero/core/profile/work.h>
 #include <hero/dist/backends/backend.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/simulation/cluster.h>
@@ -40,8 +40,8 @@ class Recorder {
 };
 
 /// Records the events of one rank while it runs on this thread: its kernels and transfers, as the
-/// thread's WorkMeter and TransferMeter, and its calls.
-class RankRecorder : public core::WorkMeter, public core::TransferMeter {
+/// thread's CostMeter and TransferMeter, and its calls.
+class RankRecorder : public core::CostMeter, public core::TransferMeter {
  public:
   RankRecorder(Recorder& recorder, int rank, Traffic& traffic);
   ~RankRecorder() override;
@@ -51,7 +51,7 @@ class RankRecorder : public core::WorkMeter, public core::TransferMeter {
   /// The recorder of this thread, or null.
   static RankRecorder* current();
 
-  void charge(const core::Work& work) override;
+  void charge(const core::KernelCost& cost) override;
   int64_t begin_transfer(Transfer transfer, int64_t bytes) override;
   void wait_transfer(int64_t transfer) override { wait(transfer); }
   void call_behind(int64_t transfer) override { behind_ = transfer; }
@@ -80,7 +80,7 @@ class RankRecorder : public core::WorkMeter, public core::TransferMeter {
   int64_t behind_ = -1;                 // number of a transfer after which calls begin
   std::vector<bool> waited_;  // whether each transfer of this step was waited for, by number
   int64_t in_files_ = 0;
-  core::WorkScope scope_;
+  core::CostScope scope_;
   RankRecorder* previous_;
   core::TransferMeter* previous_transfers_;
 };

@@ -1,6 +1,6 @@
 // Convolutions have the bits of a product with columns of windows, however they find the windows.
 #include "support/catch.h"
-#include "support/work.h"
+#include "support/kernel_cost.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/core/random.h>
@@ -57,8 +57,8 @@ TEST_CASE("a convolution has the bits of a product with columns, on any number o
       // Of other strides, and while work is metered, which is done with columns.
       const Tensor turned = x.transpose(2, 3).contiguous().transpose(2, 3);
       CHECK(equal(conv2d(turned, w, bias, options_of(shapes.unfold)), expected));
-      hero_test::WorkSum sum;
-      const core::WorkScope metered(&sum);
+      hero_test::CostSum sum;
+      const core::CostScope metered(&sum);
       CHECK(equal(conv2d(x, w, bias, options_of(shapes.unfold)), expected));
       CHECK(sum.calls > 0);
     }
@@ -97,10 +97,10 @@ TEST_CASE("a convolution's gradients have the bits of those by columns, on any n
       const Conv2dOptions options = options_of(shapes.unfold);
       const Tensor x = randn(shapes.x, {.dtype = dtype}), w = randn(shapes.w, {.dtype = dtype});
       const Tensor g = randn(conv2d(x, w, {}, options).shape(), {.dtype = dtype});
-      hero_test::WorkSum sum;
+      hero_test::CostSum sum;
       std::vector<Tensor> expected;
       {
-        const core::WorkScope metered(&sum);
+        const core::CostScope metered(&sum);
         expected = gradients(x, w, g, options);
       }
       CHECK(sum.calls > 0);
@@ -185,10 +185,10 @@ TEST_CASE("a convolution in groups and its gradients have the bits of those by c
         results.push_back(y);
         return results;
       };
-      hero_test::WorkSum sum;
+      hero_test::CostSum sum;
       std::vector<Tensor> expected;
       {
-        const core::WorkScope metered(&sum);
+        const core::CostScope metered(&sum);
         expected = run();
       }
       CHECK(sum.calls > 0);
@@ -241,10 +241,10 @@ TEST_CASE(
     const Tensor x = randn(shape), w = randn({5, shape[1], 3, 3, 2}).requires_grad_();
     const Conv3dOptions options{.stride = {2, 1, 1}, .padding = {1, 1, 0}};
     const Tensor y = conv3d(x, w, {}, options), g = randn(y.shape());
-    hero_test::WorkSum sum;
+    hero_test::CostSum sum;
     Tensor expected;
     {
-      const core::WorkScope metered(&sum);
+      const core::CostScope metered(&sum);
       expected = grad({y}, {w}, {.grad_outputs = {g}, .retain_graph = true})[0];
     }
     CHECK(sum.calls > 0);

@@ -3,7 +3,7 @@
 // scalars.
 #include "support/catch.h"
 #include "support/half_products.h"
-#include "support/work.h"
+#include "support/kernel_cost.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/ops/autocast.h>
@@ -72,9 +72,9 @@ TEST_CASE("a convolution of bfloat16 is rounded once, in either order of its pro
       expected = found;
     }
     // While work is metered, and of other strides.
-    hero_test::WorkSum sum;
+    hero_test::CostSum sum;
     {
-      const core::WorkScope metered(&sum);
+      const core::CostScope metered(&sum);
       const auto found = run(x, w, bias, g, shapes.options);
       for (size_t i = 0; i < found.size(); ++i) CHECK(equal(found[i], expected[i]));
     }

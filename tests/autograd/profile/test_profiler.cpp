@@ -7,7 +7,7 @@
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/graph/op_scopes.h>
 #include <hero/core/error.h>
-#include <hero/core/profile/work.h>
+#include <hero/core/profile/kernel_cost.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
@@ -31,10 +31,10 @@ int64_t calls(const Profile& profile, const std::string& name, const std::string
 }
 
 /// Counts all work of its thread.
-struct Counting : core::WorkMeter {
-  void charge(const core::Work& work) override {
-    flops += work.flops;
-    bytes += work.bytes;
+struct Counting : core::CostMeter {
+  void charge(const core::KernelCost& cost) override {
+    flops += cost.flops;
+    bytes += cost.bytes;
   }
   int64_t flops = 0, bytes = 0;
 };
@@ -83,7 +83,7 @@ TEST_CASE("nothing is recorded before and behind a profiler, nor on other thread
   CHECK_FALSE(profiler.running());
   CHECK(detail::open_scopes == 0);
   CHECK(core::observer == nullptr);
-  CHECK(core::current_work_meter() == nullptr);
+  CHECK(core::current_cost_meter() == nullptr);
   two_layers(x, first, second).backward();
   { const ProfileScope part("after"); }
   const Profile profile = profiler.profile();
@@ -164,7 +164,7 @@ TEST_CASE("flops and bytes are those that the work meter sees") {
   Counting outer;
   Profile p;
   {
-    const core::WorkScope scope(&outer);
+    const core::CostScope scope(&outer);
     Profiler profiler;
     two_layers(x, first, second).backward();
     Array::ones({7}).clone();  // in no operation
@@ -181,7 +181,7 @@ TEST_CASE("flops and bytes are those that the work meter sees") {
   CHECK(row_of(p, "matmul", "net.second", ProfilePhase::backward).flops == 2 * 2 * 4 * 6 * 2);
   Counting alone;
   {
-    const core::WorkScope scope(&alone);
+    const core::CostScope scope(&alone);
     two_layers(x, weight({5, 6}), weight({6, 2})).backward();  // no gradient there to add to
     Array::ones({7}).clone();
   }

@@ -60,7 +60,7 @@ double attention_part(const Row& row, double efficiency, const Cluster& cluster)
   const double D = static_cast<double>(row.width) / static_cast<double>(row.heads);
   const double passes = 11 + 11 + 19;
   const double rate = cluster.memory_bytes_per_second *
-                      cluster.efficiency[static_cast<size_t>(core::WorkKind::elementwise)];
+                      cluster.efficiency[static_cast<size_t>(core::KernelKind::elementwise)];
   const double seconds = passes / rate + 16 * D / (efficiency * cluster.half_flops);
   return std::min(1.0, 8 * D / seconds / cluster.half_flops);
 }
@@ -75,9 +75,9 @@ PlanRequest request_of(const Row& row, double efficiency) {
                    .n_embd = row.width};
   request.ranks = row.gpus;
   request.global_batch = row.batch;
-  request.cluster.efficiency[static_cast<size_t>(core::WorkKind::matmul)] = efficiency;
+  request.cluster.efficiency[static_cast<size_t>(core::KernelKind::matmul)] = efficiency;
   const double part = attention_part(row, efficiency, request.cluster);
-  request.cluster.efficiency[static_cast<size_t>(core::WorkKind::attention)] = part;
+  request.cluster.efficiency[static_cast<size_t>(core::KernelKind::attention)] = part;
   return request;
 }
 

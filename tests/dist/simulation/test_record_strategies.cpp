@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <support/catch.h>
-#include <support/work.h>
+#include <support/kernel_cost.h>
 
 #include <hero/dist/dist.h>
 #include <hero/dist/simulation.h>
@@ -172,10 +172,10 @@ TEST_CASE("simulation: gradients travel while backward computes, gathering while
 int64_t products(int ranks, const RankProgram& program) {
   int64_t flops = 0;
   simulate_ranks(ranks, [&](Communicator& world) {
-    hero_test::WorkSum sum;
-    const core::WorkScope scope(&sum);
+    hero_test::CostSum sum;
+    const core::CostScope scope(&sum);
     program(world);
-    flops += sum.flops_of(core::WorkKind::matmul) + sum.flops_of(core::WorkKind::attention);
+    flops += sum.flops_of(core::KernelKind::matmul) + sum.flops_of(core::KernelKind::attention);
   });
   return flops;
 }

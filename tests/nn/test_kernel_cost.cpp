@@ -3,7 +3,7 @@
 
 #include <support/catch.h>
 #include <support/half_products.h>
-#include <support/work.h>
+#include <support/kernel_cost.h>
 
 #include <hero/core/device/planned_device.h>
 #include <hero/core/functions/half_products.h>
@@ -13,15 +13,15 @@
 namespace {
 
 using namespace hero;
-using core::WorkKind;
-using hero_test::WorkSum;
+using core::KernelKind;
+using hero_test::CostSum;
 
-int64_t products(const WorkSum& sum) {
-  return sum.flops_of(WorkKind::matmul) + sum.flops_of(WorkKind::attention);
+int64_t products(const CostSum& sum) {
+  return sum.flops_of(KernelKind::matmul) + sum.flops_of(KernelKind::attention);
 }
 
 // Forward and backward of one batch [B, T]; with hooks, which see all values, nothing is fused.
-WorkSum step_of(const nn::GPTConfig& config, int64_t B, Device device, bool hooked = false) {
+CostSum step_of(const nn::GPTConfig& config, int64_t B, Device device, bool hooked = false) {
   const nn::DeviceScope scope(device);
   nn::GPT model(config);
   for (nn::Module* module : model.modules()) {
@@ -29,8 +29,8 @@ WorkSum step_of(const nn::GPTConfig& config, int64_t B, Device device, bool hook
     module->register_forward_hook([](nn::Module&, const nn::Tensors&, const nn::Tensors&) {});
   }
   const Tensor tokens(Array::zeros({B, config.block_size}, kInt64, device));
-  WorkSum sum;
-  const core::WorkScope metered(&sum);
+  CostSum sum;
+  const core::CostScope metered(&sum);
   model.loss(tokens, tokens).backward();
   return sum;
 }
@@ -43,9 +43,9 @@ TEST_CASE("work: a GPT's step is 6 flops a weight and token, and attention by it
   // Of a causal attention (T + 1) / 2 keys a query count: 12 L h T a token becomes 6 L h (T + 1).
   const int64_t attention = 6 * L * h * (T + 1);
   for (const Device device : {kCpu, kMeta}) {
-    const WorkSum sum = step_of(config, B, device);
+    const CostSum sum = step_of(config, B, device);
     CHECK(products(sum) == B * T * (6 * weights + attention));
-    CHECK(sum.flops_of(WorkKind::attention) == B * T * attention);
+    CHECK(sum.flops_of(KernelKind::attention) == B * T * attention);
   }
 }
 
@@ -59,16 +59,16 @@ TEST_CASE("work: a GPT that is not fused asks for the same products, and for all
   const int64_t h = config.n_embd, T = config.block_size, L = config.n_layer, B = 4;
   const int64_t weights = L * 12 * h * h + config.vocab_size * h;
   for (const Device device : {kCpu, kMeta}) {
-    const WorkSum sum = step_of(config, B, device, true);
+    const CostSum sum = step_of(config, B, device, true);
     CHECK(products(sum) == B * T * (6 * weights + 12 * L * h * T));
-    CHECK(sum.flops_of(WorkKind::attention) == 0);
+    CHECK(sum.flops_of(KernelKind::attention) == 0);
   }
 }
 
 TEST_CASE("work: the same step on meta and on the cpu asks for the same") {
   const nn::GPTConfig config = {
       .vocab_size = 50, .block_size = 16, .n_layer = 2, .n_head = 2, .n_embd = 32};
-  const WorkSum real = step_of(config, 2, kCpu), planned = step_of(config, 2, kMeta);
+  const CostSum real = step_of(config, 2, kCpu), planned = step_of(config, 2, kMeta);
   CHECK(real.flops == planned.flops);
   CHECK(real.bytes == planned.bytes);
   CHECK(real.launches == planned.launches);
@@ -83,13 +83,13 @@ TEST_CASE("work: halves on meta are a GPU's where they are planned for one, else
     nn::GPT model(config);
     model.to(kBFloat16);
     const Tensor tokens(Array::zeros({4, config.block_size}, kInt64, kMeta));
-    struct ByDType : core::WorkMeter {
-      void charge(const core::Work& work) override {
-        if (work.kind <= WorkKind::attention) flops[work.dtype] += work.flops;
+    struct ByDType : core::CostMeter {
+      void charge(const core::KernelCost& cost) override {
+        if (cost.kind <= KernelKind::attention) flops[cost.dtype] += cost.flops;
       }
       std::map<DType, int64_t> flops;
     } sum;
-    const core::WorkScope metered(&sum);
+    const core::CostScope metered(&sum);
     model.loss(tokens, tokens).backward();
     return sum.flops[dtype];
   };
@@ -115,10 +115,10 @@ TEST_CASE("work: AdamW reads and writes parameter and states, and reads the grad
   layer(ones({1, 64})).sum().backward();
   optim::AdamW adamw(layer.parameters(), {.lr = 1e-3});
   adamw.step();  // makes the states
-  WorkSum sum;
-  const core::WorkScope scope(&sum);
+  CostSum sum;
+  const core::CostScope scope(&sum);
   adamw.step();
-  CHECK(sum.bytes_of(WorkKind::elementwise) == 64 * 32 * 4 * 7);
+  CHECK(sum.bytes_of(KernelKind::elementwise) == 64 * 32 * 4 * 7);
 }
 
 }  // namespace
