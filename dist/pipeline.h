@@ -20,8 +20,8 @@
 #include <hero/dist/communicator.h>
 #include <hero/dist/owned.h>
 #include <hero/dist/pipeline_schedule.h>
-#include <hero/nn/chain.h>
 #include <hero/nn/generate.h>
+#include <hero/nn/pipeline_model.h>
 
 namespace hero::dist {
 
@@ -34,10 +34,10 @@ struct PipelineOptions {
   /// and the first stages have one more layer if the division leaves a remainder.
   std::vector<size_t> first_layers = {};
   Device device = kCpu;  ///< where a module that was made on meta is initialised
-  /// true: micro-batches are weighed by their numbers of targets (nn::Chain::target_count()), so
-  /// that the loss is the mean over all targets of the batch, however it is divided. false: all
-  /// have weight 1, and the loss is the mean of their means, as in PyTorch, which differs if
-  /// micro-batches have different numbers of targets.
+  /// true: micro-batches are weighed by their numbers of targets
+  /// (nn::PipelineModel::target_count()), so that the loss is the mean over all targets of the
+  /// batch, however it is divided. false: all have weight 1, and the loss is the mean of their
+  /// means, as in PyTorch, which differs if micro-batches have different numbers of targets.
   bool weigh_by_targets = false;
   /// With weigh_by_targets: the ranks whose gradients are averaged with this rank's afterwards,
   /// such as mesh["data"]; their targets count, too. Undefined: no other ranks.
@@ -70,8 +70,8 @@ class Pipeline {
  public:
   /// Makes a pipeline. A collective of `comm`: throws an Error on every rank if ranks give
   /// different options or models, if there are fewer layers than stages, or if a parameter belongs
-  /// to no layer or is sharded already. `chain` must outlive the pipeline.
-  Pipeline(nn::Chain& chain, const Communicator& comm, const PipelineOptions& options = {});
+  /// to no layer or is sharded already. `model` must outlive the pipeline.
+  Pipeline(nn::PipelineModel& model, const Communicator& comm, const PipelineOptions& options = {});
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
@@ -91,8 +91,8 @@ class Pipeline {
   /// rank.
   Tensor operator()(const Tensor& x);
 
-  /// Does what nn::Decoder::generate() does, if the chain is a GPT, a Llama or another
-  /// DecoderChain: every rank returns the same tokens, which are those of one process. All ranks
+  /// Does what nn::Decoder::generate() does, if the model is a GPT, a Llama or another
+  /// PipelineDecoder: every rank returns the same tokens, which are those of one process. All ranks
   /// pass the same tokens and options; the last rank draws, from `seed` or its thread's generator.
   /// Each rank keeps the keys and values of its own blocks. A token passes through all stages one
   /// after the other, so while one rank computes, the others wait.

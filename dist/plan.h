@@ -72,14 +72,14 @@ struct PlanCost {
 
 struct PlanModelSizes;
 
-/// A model of your own to plan for: a Module that is an nn::Chain and whose nn::ParallelForm has a
-/// stack of equal blocks, such as a class that derives from nn::Stack.
+/// A model of your own to plan for: a Module that is an nn::PipelineModel and whose
+/// nn::ParallelForm has a stack of equal blocks, such as a class that derives from nn::Stack.
 class PlanModel {
  public:
   /// `make` makes the model; it is called for each simulation, on meta and by several threads at a
   /// time. x and y are a batch of one sample and of its target, of which only shapes and dtypes are
   /// read. The constructor makes the model once, to measure its sizes and its work. Throws an Error
-  /// if the model is not an nn::Chain, describes no stack, or has different blocks.
+  /// if the model is not an nn::PipelineModel, describes no stack, or has different blocks.
   PlanModel(std::function<std::unique_ptr<nn::Module>()> make, const Tensor& x, const Tensor& y);
   /// Makes the model on meta.
   std::unique_ptr<nn::Module> make() const;

@@ -15,8 +15,8 @@
 #include <hero/dist/config.h>
 #include <hero/dist/owned.h>
 #include <hero/dist/wrap_policy.h>
-#include <hero/nn/chain.h>
 #include <hero/nn/module.h>
+#include <hero/nn/pipeline_model.h>
 #include <hero/optim/optimizer.h>
 
 namespace hero::dist {
@@ -29,9 +29,9 @@ struct TrainerOptions {
   UnitPolicy unit = {};
   Device device = kCpu;  ///< where a module made on meta computes
   /// true: in train_batch() the loss of a step is the mean over all targets of its micro-batches on
-  /// all data ranks (nn::Chain::target_count()), as transformers' Trainer computes it, so that it
-  /// does not depend on how the batch is divided. false: the mean of the micro-batches' means, as
-  /// in DeepSpeed. If all have equally many targets, both are bitwise equal.
+  /// all data ranks (nn::PipelineModel::target_count()), as transformers' Trainer computes it, so
+  /// that it does not depend on how the batch is divided. false: the mean of the micro-batches'
+  /// means, as in DeepSpeed. If all have equally many targets, both are bitwise equal.
   bool weigh_by_targets = true;
 };
 
@@ -45,9 +45,9 @@ struct TrainerOptions {
 /// the optimizer, changes the learning rate and clears the gradients, while other calls of step()
 /// only count. train_batch() does all this for a batch.
 ///
-/// With "pipe" above 1 the module must be an nn::Chain, such as nn::GPT, with a number of blocks
-/// that the stages divide, or at least as many layers as stages; it may be on meta, and you can
-/// train it only by train_batch().
+/// With "pipe" above 1 the module must be an nn::PipelineModel, such as nn::GPT, with a number of
+/// blocks that the stages divide, or at least as many layers as stages; it may be on meta, and you
+/// can train it only by train_batch().
 class Trainer {
  public:
   /// Makes a trainer. A collective; throws an Error if the Config does not fit the module or the
@@ -73,7 +73,7 @@ class Trainer {
   /// Makes a whole step: forward and backward for each micro-batch of x and y, whose first
   /// dimension is this rank's part of a batch, then step(). Returns the mean loss over this rank's
   /// part (not over the data ranks), on every stage of a pipeline. Throws an Error if the module is
-  /// not an nn::Chain, which knows its loss, or if the first dimension is not
+  /// not an nn::PipelineModel, which knows its loss, or if the first dimension is not
   /// train_micro_batch_size_per_gpu() x gradient_accumulation_steps().
   double train_batch(const Tensor& x, const Tensor& y);
 

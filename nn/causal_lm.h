@@ -200,10 +200,9 @@ class Block : public CausalLMPart, public Parallelizable {
 
 /// A decoder-only Transformer: embeddings of tokens and positions, blocks, a norm, and lm_head.
 /// Matrices are initialised by a normal distribution of standard deviation init_std, biases by 0.
-/// As a chain it has layers + 2 layers: the embedding of tokens [B, T], each block, and the last
-/// norm with lm_head.
-/// \snippet test_examples_models.cpp CausalLM
-class CausalLM : public Module, public DecoderChain, public Parallelizable {
+/// As a PipelineModel it has layers + 2 layers: the embedding of tokens [B, T], each block, and the
+/// last norm with lm_head. \snippet test_examples_models.cpp CausalLM
+class CausalLM : public Module, public PipelineDecoder, public Parallelizable {
  public:
   using Options = CausalLMConfig;
   /// Makes a model. Throws an Error unless the sizes are positive and kv_heads divides heads and,
@@ -234,7 +233,7 @@ class CausalLM : public Module, public DecoderChain, public Parallelizable {
   int64_t context_length() const override { return config_.context_length; }
   Tensor next_logits(const Tensor& tokens, KeyValueCache& cache) override;
 
-  /// \name As a chain
+  /// \name As a PipelineModel
   /// \{
   Module& root() override { return *this; }
   size_t layers() const override { return body.blocks.size() + 2; }

@@ -8,7 +8,7 @@
 
 #include <hero/autograd/ops/nn/nn.h>
 #include <hero/core/random.h>
-#include <hero/nn/chain.h>
+#include <hero/nn/pipeline_model.h>
 
 namespace hero::nn {
 
@@ -115,8 +115,8 @@ class Decoder {
                                const GenerateOptions& options = {});
 };
 
-/// A Decoder that is a chain, and so can be cut into stages.
-class DecoderChain : public Chain, public Decoder {
+/// A Decoder that can be cut into stages.
+class PipelineDecoder : public PipelineModel, public Decoder {
  public:
   /// Like run_layers(), for new tokens or the output of earlier layers for them. The last layer
   /// returns the logits of the next tokens, [B, V].

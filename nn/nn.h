@@ -6,7 +6,6 @@
 #include <hero/nn/attention.h>
 #include <hero/nn/bilinear.h>
 #include <hero/nn/causal_lm.h>
-#include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/dropout.h>
@@ -26,6 +25,7 @@
 #include <hero/nn/parallel_form.h>
 #include <hero/nn/parameter_vector.h>
 #include <hero/nn/parametrize.h>
+#include <hero/nn/pipeline_model.h>
 #include <hero/nn/pool.h>
 #include <hero/nn/pretrained.h>
 #include <hero/nn/quantized.h>

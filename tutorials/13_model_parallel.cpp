@@ -165,10 +165,10 @@ void by_library(const Communicator& world) {
     std::optional<nn::DeviceScope> meta(hero::kMeta);
     Layers layers(world.size());
     meta.reset();
-    nn::SequentialChain chain(layers,
-                              [](const Tensor& y, const Tensor& t) { return mse_loss(y, t); });
+    nn::PipelineSequential model(layers,
+                                 [](const Tensor& y, const Tensor& t) { return mse_loss(y, t); });
     hero::dist::Pipeline pipe(
-        chain, world, {.schedule = schedule, .micro_batches = kMicroBatches, .device = device()});
+        model, world, {.schedule = schedule, .micro_batches = kMicroBatches, .device = device()});
     pipe.step(batch, target);
     // [end]
     const nn::Module& mine = *layers.children()[static_cast<size_t>(world.rank())];

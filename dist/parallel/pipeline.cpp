@@ -21,10 +21,10 @@ namespace hero::dist {
 namespace {
 
 // The text that must be the same on every rank.
-std::string text_of(nn::Chain& chain, const PipelineOptions& options,
+std::string text_of(nn::PipelineModel& model, const PipelineOptions& options,
                     const std::vector<size_t>& begins) {
   std::string names;
-  for (const auto& [name, slot] : chain.root().slots()) {
+  for (const auto& [name, slot] : model.root().slots()) {
     names += name + " " + to_string(whole_shape(slot->tensor)) + "\n";
   }
   std::string text = options.schedule.name() + " of " + std::to_string(options.micro_batches) +
@@ -58,10 +58,10 @@ std::vector<std::vector<Action>> actions_of(const PipelineOptions& options, int 
 }  // namespace
 
 struct Pipeline::State {
-  State(nn::Chain& chain, const Communicator& pipe, const PipelineOptions& given)
+  State(nn::PipelineModel& model, const Communicator& pipe, const PipelineOptions& given)
       : options(given),
-        parts({&chain, pipe,
-               stage_begins(chain.layers(), pipe.size() * given.schedule.chunks(),
+        parts({&model, pipe,
+               stage_begins(model.layers(), pipe.size() * given.schedule.chunks(),
                             given.first_layers),
                given.device}),
         steps(actions_of(given, pipe.size(), true), given.schedule.chunks()),
@@ -84,11 +84,12 @@ struct Pipeline::State {
   std::string borders_of_what = {};  // the micro-batch that they are of
 };
 
-Pipeline::Pipeline(nn::Chain& chain, const Communicator& comm, const PipelineOptions& options)
-    : state_("pipeline", std::make_unique<State>(chain, comm, options)) {
+Pipeline::Pipeline(nn::PipelineModel& model, const Communicator& comm,
+                   const PipelineOptions& options)
+    : state_("pipeline", std::make_unique<State>(model, comm, options)) {
   same_on_all(comm, "pipeline: ranks make different ones",
-              text_of(chain, options, state_->parts.begins));
-  state_->values = stage_values(chain, state_->parts.begins, comm.size());
+              text_of(model, options, state_->parts.begins));
+  state_->values = stage_values(model, state_->parts.begins, comm.size());
   keep_own_values(state_->values, comm, device_of(state_->values, comm, options.device));
   state_->tied = tied_gradients(state_->values, comm);
 }
@@ -117,7 +118,7 @@ Device Pipeline::State::computes_on() const {
 const std::vector<StageOutput>& Pipeline::State::outputs_for(const Tensor& x) {
   StageDTypes dtypes;
   for (const auto& replica : sharded_modules_of(values)) {
-    if (&replica->module() != &parts.chain->root()) continue;
+    if (&replica->module() != &parts.model->root()) continue;
     dtypes = {replica->gathered_dtype(), replica->output_dtype()};
   }
   const auto text = [](std::optional<DType> dtype) { return dtype ? name(*dtype) : "own"; };
@@ -126,7 +127,7 @@ const std::vector<StageOutput>& Pipeline::State::outputs_for(const Tensor& x) {
   if (autocast_enabled()) what += std::string(" cast to ") + name(autocast_options().dtype);
   for (const StageValue& value : values) what += std::string(" ") + name(value.leaf().dtype());
   if (what != borders_of_what) {
-    outputs = stage_outputs(*parts.chain, parts.begins, values, x, dtypes);
+    outputs = stage_outputs(*parts.model, parts.begins, values, x, dtypes);
     borders_of_what = std::move(what);
   }
   return outputs;
@@ -151,7 +152,7 @@ std::vector<double> Pipeline::State::targets_of(const MicroBatches& batches) con
   std::vector<double> targets;
   if (!options.weigh_by_targets) return targets;
   for (const Tensor& target : batches.target) {
-    targets.push_back(parts.chain->target_count(target));
+    targets.push_back(parts.model->target_count(target));
   }
   return targets;
 }
@@ -202,16 +203,16 @@ Tensor Pipeline::operator()(const Tensor& x) {
 }
 
 Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& options) {
-  auto* model = dynamic_cast<nn::DecoderChain*>(state_->parts.chain);
-  check(model != nullptr,
-        "pipeline: generate() is for a decoder, such as nn::GPT and nn::Llama, and the chain is a ",
-        state_->parts.chain->root().type_name());
+  auto* decoder = dynamic_cast<nn::PipelineDecoder*>(state_->parts.model);
+  check(decoder != nullptr,
+        "pipeline: generate() is for a decoder, such as nn::GPT and nn::Llama, and the model is a ",
+        state_->parts.model->root().type_name());
   PipelineParts& parts = state_->parts;
   parts.device = state_->computes_on();
   const auto next = [&](const Tensor& fresh, nn::KeyValueCache& cache, const nn::TokenRows& rows,
                         Generator& generator) {
     const auto run_stage = [&](size_t begin, size_t end, const Tensor& x) {
-      return model->run_layers_after(cache, begin, end, x);
+      return decoder->run_layers_after(cache, begin, end, x);
     };
     const Tensor logits = run_stages(parts, state_->outputs_for(fresh), fresh, run_stage);
     const Tensor drawn = logits.defined()
@@ -220,7 +221,7 @@ Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& optio
     parts.pipe.broadcast(drawn.array(), parts.pipe.size() - 1, {.unit = "tokens"});
     return drawn;
   };
-  return nn::generate(tokens, model->context_length(), options, next);
+  return nn::generate(tokens, decoder->context_length(), options, next);
 }
 
 std::vector<Tensor> Pipeline::parameters() const {

@@ -30,7 +30,7 @@ Tensor run_stages(const PipelineParts& parts, const std::vector<StageOutput>& ou
       y = Tensor(input);
     }
     const Tensor in = stage == 0 ? x : y;
-    y = parts.chain->root().run_fused(in, [&](const Tensor& input) {
+    y = parts.model->root().run_fused(in, [&](const Tensor& input) {
       return run_stage(parts.begin(stage), parts.begin(stage + 1), input);
     });
     if (stage + 1 < parts.stages() && (stage + 1) % ranks != me) {
@@ -92,13 +92,13 @@ Array PipelineRun::take(const Action& action) {
 
 // It runs inside the hooks of the root module, which gather the root's own unit.
 Tensor PipelineRun::run_stage(int stage, const Tensor& x, int micro) {
-  nn::Chain& chain = *parts_.chain;
+  nn::PipelineModel& model = *parts_.model;
   const bool last = stage + 1 == parts_.stages();
-  return chain.root().run_fused(x, [&](const Tensor& in) {
+  return model.root().run_fused(x, [&](const Tensor& in) {
     if (!last || batches_.target.empty()) {
-      return chain.run_layers(parts_.begin(stage), parts_.begin(stage + 1), in);
+      return model.run_layers(parts_.begin(stage), parts_.begin(stage + 1), in);
     }
-    return chain.loss_from(parts_.begin(stage), in, batches_.target[static_cast<size_t>(micro)]);
+    return model.loss_from(parts_.begin(stage), in, batches_.target[static_cast<size_t>(micro)]);
   });
 }
 
@@ -142,7 +142,7 @@ void PipelineRun::backward(const MessagePlan& plan, const Action& action) {
   const bool wanted = plan.has_output(rank_, action);
   const Tensor gradient = gradient_of_input(action, flight, given);
   check(!wanted || gradient.defined(), "pipeline: the output of stage ", parts_.stage(action.chunk),
-        " does not depend on its input; cut the chain elsewhere");
+        " does not depend on its input; cut the model elsewhere");
   if (wanted) hand_on(plan, action, gradient.array(), {});
 }
 
@@ -176,7 +176,7 @@ void PipelineRun::tell(GradientSync& sync, const Action& action, bool last) cons
   const int stage = parts_.stage(action.chunk);
   std::vector<nn::Module*> modules;
   for (size_t layer = parts_.begin(stage); layer < parts_.begin(stage + 1); ++layer) {
-    for (nn::Module* module : parts_.chain->modules_of(layer)) modules.push_back(module);
+    for (nn::Module* module : parts_.model->modules_of(layer)) modules.push_back(module);
   }
   sync.average(modules);
 }

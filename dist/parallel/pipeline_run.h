@@ -17,7 +17,7 @@ namespace hero::dist {
 
 /// The data that all runs of a pipeline share.
 struct PipelineParts {
-  nn::Chain* chain;
+  nn::PipelineModel* model;
   Communicator pipe;
   std::vector<size_t> begins;  ///< the first layer of each stage, and the number of layers
   Device device;               ///< device on which messages are received
@@ -43,7 +43,7 @@ Tensor run_stages(const PipelineParts& parts, const std::vector<StageOutput>& ou
 
 class PipelineRun {
  public:
-  /// The last stage computes losses if there are targets, otherwise the chain's output. `outputs`
+  /// The last stage computes losses if there are targets, otherwise the model's output. `outputs`
   /// are the stages' outputs for one micro-batch. `splits`: gradients of weights are actions of
   /// their own.
   PipelineRun(const PipelineParts& parts, const MicroBatches& batches,

@@ -37,13 +37,13 @@ namespace {
 // (.sequence): from the one with the first block to the one with the norm after the last.
 class CutSequence {
  public:
-  explicit CutSequence(nn::Chain& chain) {
-    const auto* said = dynamic_cast<const nn::Parallelizable*>(&chain.root());
+  explicit CutSequence(nn::PipelineModel& model) {
+    const auto* said = dynamic_cast<const nn::Parallelizable*>(&model.root());
     if (said == nullptr || said->block_parts() == 1) return;
     const nn::StackForm stack = said->parallel_form().stack.value();
     parts_ = said->block_parts();
-    first_ = layer_of(chain, *nn::blocks_of(chain.root(), stack).front().second);
-    last_ = layer_of(chain, chain.root().get_submodule(stack.norm));
+    first_ = layer_of(model, *nn::blocks_of(model.root(), stack).front().second);
+    last_ = layer_of(model, model.root().get_submodule(stack.norm));
   }
   // What a rank has of the output of layer `end` - 1.
   Shape part_of(const Shape& shape, size_t end) const {
@@ -53,14 +53,14 @@ class CutSequence {
   }
 
  private:
-  static size_t layer_of(nn::Chain& chain, const nn::Module& module) {
-    for (size_t layer = 0; layer < chain.layers(); ++layer) {
-      for (nn::Module* each : chain.modules_of(layer)) {
+  static size_t layer_of(nn::PipelineModel& model, const nn::Module& module) {
+    for (size_t layer = 0; layer < model.layers(); ++layer) {
+      for (nn::Module* each : model.modules_of(layer)) {
         const std::vector<nn::Module*> below = each->modules();
         if (std::find(below.begin(), below.end(), &module) != below.end()) return layer;
       }
     }
-    fail("pipeline: ", module.type_name(), " is in no layer of ", chain.root().type_name());
+    fail("pipeline: ", module.type_name(), " is in no layer of ", model.root().type_name());
   }
 
   int64_t parts_ = 1;
@@ -69,7 +69,7 @@ class CutSequence {
 
 }  // namespace
 
-std::vector<StageOutput> stage_outputs(nn::Chain& chain, const std::vector<size_t>& begins,
+std::vector<StageOutput> stage_outputs(nn::PipelineModel& model, const std::vector<size_t>& begins,
                                        const std::vector<StageValue>& values, const Tensor& x,
                                        const StageDTypes& dtypes) {
   const LedgerScope ledger(planned_ledger());
@@ -79,14 +79,14 @@ std::vector<StageOutput> stage_outputs(nn::Chain& chain, const std::vector<size_
   const nn::WithoutHooks without_hooks;
   ShownSlots on_meta;
   show_planned(on_meta, values, dtypes.parameters);
-  const CutSequence cut(chain);
+  const CutSequence cut(model);
   std::vector<StageOutput> outputs;
   Tensor y = planned(x.shape(), x.dtype());
   for (size_t stage = 0; stage + 2 < begins.size(); ++stage) {
-    y = chain.run_layers(begins[stage], begins[stage + 1], converted(y, dtypes.parameters));
+    y = model.run_layers(begins[stage], begins[stage + 1], converted(y, dtypes.parameters));
     y = converted(y, dtypes.output);
     check(is_floating(y.dtype()), "pipeline: layer ", begins[stage + 1] - 1, " gives ", y.dtype(),
-          ", which has no gradient; cut the chain elsewhere");
+          ", which has no gradient; cut the model elsewhere");
     outputs.push_back({cut.part_of(y.shape(), begins[stage + 1]), y.dtype()});
   }
   return outputs;

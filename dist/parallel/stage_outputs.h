@@ -22,7 +22,7 @@ struct StageDTypes {
 /// Entry s is the output of stage s if the first stage gets a tensor like `x`. It is found by
 /// running the layers on meta, without memory or communication; the module's slots hold other
 /// tensors meanwhile. Throws an Error if an output has a dtype without gradients.
-std::vector<StageOutput> stage_outputs(nn::Chain& chain, const std::vector<size_t>& begins,
+std::vector<StageOutput> stage_outputs(nn::PipelineModel& model, const std::vector<size_t>& begins,
                                        const std::vector<StageValue>& values, const Tensor& x,
                                        const StageDTypes& dtypes);
 

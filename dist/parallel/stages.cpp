@@ -132,12 +132,12 @@ bool StageValue::is_tied() const {
          leaf().requires_grad();
 }
 
-std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>& begins,
+std::vector<StageValue> stage_values(nn::PipelineModel& model, const std::vector<size_t>& begins,
                                      int ranks) {
   std::map<const nn::Slot*, std::set<int>> users;  // the ranks
   for (size_t stage = 0; stage + 1 < begins.size(); ++stage) {
     for (size_t layer = begins[stage]; layer < begins[stage + 1]; ++layer) {
-      for (nn::Module* module : chain.modules_of(layer)) {
+      for (nn::Module* module : model.modules_of(layer)) {
         for (const auto& [name, slot] : module->slots()) {
           users[slot].insert(static_cast<int>(stage) % ranks);
         }
@@ -146,10 +146,10 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
   }
   std::vector<StageValue> values;
   std::unordered_map<const detail::TensorImpl*, size_t> places;
-  for (const auto& [name, slot] : chain.root().slots()) {
+  for (const auto& [name, slot] : model.root().slots()) {
     if (!slot->tensor.defined()) continue;
     if (users.count(slot) == 0) {
-      fail("pipeline: '", name, "' of ", chain.root().type_name(),
+      fail("pipeline: '", name, "' of ", model.root().type_name(),
            " belongs to no layer; modules_of() must name its module");
     }
     const auto [place, fresh] = places.emplace(slot->tensor.impl(), values.size());

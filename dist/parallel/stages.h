@@ -1,5 +1,5 @@
 #pragma once
-// How the layers of a chain are divided among the ranks of a pipeline, and what each rank keeps of
+// How the layers of a model are divided among the ranks of a pipeline, and what each rank keeps of
 // the model for it.
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include <hero/autograd/sharding/partition.h>
 #include <hero/dist/communicator.h>
-#include <hero/nn/chain.h>
+#include <hero/nn/pipeline_model.h>
 
 namespace hero::dist {
 
@@ -28,9 +28,9 @@ struct StageValue {
   bool is_tied() const;
 };
 
-/// All values of the chain's module, each once, in its order. Throws an Error that names a value
+/// All values of the model's module, each once, in its order. Throws an Error that names a value
 /// which belongs to no layer.
-std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>& begins,
+std::vector<StageValue> stage_values(nn::PipelineModel& model, const std::vector<size_t>& begins,
                                      int ranks);
 
 /// The device on which this rank computes: that of its allocated values, or `planned` if all are on

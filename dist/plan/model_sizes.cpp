@@ -12,7 +12,7 @@
 #include <hero/dist/parallel/tensor_plan.h>
 #include <hero/dist/plan/model_sizes.h>
 #include <hero/dist/tensor_parallel.h>
-#include <hero/nn/chain.h>
+#include <hero/nn/pipeline_model.h>
 
 namespace hero::dist {
 
@@ -27,11 +27,11 @@ class FlopsMeter : public core::CostMeter {
   std::array<double, core::kKernelKindCount> flops = {};
 };
 
-nn::Chain& chain_of(nn::Module& model) {
-  auto* chain = dynamic_cast<nn::Chain*>(&model);
-  check(chain != nullptr, "plan: a ", model.type_name(),
-        " is no nn::Chain, whose layers a plan divides; derive it from nn::Stack");
-  return *chain;
+nn::PipelineModel& pipeline_model_of(nn::Module& model) {
+  auto* pipeline_model = dynamic_cast<nn::PipelineModel*>(&model);
+  check(pipeline_model != nullptr, "plan: a ", model.type_name(),
+        " is no nn::PipelineModel, whose layers a plan divides; derive it from nn::Stack");
+  return *pipeline_model;
 }
 
 nn::StackForm stack_of(nn::Module& model) {
@@ -48,11 +48,11 @@ std::vector<PlanModelSizes::Layer> parameters_of(nn::Module& model, bool& ties) 
   for (const Region& region : regions_of(model, plan, 1)) {
     for (const CutParameter& piece : region.pieces) cut.insert(piece.slot);
   }
-  nn::Chain& chain = chain_of(model);
-  std::vector<PlanModelSizes::Layer> layers(chain.layers());
+  nn::PipelineModel& pipeline_model = pipeline_model_of(model);
+  std::vector<PlanModelSizes::Layer> layers(pipeline_model.layers());
   std::unordered_map<const detail::TensorImpl*, size_t> known;  // with the layer of the first
   for (size_t layer = 0; layer < layers.size(); ++layer) {
-    for (nn::Module* module : chain.modules_of(layer)) {
+    for (nn::Module* module : pipeline_model.modules_of(layer)) {
       for (const auto& [name, slot] : module->slots()) {
         if (slot->kind != nn::Slot::Kind::parameter) continue;
         const auto [found, fresh] = known.emplace(slot->tensor.impl(), layer);
@@ -72,15 +72,15 @@ std::vector<PlanModelSizes::Layer> parameters_of(nn::Module& model, bool& ties) 
 void add_flops(nn::Module& model, const Tensor& x, const Tensor& y,
                std::vector<PlanModelSizes::Layer>& layers) {
   const NoGrad no_grad;
-  nn::Chain& chain = chain_of(model);
+  nn::PipelineModel& pipeline_model = pipeline_model_of(model);
   Tensor value = x;
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     FlopsMeter meter;
     const core::CostScope scope(&meter);
     if (layer + 1 < layers.size()) {
-      value = chain.run_layers(layer, layer + 1, value);
+      value = pipeline_model.run_layers(layer, layer + 1, value);
     } else {
-      chain.loss_from(layer, value, y);
+      pipeline_model.loss_from(layer, value, y);
     }
     layers[layer].flops = meter.flops;
   }
@@ -90,11 +90,11 @@ Tensor on_meta(const Tensor& x) { return Tensor(Array::empty(x.shape(), x.dtype(
 
 PlanModelSizes measured(const PlanModel& given) {
   const std::unique_ptr<nn::Module> model = given.make();
-  nn::Chain& chain = chain_of(*model);
+  nn::PipelineModel& pipeline_model = pipeline_model_of(*model);
   PlanModelSizes sizes;
   sizes.blocks = static_cast<int64_t>(nn::blocks_of(*model, stack_of(*model)).size());
-  check(chain.layers() == static_cast<size_t>(sizes.blocks) + 2, "plan: a ", model->type_name(),
-        " of ", sizes.blocks, " blocks has ", chain.layers(),
+  check(pipeline_model.layers() == static_cast<size_t>(sizes.blocks) + 2, "plan: a ",
+        model->type_name(), " of ", sizes.blocks, " blocks has ", pipeline_model.layers(),
         " layers; a plan wants one before the blocks, one for each block, and one behind them");
   std::vector<PlanModelSizes::Layer> layers = parameters_of(*model, sizes.ties);
   add_flops(*model, on_meta(given.x()), on_meta(given.y()), layers);

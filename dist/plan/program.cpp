@@ -12,8 +12,8 @@
 #include <hero/dist/simulation.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/zero.h>
-#include <hero/nn/chain.h>
 #include <hero/nn/gpt.h>
+#include <hero/nn/pipeline_model.h>
 #include <hero/optim/adam.h>
 #include <hero/optim/clip.h>
 #include <hero/optim/grad_scaler.h>
@@ -109,11 +109,11 @@ class Runner {
         scaler_({.enabled = request.dtype == kFloat16}),
         mesh_(mesh_of(s, world)),
         model_(model_of(request, s)),
-        chain_(dynamic_cast<nn::Chain&>(*model_)) {
+        pipeline_model_(dynamic_cast<nn::PipelineModel&>(*model_)) {
     if (s.tensor > 1) tensor_parallel(*model_, mesh_["tensor"]);
     if (s.pipe == 1 && s.sharding < PlanSharding::fsdp) model_->materialize(kMeta);
     if (s.pipe > 1) {
-      pipe_.emplace(chain_, mesh_["pipe"],
+      pipe_.emplace(pipeline_model_, mesh_["pipe"],
                     PipelineOptions{.schedule = s.schedule,
                                     .micro_batches = static_cast<int>(s.micro_batches),
                                     .first_layers = first_layers(request, s),
@@ -159,8 +159,8 @@ class Runner {
         strategy_.sharding == PlanSharding::ddp || strategy_.sharding == PlanSharding::zero1;
     for (int64_t i = 0; i < m; ++i) {
       if (parallel_ && once) parallel_->set_requires_gradient_sync(i + 1 == m);
-      const Tensor loss =
-          model_->run_fused(x_, [this](const Tensor& in) { return chain_.loss_from(0, in, y_); });
+      const Tensor loss = model_->run_fused(
+          x_, [this](const Tensor& in) { return pipeline_model_.loss_from(0, in, y_); });
       scaler_.scale(m == 1 ? loss : loss / static_cast<double>(m)).backward();
     }
   }
@@ -170,7 +170,7 @@ class Runner {
   optim::GradScaler scaler_;  // of float16
   Mesh mesh_;
   std::unique_ptr<nn::Module> model_;
-  nn::Chain& chain_;
+  nn::PipelineModel& pipeline_model_;
   std::optional<Pipeline> pipe_;
   std::optional<DataParallel> parallel_;
   Tensor x_, y_;

@@ -113,11 +113,11 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
   return fully_shard(model, mesh["data"], strategy);
 }
 
-nn::Chain& chain_of(nn::Module& model, const char* what) {
-  auto* chain = dynamic_cast<nn::Chain*>(&model);
-  check(chain != nullptr, "trainer: ", what,
-        " is for an nn::Chain, as nn::GPT is, and the module is a ", model.type_name());
-  return *chain;
+nn::PipelineModel& pipeline_model_of(nn::Module& model, const char* what) {
+  auto* pipeline_model = dynamic_cast<nn::PipelineModel*>(&model);
+  check(pipeline_model != nullptr, "trainer: ", what,
+        " is for an nn::PipelineModel, as nn::GPT is, and the module is a ", model.type_name());
+  return *pipeline_model;
 }
 
 // As a plan cuts it: as many blocks on every stage, the embedding with the first one, the head with
@@ -131,14 +131,14 @@ Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Communicator& da
                              .data = data};
   const auto stages =
       static_cast<size_t>(config.pipe) * static_cast<size_t>(options.schedule.chunks());
-  nn::Chain& chain = chain_of(model, "a pipeline");
+  nn::PipelineModel& pipeline_model = pipeline_model_of(model, "a pipeline");
   const std::optional<nn::ParallelForm> form = nn::parallel_form_of(model);
   const size_t blocks = form && form->stack ? nn::blocks_of(model, *form->stack).size() : 0;
-  if (blocks > 0 && blocks % stages == 0 && chain.layers() == blocks + 2) {
+  if (blocks > 0 && blocks % stages == 0 && pipeline_model.layers() == blocks + 2) {
     options.first_layers = {0};
     for (size_t i = 1; i < stages; ++i) options.first_layers.push_back(1 + i * (blocks / stages));
   }
-  return Pipeline(chain, mesh["pipe"], options);
+  return Pipeline(pipeline_model, mesh["pipe"], options);
 }
 
 // The ranks that average gradients with this one. A collective where there are two axes of them.
@@ -355,7 +355,7 @@ bool Trainer::step() {
 
 double Trainer::train_batch(const Tensor& x, const Tensor& y) {
   State& s = *state_;
-  nn::Chain& chain = chain_of(s.model, "train_batch()");
+  nn::PipelineModel& pipeline_model = pipeline_model_of(s.model, "train_batch()");
   const int64_t parts = s.config.accumulation_steps, rows = s.config.micro_batch_size;
   check(x.ndim() > 0 && x.size(0) == parts * rows && y.ndim() > 0 && y.size(0) == parts * rows,
         "trainer: train_batch of x ", x.shape(), " and y ", y.shape(),
@@ -368,13 +368,14 @@ double Trainer::train_batch(const Tensor& x, const Tensor& y) {
   if (s.report) s.report->begin();
   std::vector<double> losses, targets, weights;
   if (s.weighs) {
-    for (int64_t i = 0; i < parts; ++i) targets.push_back(chain.target_count(part(y, i)));
+    for (int64_t i = 0; i < parts; ++i) targets.push_back(pipeline_model.target_count(part(y, i)));
     weights = target_weights(targets, s.data);
   }
   for (int64_t i = 0; i < parts; ++i) {
     const Tensor loss = forward([&] {
-      return chain.root().run_fused(
-          part(x, i), [&](const Tensor& in) { return chain.loss_from(0, in, part(y, i)); });
+      return pipeline_model.root().run_fused(part(x, i), [&](const Tensor& in) {
+        return pipeline_model.loss_from(0, in, part(y, i));
+      });
     });
     losses.push_back(loss.item());
     s.add_gradients(loss, weights.empty() ? 1.0 : weights[static_cast<size_t>(i)]);

@@ -57,8 +57,8 @@ double bubble_of(const Communicator& world, const Schedule& schedule, int micro_
   nn::Sequential net;
   for (int i = 0; i < stages; ++i) net.append<Stage>(ms / schedule.chunks());
   meta.reset();
-  nn::SequentialChain chain(net, [](const Tensor& y, const Tensor&) { return mean(y); });
-  Pipeline pipe(chain, world, {.schedule = schedule, .micro_batches = micro_batches});
+  nn::PipelineSequential model(net, [](const Tensor& y, const Tensor&) { return mean(y); });
+  Pipeline pipe(model, world, {.schedule = schedule, .micro_batches = micro_batches});
   const Tensor x = ones({micro_batches, 4}), y = zeros({micro_batches, 4});
   pipe.step(x, y);
   double best = 1.0;

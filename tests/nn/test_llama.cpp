@@ -1,4 +1,4 @@
-// Llama: its definition in single operations, its chain, its loss, its rotary scaling.
+// Llama: its definition in single operations, its layers, its loss, its rotary scaling.
 #include <algorithm>
 #include <cmath>
 

@@ -58,7 +58,7 @@ TEST_CASE("on one GPU stages draw the tokens of one process there", "[model_para
   const Array expected = whole.gpt->generate(prompt, options).array().to(kCpu);
   run_ranks(2, [&](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::gpt);
-    Pipeline pipe(model.chain(), world, {.device = kGpu});
+    Pipeline pipe(model.pipeline_model(), world, {.device = kGpu});
     expect(same(pipe.generate(prompt, options).array().to(kCpu), expected), "the tokens");
   });
 }

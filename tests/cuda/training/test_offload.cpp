@@ -113,7 +113,8 @@ TEST_CASE("offloaded stages end with the bits and the norms of those that are no
     dist::run_ranks(4, [&](dist::Communicator& world) {
       const dist::Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
       PipeModel model = make_pipe_model(PipeSubject::layers);
-      dist::Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 4, .device = kGpu});
+      dist::Pipeline pipe(model.pipeline_model(), mesh["pipe"],
+                          {.micro_batches = 4, .device = kGpu});
       if (stage == 3) {
         dist::fully_shard(model.module(), mesh["data"],
                           {.unit = dist::each<nn::Linear>(), .offload = {.parameters = offloaded}});

@@ -35,7 +35,7 @@ TEST_CASE("states of a whole parameter are saved by a rank of its stage", "[chec
   const TempDir dir;
   run_ranks(3, [&](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::gpt);
-    Pipeline pipe(model.chain(), world, {.micro_batches = 2});
+    Pipeline pipe(model.pipeline_model(), world, {.micro_batches = 2});
     const auto adafactor = make_method(Method::adafactor, pipe.parameters());
     const auto [x, y] = pipe_batch(PipeSubject::gpt, 0);
     pipe.step(x, y);
@@ -45,7 +45,7 @@ TEST_CASE("states of a whole parameter are saved by a rank of its stage", "[chec
   PipeModel expected = make_pipe_model(PipeSubject::gpt, kCpu);
   const auto first = make_method(Method::adafactor, expected.module().parameters());
   const auto [x, y] = pipe_batch(PipeSubject::gpt, 0);
-  accumulate_alone(expected.chain(), x, y, 2);
+  accumulate_alone(expected.pipeline_model(), x, y, 2);
   first->step();
   PipeModel loaded = make_pipe_model(PipeSubject::gpt, kCpu);
   const auto second = make_method(Method::adafactor, loaded.module().parameters());

@@ -112,7 +112,7 @@ inline Held held_by_stage(const OffloadedRun& run, const dist::Communicator& wor
   const Climb& c = run.climb;
   const dist::Mesh mesh(world, {{"pipe", run.stages}, {"data", c.ranks / run.stages}});
   PipeModel model = make_pipe_model(PipeSubject::gpt, kMeta, activations);
-  dist::Pipeline pipe(model.chain(), mesh["pipe"],
+  dist::Pipeline pipe(model.pipeline_model(), mesh["pipe"],
                       {.schedule = run.schedule, .micro_batches = 4, .device = run.device});
   dist::Offload offload = c.offload;
   if (run.on_disk) offload.disk = &file;

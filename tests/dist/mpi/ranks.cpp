@@ -96,7 +96,7 @@ void print_context(Communicator& world) {
 // What pipelines over all ranks leave on this rank, and what it sent.
 void print_pipelines(Communicator& world) {
   for (const PipeSubject subject : {PipeSubject::layers, PipeSubject::gpt_tied}) {
-    const size_t layers = make_pipe_model(subject).chain().layers();
+    const size_t layers = make_pipe_model(subject).pipeline_model().layers();
     for (const Schedule& schedule : {Schedule::gpipe(), Schedule::one_f_one_b(),
                                      Schedule::interleaved(2), Schedule::zero_bubble()}) {
       if (static_cast<size_t>(schedule.chunks() * world.size()) > layers) continue;

@@ -105,9 +105,9 @@ TEST_CASE("the layers of the page of pipelines train in stages", "[pipeline]") {
     // [snippet: layers]
     nn::Sequential net{nn::Linear(4, 8), nn::Tanh(), nn::Linear(8, 8), nn::Tanh(),
                        nn::Linear(8, 2)};
-    nn::SequentialChain chain(
+    nn::PipelineSequential model(
         net, [](const Tensor& output, const Tensor& target) { return mse_loss(output, target); });
-    dist::Pipeline pipe(chain, world,
+    dist::Pipeline pipe(model, world,
                         {.schedule = dist::Schedule::gpipe(),
                          .micro_batches = 3,
                          .first_layers = {0, 2, 4}});  // stages of two, two and one layer

@@ -13,14 +13,16 @@
 
 namespace hero::test {
 
-/// A model that is a chain, on meta where it is asked for.
+/// A pipeline model, on meta where it is asked for.
 struct PipeModel {
   std::unique_ptr<nn::Sequential> net;
   std::unique_ptr<nn::GPT> gpt;
-  std::unique_ptr<nn::SequentialChain> of_net;
+  std::unique_ptr<nn::PipelineSequential> of_net;
 
-  nn::Chain& chain() { return gpt ? static_cast<nn::Chain&>(*gpt) : *of_net; }
-  nn::Module& module() { return chain().root(); }
+  nn::PipelineModel& pipeline_model() {
+    return gpt ? static_cast<nn::PipelineModel&>(*gpt) : *of_net;
+  }
+  nn::Module& module() { return pipeline_model().root(); }
 };
 
 enum class PipeSubject { layers, gpt, gpt_tied };
@@ -41,7 +43,7 @@ inline PipeModel make_pipe_model(PipeSubject subject, Device device = kMeta,
       model.net->append<nn::LayerNorm>(Shape{13});
     }
     model.net->append<nn::Linear>(13, 5);
-    model.of_net = std::make_unique<nn::SequentialChain>(
+    model.of_net = std::make_unique<nn::PipelineSequential>(
         *model.net, [](const Tensor& y, const Tensor& t) { return mse_loss(tanh(y), t); });
   } else {
     nn::GPTConfig config = tiny_gpt();
@@ -72,12 +74,12 @@ inline std::pair<Tensor, Tensor> pipe_batch(PipeSubject subject, int step, int r
 }
 
 /// The gradients of m micro-batches, one after the other, in one process; returns the mean loss.
-inline double accumulate_alone(nn::Chain& chain, const Tensor& x, const Tensor& y, int m) {
+inline double accumulate_alone(nn::PipelineModel& model, const Tensor& x, const Tensor& y, int m) {
   const int64_t rows = x.size(0) / m;
   double sum = 0.0;
   for (int i = 0; i < m; ++i) {
     const auto micro = [&](const Tensor& t) { return t.slice(0, i * rows, (i + 1) * rows); };
-    const Tensor loss = chain.loss_from(0, micro(x), micro(y));
+    const Tensor loss = model.loss_from(0, micro(x), micro(y));
     sum += loss.item();
     (loss / static_cast<double>(m)).backward();
   }
@@ -109,7 +111,7 @@ inline void train_pipe_alone(const PipeRun& c, Whole& whole, std::vector<double>
   const auto optimizer = make_method(c.method, model.module().parameters());
   for (int step = 0; step < c.steps; ++step) {
     const auto [x, y] = pipe_batch(c.subject, step, 0, c.device);
-    numbers.push_back(accumulate_alone(model.chain(), x, y, c.micro_batches));
+    numbers.push_back(accumulate_alone(model.pipeline_model(), x, y, c.micro_batches));
     finish_pipe_step(model.module().parameters(), *optimizer, numbers);
   }
   add_state(whole, model.module(), *optimizer);
@@ -120,7 +122,7 @@ inline void train_pipe(const PipeRun& c, const dist::Communicator& world, Whole&
                        std::vector<double>& numbers) {
   PipeModel model = make_pipe_model(c.subject);
   dist::Pipeline pipe(
-      model.chain(), world,
+      model.pipeline_model(), world,
       {.schedule = c.schedule, .micro_batches = c.micro_batches, .device = c.device});
   const auto optimizer = make_method(c.method, pipe.parameters());
   for (int step = 0; step < c.steps; ++step) {

@@ -46,8 +46,9 @@ TEST_CASE("micro-batches of ignored targets have no gradient in a pipeline", "[p
             const Tensor targets = y.clone();
             targets.slice(0, 0, every ? 56 : 14).fill_(-100);  // the first of four, or all
             PipeModel whole = make_pipe_model(subject, kCpu), model = make_pipe_model(subject);
-            accumulate_alone(whole.chain(), x, targets, 4);
-            dist::Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 4});
+            accumulate_alone(whole.pipeline_model(), x, targets, 4);
+            dist::Pipeline pipe(model.pipeline_model(), world,
+                                {.schedule = schedule, .micro_batches = 4});
             pipe.step(x, targets);
             expect_rest(pipe.parameters(), whole.module(), model.module(),
                         subject == PipeSubject::gpt_tied);

@@ -61,13 +61,13 @@ TEST_CASE("a tied weight has the bits of one process for one micro-batch", "[pip
 TEST_CASE("a tied weight over stages gets the sum of its gradients", "[pipeline]") {
   const auto [x, y] = pipe_batch(PipeSubject::gpt_tied, 0);
   PipeModel whole = make_pipe_model(PipeSubject::gpt_tied, kCpu);
-  accumulate_alone(whole.chain(), x, y, 4);
+  accumulate_alone(whole.pipeline_model(), x, y, 4);
   for (const Tensor& p : whole.module().parameters()) p.grad().mul_(2.0);
   const double norm = optim::grad_norm(whole.module().parameters()).item();
   std::vector<uint64_t> hashes(3);
   run_ranks(3, [&, x = x, y = y](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::gpt_tied);
-    Pipeline pipe(model.chain(), world, {.micro_batches = 4});
+    Pipeline pipe(model.pipeline_model(), world, {.micro_batches = 4});
     for (int i = 0; i < 2; ++i) pipe.step(x, y);  // what was there before counts once
     const Tensor got = model.gpt->lm_head.weight.grad();
     if (world.rank() != 1) {
@@ -88,7 +88,7 @@ TEST_CASE("a rank of a pipeline holds its layers and gives the others' no bytes"
   const PipeModel whole = make_pipe_model(PipeSubject::gpt, kCpu);
   run_ranks(4, [&](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::gpt);
-    Pipeline pipe(model.chain(), world, {.schedule = Schedule::interleaved(2)});
+    Pipeline pipe(model.pipeline_model(), world, {.schedule = Schedule::interleaved(2)});
     const auto rank = static_cast<size_t>(world.rank());
     expect(pipe.layers(0) == std::pair(rank, rank + 1), "the first chunk");
     expect(pipe.layers(1) == std::pair(rank + 4, rank + 5), "the second chunk");
@@ -117,12 +117,12 @@ TEST_CASE("a pipeline without gradients gives the output and the loss", "[pipeli
   for (const PipeSubject subject : {PipeSubject::layers, PipeSubject::gpt}) {
     const auto [x, y] = pipe_batch(subject, 0);
     PipeModel whole = make_pipe_model(subject, kCpu);
-    const double mean = accumulate_alone(whole.chain(), x, y, 4);
+    const double mean = accumulate_alone(whole.pipeline_model(), x, y, 4);
     const Array output = whole.module()(x).array();
     for (const Schedule& schedule : kSchedules) {
       run_ranks(3, [&, x = x, y = y](Communicator& world) {
         PipeModel model = make_pipe_model(subject);
-        Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 4});
+        Pipeline pipe(model.pipeline_model(), world, {.schedule = schedule, .micro_batches = 4});
         const bool last = world.rank() == 2;
         expect(pipe.loss(x, last ? y : Tensor()) == mean, "the loss on every rank");
         const Tensor got = pipe(x);
@@ -150,12 +150,12 @@ TEST_CASE("stages are cut where the program says and buffers stay with their lay
   const auto loss = [](const Tensor& y, const Tensor& t) { return mse_loss(y, t); };
   const Tensor x(noise({8, 6})), y(noise({8, 2}, kFloat32, 2));
   nn::Sequential whole = make(kCpu);
-  nn::SequentialChain alone(whole, loss);
+  nn::PipelineSequential alone(whole, loss);
   const double expected = accumulate_alone(alone, x, y, 2);
   run_ranks(3, [&](Communicator& world) {
     nn::Sequential net = make(kMeta);
-    nn::SequentialChain chain(net, loss);
-    Pipeline pipe(chain, world, {.micro_batches = 2, .first_layers = {0, 1, 3}});
+    nn::PipelineSequential model(net, loss);
+    Pipeline pipe(model, world, {.micro_batches = 2, .first_layers = {0, 1, 3}});
     expect(pipe.step(x, y) == expected, "the loss");
     const auto mean = net.get_buffer("1.running_mean"), all = whole.get_buffer("1.running_mean");
     if (world.rank() == 1) expect(same(mean.array(), all.array()), "the running mean");
@@ -177,12 +177,12 @@ TEST_CASE("a frozen stage hands gradients on and keeps none", "[pipeline]") {
     (*model.net)[layer].requires_grad_(false);
   };
   for (const size_t layer : {size_t{0}, size_t{3}}) freeze(whole, layer);
-  accumulate_alone(whole.chain(), x, y, 4);
+  accumulate_alone(whole.pipeline_model(), x, y, 4);
   for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::zero_bubble()}) {
     run_ranks(4, [&, x = x, y = y](Communicator& world) {
       PipeModel model = make_pipe_model(PipeSubject::layers);
       for (const size_t layer : {size_t{0}, size_t{3}}) freeze(model, layer);
-      Pipeline pipe(model.chain(), world,
+      Pipeline pipe(model.pipeline_model(), world,
                     {.schedule = schedule, .micro_batches = 4, .first_layers = {0, 1, 3, 4}});
       pipe.step(x, y);
       const auto got = model.module().parameters(), expected = whole.module().parameters();
@@ -202,7 +202,7 @@ TEST_CASE("a zero bubble sends gradients on before those of weights are made", "
   for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::zero_bubble()}) {
     run_ranks(3, [&, x = x, y = y](Communicator& world) {
       PipeModel model = make_pipe_model(PipeSubject::layers);
-      Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 8});
+      Pipeline pipe(model.pipeline_model(), world, {.schedule = schedule, .micro_batches = 8});
       std::vector<int64_t> sent;  // when a gradient was stored
       for (const Tensor& p : pipe.parameters()) {
         if (p.numel() == 0) continue;
@@ -226,13 +226,13 @@ TEST_CASE("a zero bubble sends gradients on before those of weights are made", "
 TEST_CASE("norms over a pipeline are those of the whole model to the bit", "[pipeline]") {
   const auto [x, y] = pipe_batch(PipeSubject::layers, 0);
   PipeModel whole = make_pipe_model(PipeSubject::layers, kCpu);
-  accumulate_alone(whole.chain(), x, y, 4);
+  accumulate_alone(whole.pipeline_model(), x, y, 4);
   const double inf = std::numeric_limits<double>::infinity();
   for (const double p : {1.0, 2.0, 3.0, inf}) {
     const double expected = optim::grad_norm(whole.module().parameters(), p).item();
     run_ranks(3, [&, x = x, y = y](Communicator& world) {
       PipeModel model = make_pipe_model(PipeSubject::layers);
-      Pipeline pipe(model.chain(), world, {.micro_batches = 4});
+      Pipeline pipe(model.pipeline_model(), world, {.micro_batches = 4});
       pipe.step(x, y);
       expect(optim::grad_norm(pipe.parameters(), p).item() == expected, "the norm of order ", p);
       // of a part of the parameters, of which some ranks hold none
@@ -253,7 +253,7 @@ TEST_CASE("a gradient scaler finds an overflow on any stage", "[pipeline]") {
                                              {1, Schedule::zero_bubble()}}) {
     run_ranks(3, [&, x = x, y = y, where = where, schedule = schedule](Communicator& world) {
       PipeModel model = make_pipe_model(PipeSubject::layers);
-      Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 2});
+      Pipeline pipe(model.pipeline_model(), world, {.schedule = schedule, .micro_batches = 2});
       optim::SGD sgd(pipe.parameters(), {.lr = 0.1});
       optim::GradScaler scaler({.init_scale = 4.0});
       const double loss = pipe.step(x, y);

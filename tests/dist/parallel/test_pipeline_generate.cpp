@@ -43,7 +43,7 @@ TEST_CASE("stages draw the tokens of one process on every rank", "[pipeline][thr
           CAPTURE(static_cast<int>(subject), ranks, chunks, options.temperature);
           dist::run_ranks(ranks, [&](dist::Communicator& world) {
             PipeModel model = make_pipe_model(subject);
-            dist::Pipeline pipe(model.chain(), world,
+            dist::Pipeline pipe(model.pipeline_model(), world,
                                 {.schedule = chunks == 1 ? dist::Schedule::one_f_one_b()
                                                          : dist::Schedule::interleaved(chunks),
                                  .micro_batches = ranks});
@@ -65,14 +65,15 @@ TEST_CASE("sharded stages draw between steps what one process draws", "[pipeline
   const auto optimizer = make_method(alone.method, whole.module().parameters());
   std::vector<double> numbers;
   const auto [x, y] = pipe_batch(PipeSubject::gpt, 0);
-  accumulate_alone(whole.chain(), x, y, alone.micro_batches);
+  accumulate_alone(whole.pipeline_model(), x, y, alone.micro_batches);
   finish_pipe_step(whole.module().parameters(), *optimizer, numbers);
   const std::vector<int64_t> expected =
       whole.gpt->generate(prompts(), options).to_vector<int64_t>();
   dist::run_ranks(4, [&, &x = x, &y = y](dist::Communicator& world) {
     const dist::Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
     PipeModel model = make_pipe_model(PipeSubject::gpt);
-    dist::Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = alone.micro_batches});
+    dist::Pipeline pipe(model.pipeline_model(), mesh["pipe"],
+                        {.micro_batches = alone.micro_batches});
     dist::fully_shard(model.module(), mesh["data"], {.unit = dist::each<nn::Block>()});
     const auto own = make_method(alone.method, pipe.parameters());
     pipe.generate(prompts(), options);
@@ -93,7 +94,7 @@ TEST_CASE("sharded stages whose replicas end at different steps draw what each d
     dist::run_ranks(4, [&](dist::Communicator& world) {
       const dist::Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
       PipeModel model = make_pipe_model(PipeSubject::gpt);
-      dist::Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
+      dist::Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
       if (shards) {
         dist::fully_shard(model.module(), mesh["data"], {.unit = dist::each<nn::Block>()});
       } else {
@@ -111,7 +112,7 @@ TEST_CASE("sharded stages whose replicas end at different steps draw what each d
 TEST_CASE("only a decoder in stages draws text", "[pipeline]") {
   const auto errors = errors_of(2, [](dist::Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::layers);
-    dist::Pipeline pipe(model.chain(), world);
+    dist::Pipeline pipe(model.pipeline_model(), world);
     pipe.generate(prompts());
   });
   for (const std::string& error : errors) {

@@ -17,7 +17,7 @@ constexpr int64_t kBorderBytes = 56 * 6 * 8 * 4;  // b s h e of the whole batch
 // A step of a pipeline; on simulated ranks of a batch that is only planned.
 void send_a_step(const Communicator& world, const Schedule& schedule) {
   PipeModel model = make_pipe_model(PipeSubject::gpt);
-  Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 7});
+  Pipeline pipe(model.pipeline_model(), world, {.schedule = schedule, .micro_batches = 7});
   auto [x, y] = pipe_batch(PipeSubject::gpt, 0);
   if (world.backend_kind() == BackendKind::simulated) {
     x = Tensor(Array::empty(x.shape(), kInt64, kMeta));
@@ -46,7 +46,8 @@ int64_t most_held_bytes(const Schedule& schedule, int rank, int m) {
   simulate_ranks(4,
                  [&](Communicator& world) {
                    PipeModel model = make_pipe_model(PipeSubject::layers);
-                   Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = m});
+                   Pipeline pipe(model.pipeline_model(), world,
+                                 {.schedule = schedule, .micro_batches = m});
                    std::optional<LedgerScope> nobody(planned_ledger());
                    const Tensor x(Array::empty({8 * m, 7}, kFloat32, kMeta));
                    const Tensor y(Array::empty({8 * m, 5}, kFloat32, kMeta));
@@ -129,7 +130,7 @@ TEST_CASE("what a pipeline cannot take is one clear line", "[pipeline]") {
                          const Tensor& b) {
     return errors_of(ranks, [&](Communicator& world) {
       PipeModel model = make_pipe_model(PipeSubject::layers);
-      Pipeline pipe(model.chain(), world, options);
+      Pipeline pipe(model.pipeline_model(), world, options);
       pipe.step(a, b);
     })[0];
   };
@@ -142,7 +143,7 @@ TEST_CASE("what a pipeline cannot take is one clear line", "[pipeline]") {
   CHECK_THAT(errors_of(1,
                        [&, x = x, y = y](Communicator& world) {
                          PipeModel model = make_pipe_model(PipeSubject::layers);
-                         Pipeline(model.chain(), world).step(x, y, {.scale = 0.0});
+                         Pipeline(model.pipeline_model(), world).step(x, y, {.scale = 0.0});
                        })[0],
              ContainsSubstring("pipeline: the loss's scale must be positive: 0"));
   CHECK_THAT(error(1, {.micro_batches = 0}, x, y), ContainsSubstring("0 micro-batches"));
@@ -160,7 +161,7 @@ TEST_CASE("what a pipeline cannot take is one clear line", "[pipeline]") {
 TEST_CASE("ranks that make different pipelines are an error on all", "[pipeline]") {
   const auto errors = errors_of(3, [](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::layers);
-    Pipeline pipe(model.chain(), world, {.micro_batches = world.rank() == 1 ? 8 : 4});
+    Pipeline pipe(model.pipeline_model(), world, {.micro_batches = world.rank() == 1 ? 8 : 4});
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, ContainsSubstring("pipeline: ranks make different ones: 1f1b of 4 "
@@ -172,13 +173,13 @@ TEST_CASE("ranks that make different pipelines are an error on all", "[pipeline]
   const auto schedules = errors_of(2, [](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::layers);
     const Schedule mine = world.rank() == 0 ? Schedule::gpipe() : Schedule::one_f_one_b();
-    Pipeline pipe(model.chain(), world, {.schedule = mine});
+    Pipeline pipe(model.pipeline_model(), world, {.schedule = mine});
   });
   for (const std::string& error : schedules) CHECK_THAT(error, ContainsSubstring("gpipe of 1"));
   const auto bubbles = errors_of(3, [](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::layers);
     const Schedule mine = world.rank() == 2 ? Schedule::zero_bubble() : Schedule::one_f_one_b();
-    Pipeline pipe(model.chain(), world, {.schedule = mine});
+    Pipeline pipe(model.pipeline_model(), world, {.schedule = mine});
   });
   for (const std::string& error : bubbles) {
     CHECK_THAT(error, ContainsSubstring("pipeline: ranks make different ones: 1f1b of 1 "));
@@ -204,9 +205,9 @@ TEST_CASE("a stage that throws is named on all ranks", "[pipeline]") {
         if (i == where) net.append<Faulty>();
         if (i != where) net.append<nn::Tanh>();
       }
-      nn::SequentialChain chain(net,
-                                [](const Tensor& a, const Tensor& b) { return mse_loss(a, b); });
-      Pipeline pipe(chain, world, {.micro_batches = 4});
+      nn::PipelineSequential model(net,
+                                   [](const Tensor& a, const Tensor& b) { return mse_loss(a, b); });
+      Pipeline pipe(model, world, {.micro_batches = 4});
       pipe.step(x, y);
     });
     CAPTURE(where);
@@ -216,7 +217,7 @@ TEST_CASE("a stage that throws is named on all ranks", "[pipeline]") {
   }
 }
 
-TEST_CASE("a chain whose shapes do not follow from the input's is an error", "[pipeline]") {
+TEST_CASE("a model whose shapes do not follow from the input's is an error", "[pipeline]") {
   struct Cropped : nn::Module {
     Tensor forward(const Tensor& x) override { return x.device() == kMeta ? x : x.slice(1, 0, 2); }
   };
@@ -225,8 +226,8 @@ TEST_CASE("a chain whose shapes do not follow from the input's is an error", "[p
     nn::Sequential net;
     net.append<Cropped>();
     net.append<nn::Linear>(4, 4);
-    nn::SequentialChain chain(net, [](const Tensor& a, const Tensor&) { return sum(a); });
-    Pipeline pipe(chain, world, {.micro_batches = 2});
+    nn::PipelineSequential model(net, [](const Tensor& a, const Tensor&) { return sum(a); });
+    Pipeline pipe(model, world, {.micro_batches = 2});
     pipe.step(x, x);
   });
   CHECK_THAT(errors[0], ContainsSubstring("pipeline: stage 0 gives float32 [4, 2], and on meta it "

@@ -30,7 +30,7 @@ void train_replicas_alone(const PipeRun& c, Whole& whole, std::vector<double>& n
   for (int step = 0; step < c.steps; ++step) {
     for (int r = 0; r < kReplicas; ++r) {
       const auto [x, y] = pipe_batch(c.subject, step, r);
-      accumulate_alone(model.chain(), x, y, c.micro_batches);
+      accumulate_alone(model.pipeline_model(), x, y, c.micro_batches);
       gradients.add();
     }
     gradients.mean();
@@ -45,7 +45,7 @@ using ShardPipe = std::function<void(nn::Module&, const Communicator&)>;
 void train_sharded(const PipeRun& c, const Mesh& mesh, const ShardPipe& shard, Whole& whole,
                    std::vector<double>& numbers) {
   PipeModel model = make_pipe_model(c.subject);
-  Pipeline pipe(model.chain(), mesh["pipe"],
+  Pipeline pipe(model.pipeline_model(), mesh["pipe"],
                 {.schedule = c.schedule, .micro_batches = c.micro_batches});
   shard(model.module(), mesh["data"]);
   const auto optimizer = make_method(c.method, pipe.parameters());
@@ -89,7 +89,8 @@ struct PipeRunner {
 
   PipeRunner(PipeSubject subject, const Communicator& w)
       : model(make_pipe_model(subject, w.defined() ? kMeta : kCpu)), world(w) {
-    if (world.defined()) pipe.emplace(model.chain(), world, PipelineOptions{.micro_batches = 4});
+    if (world.defined())
+      pipe.emplace(model.pipeline_model(), world, PipelineOptions{.micro_batches = 4});
     optimizer = make_method(Method::adamw, model.module().parameters());
   }
   void step(PipeSubject subject, int number) {
@@ -97,7 +98,7 @@ struct PipeRunner {
     if (pipe) {
       pipe->step(x, y);
     } else {
-      accumulate_alone(model.chain(), x, y, 4);
+      accumulate_alone(model.pipeline_model(), x, y, 4);
     }
     optimizer->step();
     optimizer->zero_grad();
@@ -204,7 +205,8 @@ TEST_CASE("each unit of a sharded stage is averaged once a step", "[pipeline]") 
     run_ranks(4, [&](Communicator& world) {
       const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
       PipeModel model = make_pipe_model(PipeSubject::gpt);
-      Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = schedule, .micro_batches = 4});
+      Pipeline pipe(model.pipeline_model(), mesh["pipe"],
+                    {.schedule = schedule, .micro_batches = 4});
       DataParallel sharded = fully_shard(model.module(), mesh["data"], {.unit = each<nn::Block>()});
       std::map<std::string, int> reduced;
       sharded.on_event([&](const Event& event) {
@@ -234,7 +236,8 @@ TEST_CASE("units that are not freed after forward are gathered once for all micr
       const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
       const auto gathered = [&](int m, bool reshard) {
         PipeModel model = make_pipe_model(PipeSubject::gpt);
-        Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = schedule, .micro_batches = m});
+        Pipeline pipe(model.pipeline_model(), mesh["pipe"],
+                      {.schedule = schedule, .micro_batches = m});
         const DataParallel sharded =
             fully_shard(model.module(), mesh["data"],
                         {.unit = each<nn::Block>(), .reshard_after_forward = reshard});
@@ -266,7 +269,8 @@ TEST_CASE("gradients of weights gather no unit again", "[pipeline]") {
     run_ranks(4, [&](Communicator& world) {
       const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
       PipeModel model = make_pipe_model(PipeSubject::gpt);
-      Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = schedule, .micro_batches = 4});
+      Pipeline pipe(model.pipeline_model(), mesh["pipe"],
+                    {.schedule = schedule, .micro_batches = 4});
       const DataParallel sharded =
           fully_shard(model.module(), mesh["data"], {.unit = each<nn::Block>()});
       std::vector<std::string> events;
@@ -293,7 +297,7 @@ TEST_CASE("a sharded pipeline in bfloat16 computes in bfloat16", "[pipeline]") {
   run_ranks(4, [](Communicator& world) {
     const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
     PipeModel model = make_pipe_model(PipeSubject::gpt);
-    Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 4});
+    Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 4});
     fully_shard(model.module(), mesh["data"],
                 {.unit = each<nn::Block>(), .mixed_precision = {.parameters = kBFloat16}});
     optim::AdamW adamw(pipe.parameters(), {.lr = 1e-2});
@@ -353,7 +357,7 @@ TEST_CASE("a whole model is read into a pipeline and written by one", "[pipeline
   whole.module().save(folder / "whole.safetensors");
   run_ranks(3, [&](Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::gpt_tied);
-    Pipeline pipe(model.chain(), world, {.micro_batches = 2});
+    Pipeline pipe(model.pipeline_model(), world, {.micro_batches = 2});
     load_full(folder / "whole.safetensors", world, model.module());
     save_full(folder / "saved", world, model.module());
   });
@@ -373,19 +377,19 @@ TEST_CASE("what a sharded pipeline refuses is named", "[pipeline]") {
   const auto [x, y] = pipe_batch(PipeSubject::gpt, 0);
   CHECK_THAT(
       program([&, x = x, y = y](PipeModel& model, const Mesh& mesh) {
-        Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
+        Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
         fully_shard(model.module(), mesh["data"]);
         pipe.step(x, y);
       }),
       ContainsSubstring("pipeline: 'transformer.wte.weight' is tied over stages and sharded"));
   CHECK_THAT(program([](PipeModel& model, const Mesh& mesh) {
                fully_shard(model.module(), mesh["data"]);
-               Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
+               Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
              }),
              ContainsSubstring("is sharded already; make the pipeline before fully_shard()"));
   CHECK_THAT(program([](PipeModel& model, const Mesh& mesh) {
-               const Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
-               const Pipeline second(model.chain(), mesh["pipe"], {.micro_batches = 2});
+               const Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
+               const Pipeline second(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
              }),
              ContainsSubstring("'transformer.wte.weight' is in a pipeline already"));
 }

@@ -145,7 +145,7 @@ TEST_CASE("DDP beside chunks of a single micro-batch averages once", "[axes]") {
   run_ranks(4, [](Communicator& world) {
     const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
     PipeModel model = make_pipe_model(PipeSubject::gpt);
-    Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = Schedule::interleaved(2)});
+    Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.schedule = Schedule::interleaved(2)});
     DDP(model.module(), mesh["data"]);
     int64_t elements = 0;
     for (const Tensor& p : pipe.parameters()) elements += p.numel();

@@ -95,7 +95,7 @@ TEST_CASE("plan: a model that cannot be planned says why") {
     return std::string();
   };
   CHECK_THAT(error([] { return std::make_unique<nn::Linear>(8, 8); }),
-             ContainsSubstring("a Linear is no nn::Chain"));
+             ContainsSubstring("a Linear is no nn::PipelineModel"));
   CHECK_THAT(error([] { return std::make_unique<Uneven>(); }),
              ContainsSubstring("block 1 of a Uneven is not like block 0"));
 }

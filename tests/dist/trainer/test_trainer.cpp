@@ -244,7 +244,7 @@ TEST_CASE("trainer: misuse is one line") {
     CHECK_THROWS_WITH(Trainer(other, alone, config), ContainsSubstring("is for an nn::GPT"));
     trainer.step();
     CHECK_THROWS_WITH(trainer.train_batch(ones({2, 2}), ones({2})),
-                      ContainsSubstring("train_batch() is for an nn::Chain"));
+                      ContainsSubstring("train_batch() is for an nn::PipelineModel"));
     config.checkpoint_blocks = false;
     nn::GPT gpt = make_small_gpt();
     Trainer batches(gpt, alone, config);

@@ -1,4 +1,5 @@
-// Chains: what layers compute one after the other, wherever they are cut, is what the whole does.
+// Pipeline models: what layers compute one after the other, wherever they are cut, is what the
+// whole does.
 #include <vector>
 
 #include "support/arrays.h"
@@ -6,27 +7,27 @@
 
 #include <hero/autograd/ops.h>
 #include <hero/nn/activation.h>
-#include <hero/nn/chain.h>
 #include <hero/nn/gpt.h>
+#include <hero/nn/pipeline_model.h>
 
 namespace {
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
 
-nn::GPTConfig chain_config() {
+nn::GPTConfig pipeline_config() {
   return {.vocab_size = 11, .block_size = 8, .n_layer = 3, .n_head = 2, .n_embd = 8};
 }
 
-std::vector<nn::GPTConfig> chain_configs() {
-  std::vector<nn::GPTConfig> all(4, chain_config());
+std::vector<nn::GPTConfig> pipeline_configs() {
+  std::vector<nn::GPTConfig> all(4, pipeline_config());
   all[1].tie_weights = false;
   all[2].checkpoint = true;
   all[3].rotary = true;
   return all;
 }
 
-std::pair<Tensor, Tensor> chain_batch() {
+std::pair<Tensor, Tensor> pipeline_batch() {
   return {remainder(arange(Scalar(24)) * 7, 11).reshape({3, 8}),
           remainder(arange(Scalar(24)) * 5 + 3, 11).reshape({3, 8})};
 }
@@ -43,9 +44,9 @@ std::vector<uint64_t> taken_gradients(nn::Module& module) {
 }  // namespace
 
 TEST_CASE("the layers of a GPT have the bits of its forward and loss wherever they are cut",
-          "[chain]") {
-  const auto [tokens, targets] = chain_batch();
-  for (const nn::GPTConfig& config : chain_configs()) {
+          "[pipeline]") {
+  const auto [tokens, targets] = pipeline_batch();
+  for (const nn::GPTConfig& config : pipeline_configs()) {
     manual_seed(3);
     nn::GPT gpt(config);
     REQUIRE(gpt.layers() == 5);
@@ -64,9 +65,10 @@ TEST_CASE("the layers of a GPT have the bits of its forward and loss wherever th
   }
 }
 
-TEST_CASE("gradients that go through a border between layers are those of the whole", "[chain]") {
-  const auto [tokens, targets] = chain_batch();
-  for (const nn::GPTConfig& config : chain_configs()) {
+TEST_CASE("gradients that go through a border between layers are those of the whole",
+          "[pipeline]") {
+  const auto [tokens, targets] = pipeline_batch();
+  for (const nn::GPTConfig& config : pipeline_configs()) {
     manual_seed(3);
     nn::GPT gpt(config);
     gpt.loss(tokens, targets).backward();
@@ -82,8 +84,8 @@ TEST_CASE("gradients that go through a border between layers are those of the wh
   }
 }
 
-TEST_CASE("each parameter of a GPT belongs to the layer that computes with it", "[chain]") {
-  nn::GPT gpt(chain_config());
+TEST_CASE("each parameter of a GPT belongs to the layer that computes with it", "[pipeline]") {
+  nn::GPT gpt(pipeline_config());
   CHECK(gpt.modules_of(0) == std::vector<nn::Module*>{&gpt.transformer.wte, gpt.transformer.wpe});
   CHECK(gpt.modules_of(2) == std::vector<nn::Module*>{&gpt.transformer.h[1]});
   CHECK(gpt.modules_of(4) == std::vector<nn::Module*>{&gpt.transformer.ln_f, &gpt.lm_head});
@@ -93,16 +95,16 @@ TEST_CASE("each parameter of a GPT belongs to the layer that computes with it", 
              ContainsSubstring("GPT: layers 2 to 2 of 5"));
 }
 
-TEST_CASE("a Sequential is a chain of its children and a loss", "[chain]") {
+TEST_CASE("a Sequential is a pipeline model of its children and a loss", "[pipeline]") {
   manual_seed(3);
   nn::Sequential net{nn::Linear(4, 5), nn::Tanh(), nn::Linear(5, 2)};
   const auto loss = [](const Tensor& y, const Tensor& t) { return mse_loss(y, t); };
-  nn::SequentialChain chain(net, loss);
+  nn::PipelineSequential model(net, loss);
   const Tensor x(test::noise({3, 4})), target(test::noise({3, 2}, kFloat32, 2));
-  CHECK(chain.layers() == 3);
-  CHECK(&chain.root() == &net);
-  CHECK(chain.modules_of(2) == std::vector<nn::Module*>{&net[2]});
-  const Tensor y = chain.run_layers(0, 2, x);
-  CHECK(test::same(chain.run_layers(2, 3, y).array(), net(x).array()));
-  CHECK(test::same(chain.loss_from(2, y, target).array(), mse_loss(net(x), target).array()));
+  CHECK(model.layers() == 3);
+  CHECK(&model.root() == &net);
+  CHECK(model.modules_of(2) == std::vector<nn::Module*>{&net[2]});
+  const Tensor y = model.run_layers(0, 2, x);
+  CHECK(test::same(model.run_layers(2, 3, y).array(), net(x).array()));
+  CHECK(test::same(model.loss_from(2, y, target).array(), mse_loss(net(x), target).array()));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Chain: a network as a sequence of layers, which pipelines cut between two layers. Stack: a model
-// that becomes a chain by describing its parts in its ParallelForm.
+// PipelineModel: a network as a sequence of layers, which pipelines cut between two layers. Stack:
+// a model that becomes one by describing its parts in its ParallelForm.
 #include <functional>
 #include <utility>
 #include <vector>
@@ -20,9 +20,9 @@ double valid_targets(const Tensor& targets);
 /// to one tensor, and a loss after the last. Running all layers, range by range, gives the bits of
 /// the module's forward wherever the ranges are cut. Hooks of the root do not run; the caller can
 /// run them by run_fused(). Hooks of the modules below it do run.
-class Chain {
+class PipelineModel {
  public:
-  virtual ~Chain() = default;
+  virtual ~PipelineModel() = default;
   /// The module that has these layers.
   virtual Module& root() = 0;
   virtual size_t layers() const = 0;  ///< the number of layers
@@ -39,16 +39,16 @@ class Chain {
   virtual double target_count(const Tensor& target) const;
 };
 
-/// A Sequential as a chain: its children are the layers, and a function gives the loss.
-class SequentialChain : public Chain {
+/// A Sequential as a pipeline model: its children are the layers, and a function gives the loss.
+class PipelineSequential : public PipelineModel {
  public:
   /// Maps the output and the target to a loss of shape [].
   using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
   /// Maps a target to the number of terms of which the loss is the mean.
   using Count = std::function<double(const Tensor& target)>;
-  /// Makes a chain of `net`, which must outlive it. Without `count`, target_count() is the number
+  /// Makes one of `net`, which must outlive it. Without `count`, target_count() is the number
   /// of rows; give one if the loss leaves targets out, as cross_entropy() does with ignore_index.
-  SequentialChain(Sequential& net, Loss loss, Count count = {})
+  PipelineSequential(Sequential& net, Loss loss, Count count = {})
       : net_(&net), loss_(std::move(loss)), count_(std::move(count)) {}
   Module& root() override { return *net_; }
   size_t layers() const override { return net_->size(); }
@@ -63,16 +63,16 @@ class SequentialChain : public Chain {
   Count count_;
 };
 
-/// A model that is a chain by its parallel form: the modules of StackForm::embedding, called one
-/// after the other, are the first layer, each block is one, and norm and head are the last. A model
-/// derives from Module and from it, and defines parallel_form() and loss_of(); its forward may be
-/// run_layers(0, layers(), x). The blocks take and return one tensor.
-class Stack : public Chain, public Parallelizable {
+/// A model that can be cut into stages by its parallel form: the modules of StackForm::embedding,
+/// called one after the other, are the first layer, each block is one, and norm and head are the
+/// last. A model derives from Module and from it, and defines parallel_form() and loss_of(); its
+/// forward may be run_layers(0, layers(), x). The blocks take and return one tensor.
+class Stack : public PipelineModel, public Parallelizable {
  public:
   /// The loss, of shape [], of the model's output.
   virtual Tensor loss_of(const Tensor& output, const Tensor& target) = 0;
 
-  /// \name As a chain
+  /// \name As a PipelineModel
   /// \{
   Module& root() override;
   size_t layers() const override;

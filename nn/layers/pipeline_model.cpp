@@ -3,7 +3,7 @@
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/core/error.h>
-#include <hero/nn/chain.h>
+#include <hero/nn/pipeline_model.h>
 
 namespace hero::nn {
 
@@ -14,27 +14,27 @@ double valid_targets(const Tensor& targets) {
   return sum(targets != kIgnoredTarget).item();
 }
 
-double Chain::target_count(const Tensor& target) const {
+double PipelineModel::target_count(const Tensor& target) const {
   check(target.defined(), "target_count: the target is undefined");
   return target.ndim() == 0 ? 1.0 : static_cast<double>(target.size(0));
 }
 
-Tensor SequentialChain::run_layers(size_t begin, size_t end, const Tensor& x) {
+Tensor PipelineSequential::run_layers(size_t begin, size_t end, const Tensor& x) {
   Tensor y = x;
   for (size_t i = begin; i < end; ++i) y = (*net_)[i](y);
   return y;
 }
 
-Tensor SequentialChain::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
+Tensor PipelineSequential::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
   return loss_(run_layers(begin, layers(), x), target);
 }
 
-double SequentialChain::target_count(const Tensor& target) const {
-  return count_ ? count_(target) : Chain::target_count(target);
+double PipelineSequential::target_count(const Tensor& target) const {
+  return count_ ? count_(target) : PipelineModel::target_count(target);
 }
 
 double Stack::target_count(const Tensor& target) const {
-  if (!target.defined() || target.dtype() != kInt64) return Chain::target_count(target);
+  if (!target.defined() || target.dtype() != kInt64) return PipelineModel::target_count(target);
   return valid_targets(target);
 }
 
