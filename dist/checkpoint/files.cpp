@@ -34,8 +34,8 @@ std::string part_file(const std::string& name, int rank, int ranks) {
 // The tracked modules' values, and all of them together under the names that optimizers use: those
 // of the modules, behind the module's own where there is more than one.
 struct Values {
-  std::vector<std::vector<Held>> of_module;  // in the order of the modules
-  std::vector<Held> all;
+  std::vector<std::vector<ShardedValue>> of_module;  // in the order of the modules
+  std::vector<ShardedValue> all;
 };
 
 // A collective.
@@ -45,10 +45,10 @@ Values values_of(const Communicator& world, const TrackedList& tracked, ValueUse
                                      [](const auto& t) { return t->module != nullptr; });
   for (const auto& t : tracked) {
     if (t->module == nullptr) continue;
-    std::vector<Held> held = held_by(*t->module);
-    divide_work(world, held, "checkpoint", use, t->told);
+    std::vector<ShardedValue> held = sharded_values(*t->module);
+    divide_work(world, held, "checkpoint", use, t->exchanged);
     values.of_module.push_back(held);
-    for (Held& value : held) {
+    for (ShardedValue& value : held) {
       for (std::string& name : value.names) {
         if (modules > 1) name.insert(0, t->name + ".");
       }
@@ -72,8 +72,8 @@ std::string number_text(const Array& number) {
   return text;
 }
 
-Saves saves_of(const Tracked& object, const std::vector<Held>* module, const std::vector<Held>& all,
-               int me) {
+Saves saves_of(const Tracked& object, const std::vector<ShardedValue>* module,
+               const std::vector<ShardedValue>& all, int me) {
   Saves saves;
   std::string last;
   double steps = 0;  // of the parameter that was stepped most often
@@ -201,7 +201,7 @@ std::string modules_of(const TrackedList& tracked) {
   for (const auto& t : tracked) {
     if (t->module == nullptr) continue;
     std::string text;
-    for (const Held& value : held_by(*t->module)) {
+    for (const ShardedValue& value : sharded_values(*t->module)) {
       text += value.name() + " " + to_string(value.range.whole) + " " +
               hero::name(value.leaf.dtype()) + "\n";
     }

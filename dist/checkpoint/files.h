@@ -28,8 +28,8 @@ struct Tracked {
   Generator* generator = nullptr;
   /// State that differs from rank to rank, of an optimizer or tracked by itself.
   RankStates* own = nullptr;
-  core::Encoding encoding = {};  ///< how arrays of a module or an optimizer are encoded
-  ToldPlaces told = {};          ///< known shards of a module's values on all ranks
+  core::Encoding encoding = {};    ///< how arrays of a module or an optimizer are encoded
+  ExchangedPieces exchanged = {};  ///< known shards of a module's values on all ranks
 
   /// "module", "optimizer", "object", "integer", "number", "generator", "rank states".
   const char* kind() const;

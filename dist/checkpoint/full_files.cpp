@@ -34,22 +34,22 @@ constexpr const char* kIndexFile = "model.safetensors.index.json";
 struct FilePlan {
   std::string name;
   std::vector<core::SafetensorsWriter::Entry> entries;
-  std::vector<const Held*> values;
+  std::vector<const ShardedValue*> values;
   int64_t bytes = 0;
 };
 
 // In the order of registration, tied values under each name as Module::state_dict() has them; a new
 // file where the next value would be too much.
-std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<Held>& values,
+std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<ShardedValue>& values,
                                  int64_t max_bytes) {
-  std::unordered_map<std::string_view, const Held*> value_of;
-  for (const Held& value : values) {
+  std::unordered_map<std::string_view, const ShardedValue*> value_of;
+  for (const ShardedValue& value : values) {
     for (const std::string& name : value.names) value_of.emplace(name, &value);
   }
   std::vector<FilePlan> files(1);
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
-    const Held& value = *value_of.at(name);
+    const ShardedValue& value = *value_of.at(name);
     const DType dtype = value.leaf.dtype();
     const int64_t bytes = value.range.whole.numel() * item_size(dtype);
     if (!files.back().values.empty() && files.back().bytes + bytes > max_bytes) {
@@ -90,7 +90,7 @@ void receive(const Communicator& world, const Piece& piece, const Array& whole,
 }
 
 // The whole value, on rank 0; undefined elsewhere. The ranks send it their pieces.
-Array collect(const Communicator& world, const Held& value) {
+Array collect(const Communicator& world, const ShardedValue& value) {
   const Array mine = value.leaf.array().to(kCpu).contiguous().reshape({value.range.count});
   const CallOptions named = {.unit = value.name()};
   const Piece& front = value.pieces.front();
@@ -233,9 +233,9 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
   check(options.max_shard_bytes > 0,
         "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
   const bool one = path.ends_with(kFullExtension);
-  std::vector<Held> values = held_by(module);
-  ToldPlaces told;
-  divide_work(world, values, "save_full", ValueUse::save, told);
+  std::vector<ShardedValue> values = sharded_values(module);
+  ExchangedPieces exchanged;
+  divide_work(world, values, "save_full", ValueUse::save, exchanged);
   std::vector<FilePlan> files = plan_files(
       module, values, one ? std::numeric_limits<int64_t>::max() : options.max_shard_bytes);
   if (!one) {
@@ -263,7 +263,7 @@ nn::LoadResult load_full(const std::string& path, const Communicator& world, nn:
   for (const std::string& found : find_files(path, world)) files.push_back({found});
   StagedModule staged;
   agree(world, [&] {
-    const std::vector<Held> values = held_by(module);
+    const std::vector<ShardedValue> values = sharded_values(module);
     check_use("load_full", values, ValueUse::load);
     staged = stage_module(values, PartFiles(files), options);
   });

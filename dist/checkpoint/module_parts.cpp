@@ -18,15 +18,15 @@ struct TiedNames {
 
 }  // namespace
 
-void each_part(const std::vector<Held>& values, const PartFn& fn) {
-  for (const Held& value : values) {
+void each_part(const std::vector<ShardedValue>& values, const PartFn& fn) {
+  for (const ShardedValue& value : values) {
     for (const Piece& piece : value.pieces) {
       fn(piece.rank, {value.name(), piece.range, value.leaf.array()});
     }
   }
 }
 
-StagedModule stage_module(const std::vector<Held>& values, const PartFiles& files,
+StagedModule stage_module(const std::vector<ShardedValue>& values, const PartFiles& files,
                           const nn::LoadOptions& options) {
   StagedModule staged;
   std::map<std::string, bool> used;
@@ -35,12 +35,12 @@ StagedModule stage_module(const std::vector<Held>& values, const PartFiles& file
     used[name] = false;
     of_files.push_back(name);
   }
-  for (const Held& value : values) of_module.push_back(value.name());
+  for (const ShardedValue& value : values) of_module.push_back(value.name());
   staged.result.stripped = nn::detail::wrapper_of(of_files, of_module);
   nn::detail::MisShaped mis_shaped;
   std::vector<Wanted> wanted;
   std::vector<TiedNames> tied;
-  for (const Held& value : values) {
+  for (const ShardedValue& value : values) {
     Array first;  // of the first of its names that the files have
     bool found = false;
     for (const std::string& name : value.names) {

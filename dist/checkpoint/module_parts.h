@@ -9,11 +9,11 @@ namespace hero::dist {
 
 /// Calls fn with the parts of a module's values that each rank saves. Only this rank's parts have
 /// valid arrays; those of other ranks have only the right dtype.
-void each_part(const std::vector<Held>& values, const PartFn& fn);
+void each_part(const std::vector<ShardedValue>& values, const PartFn& fn);
 
 /// This rank's parts of a module's values, read but not yet copied into the module.
 struct StagedModule {
-  std::vector<std::pair<Held, Array>> arrays;
+  std::vector<std::pair<ShardedValue, Array>> arrays;
   nn::LoadResult result;
 
   /// Copies them into the module.
@@ -22,7 +22,7 @@ struct StagedModule {
 
 /// Reads this rank's parts. Throws an Error that lists all names that are missing, unexpected or
 /// mis-shaped, as Module::load_state_dict() does.
-StagedModule stage_module(const std::vector<Held>& values, const PartFiles& files,
+StagedModule stage_module(const std::vector<ShardedValue>& values, const PartFiles& files,
                           const nn::LoadOptions& options);
 
 }  // namespace hero::dist

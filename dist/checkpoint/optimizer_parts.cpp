@@ -15,10 +15,10 @@ constexpr std::string_view kState = "state.", kMaster = "master.";
 
 OptimizerParts::OptimizerParts(const optim::Optimizer& optimizer,
                                const std::vector<Tensor>& parameters,
-                               const std::vector<Held>& values)
+                               const std::vector<ShardedValue>& values)
     : optimizer_(optimizer) {
-  std::unordered_map<const detail::TensorImpl*, const Held*> value_of;
-  for (const Held& value : values) value_of.emplace(value.leaf.impl(), &value);
+  std::unordered_map<const detail::TensorImpl*, const ShardedValue*> value_of;
+  for (const ShardedValue& value : values) value_of.emplace(value.leaf.impl(), &value);
   for (const Tensor& parameter : parameters) {
     const auto found = value_of.find(parameter.impl());
     check(found != value_of.end(), "checkpoint: the optimizer's parameter ", of_.size(),
@@ -63,8 +63,9 @@ bool OptimizerParts::parse(const std::string& name, Key& key) const {
 }
 
 void OptimizerParts::each_part(const PartFn& fn) const {
-  const bool sharded = std::any_of(
-      of_.begin(), of_.end(), [](const Held* value) { return partition(value->leaf) != nullptr; });
+  const bool sharded = std::any_of(of_.begin(), of_.end(), [](const ShardedValue* value) {
+    return partition(value->leaf) != nullptr;
+  });
   for (auto& [name, array] : optimizer_.state_dict()) {
     Key key;
     const bool of_parameter = parse_indexed(name, key);
@@ -75,14 +76,14 @@ void OptimizerParts::each_part(const PartFn& fn) const {
       std::string full = name;
       int rank = 0;
       if (of_parameter) {
-        const Held& value = *of_[key.parameter];
+        const ShardedValue& value = *of_[key.parameter];
         full = std::string(kState) + value.name() + "." + key.state;
-        if (value.told) rank = value.pieces.front().rank;  // rank 0 may have another stage
+        if (value.exchanged) rank = value.pieces.front().rank;  // rank 0 may have another stage
       }
       fn(rank, {full, {array.shape(), {}, 0, array.numel()}, array});
       continue;
     }
-    const Held& value = *of_[key.parameter];
+    const ShardedValue& value = *of_[key.parameter];
     check(array.shape() == value.leaf.shape(), "checkpoint: the optimizer's state '", name, "' is ",
           array.shape(), ", its parameter '", value.name(), "' ", value.leaf.shape());
     const std::string full = key.state.empty()
@@ -109,7 +110,7 @@ optim::StateDict OptimizerParts::read(const PartFiles& files) const {
       const std::string index = std::to_string(key.parameter);
       indexed = key.state.empty() ? std::string(kMaster) + index
                                   : std::string(kState) + index + "." + key.state;
-      const Held& held = *of_[key.parameter];
+      const ShardedValue& held = *of_[key.parameter];
       if (!key.number && value.whole != held.range.whole) {
         unlike.add(name + " " + to_string(value.whole) + " instead of " +
                    to_string(held.range.whole));

@@ -17,7 +17,7 @@ class OptimizerParts {
   /// `parameters`: the module's own, in the optimizer's order. Throws an Error that names a
   /// parameter which is not among `values`.
   OptimizerParts(const optim::Optimizer& optimizer, const std::vector<Tensor>& parameters,
-                 const std::vector<Held>& values);
+                 const std::vector<ShardedValue>& values);
 
   /// Calls fn with the parts that each rank saves: its pieces of the states. Rank 0 also saves the
   /// numbers and options, except numbers of parameters of which it may hold nothing, such as those
@@ -39,7 +39,7 @@ class OptimizerParts {
   bool parse_indexed(const std::string& name, Key& key) const;
 
   const optim::Optimizer& optimizer_;
-  std::vector<const Held*> of_;  // the value for each parameter of the optimizer
+  std::vector<const ShardedValue*> of_;  // the value for each parameter of the optimizer
   std::unordered_map<std::string, size_t>
       numbers_;  // the number of each parameter, by each of its names
 };

@@ -37,7 +37,7 @@ int64_t begin_of(const ShardRange& range) {
 }
 
 // The pieces of a value, from the ranges that all ranks hold of it.
-std::vector<Piece> told_pieces(const Held& value, std::vector<Piece> held) {
+std::vector<Piece> checked_pieces(const ShardedValue& value, std::vector<Piece> held) {
   std::stable_sort(held.begin(), held.end(), [](const Piece& a, const Piece& b) {
     return begin_of(a.range) < begin_of(b.range);
   });
@@ -49,7 +49,7 @@ std::vector<Piece> told_pieces(const Held& value, std::vector<Piece> held) {
   return held;
 }
 
-// [note: places that nobody tells] Which rank holds which elements of a shard follows from the
+// [note: places that no rank sends] Which rank holds which elements of a shard follows from the
 // units that cut it, on every rank alike. Whole values are rank 0's. What a program cut into boxes
 // is known to those alone that hold them, and so are shards of a group that is a part of the
 // communicator's ranks: nothing is computed of these.
@@ -61,7 +61,7 @@ class PieceOwners {
   }
 
   // All pieces of a value; nothing where ranks must be asked.
-  std::optional<std::vector<Piece>> pieces_of(const Held& value) {
+  std::optional<std::vector<Piece>> pieces_of(const ShardedValue& value) {
     const Shape& whole = value.range.whole;
     if (partition(value.leaf) == nullptr || whole.numel() == 0) {
       return std::vector<Piece>{{0, {whole, {}, 0, whole.numel()}}};
@@ -83,7 +83,7 @@ class PieceOwners {
   }
 
  private:
-  static void check_own(const Held& value, const std::vector<Piece>& pieces) {
+  static void check_own(const ShardedValue& value, const std::vector<Piece>& pieces) {
     const ShardRange& mine = value.range;
     const bool known = std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
       return piece.range.first == mine.first && piece.range.count == mine.count;
@@ -118,7 +118,7 @@ class PieceOwners {
 };
 
 // What must be the same on all ranks, a line a piece.
-void add_lines(const Held& value, std::string& lines) {
+void add_lines(const ShardedValue& value, std::string& lines) {
   const std::string name = value.name() + " " + hero::name(value.leaf.dtype()) + " ";
   if (value.pieces.empty())
     lines += name + to_string(value.range.whole) + " in parts that ranks tell\n";
@@ -133,7 +133,7 @@ bool is_cut_into_boxes(const Partition& part) {
 }
 
 // The first of the ranks among which a value is sharded; -1 where it is not, or cut into boxes.
-int first_sharer(const Held& value) {
+int first_sharer(const ShardedValue& value) {
   const auto replica = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(value.leaf));
   const Partition* const part = partition(value.leaf);
   if (!replica || part == nullptr || is_cut_into_boxes(*part)) return -1;
@@ -144,7 +144,7 @@ int first_sharer(const Held& value) {
 // several groups of ranks have each sharded the same values, one may have cut them at other places
 // than the next, as what lies beside them differs: the first group's pieces count.
 std::vector<std::vector<Piece>> ask_for_pieces(const Communicator& world,
-                                               const std::vector<Held*>& values,
+                                               const std::vector<ShardedValue*>& values,
                                                const std::string& mine) {
   const std::vector<std::string> texts = tell_all(world, mine);
   std::vector<std::vector<Piece>> pieces;
@@ -163,7 +163,7 @@ std::vector<std::vector<Piece>> ask_for_pieces(const Communicator& world,
       if (by != "-1" && by != sharer) continue;
       if (known.insert(part).second) held.push_back({static_cast<int>(r), range});
     }
-    pieces.push_back(told_pieces(*values[i], std::move(held)));
+    pieces.push_back(checked_pieces(*values[i], std::move(held)));
   }
   return pieces;
 }
@@ -175,31 +175,31 @@ bool all_say(const Communicator& world, bool yes) {
   return answer.item<int64_t>() == 1;
 }
 
-// Fills in the pieces of those values. Where every rank holds what it held when `told` was filled
-// in, all of them say so, and nothing else.
-void take_told_pieces(const Communicator& world, const std::vector<Held*>& values,
-                      ToldPlaces& told) {
+// Fills in the pieces of those values. Where every rank holds what it held when `exchanged` was
+// filled in, all of them say so, and nothing else.
+void exchange_pieces(const Communicator& world, const std::vector<ShardedValue*>& values,
+                     ExchangedPieces& exchanged) {
   if (values.empty()) return;
   std::string names, mine;  // a line a value: equal texts are equal places
-  for (const Held* value : values) {
+  for (const ShardedValue* value : values) {
     names += value->name() + " " + to_string(value->range.whole) + "\n";
     mine += std::to_string(first_sharer(*value)) + ":" + part_text(value->range) + "\n";
   }
-  if (!all_say(world, told.mine == names + mine)) {
-    told = {};
-    told.pieces = ask_for_pieces(world, values, mine);
-    told.mine = names + mine;
+  if (!all_say(world, exchanged.mine == names + mine)) {
+    exchanged = {};
+    exchanged.pieces = ask_for_pieces(world, values, mine);
+    exchanged.mine = names + mine;
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i]->pieces = told.pieces[i];
-    values[i]->told = true;
+    values[i]->pieces = exchanged.pieces[i];
+    values[i]->exchanged = true;
   }
 }
 
 }  // namespace
 
-std::vector<Held> held_by(nn::Module& module) {
-  std::vector<Held> values;
+std::vector<ShardedValue> sharded_values(nn::Module& module) {
+  std::vector<ShardedValue> values;
   std::unordered_map<const detail::TensorImpl*, size_t> places;
   for (const auto& [name, slot] : module.slots()) {
     if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
@@ -218,22 +218,22 @@ std::vector<Held> held_by(nn::Module& module) {
   return values;
 }
 
-void check_use(const char* op, const std::vector<Held>& values, ValueUse use) {
-  for (const Held& value : values) {
+void check_use(const char* op, const std::vector<ShardedValue>& values, ValueUse use) {
+  for (const ShardedValue& value : values) {
     check_own_values(op, value.name(), value.leaf, use);
     const auto replica = std::dynamic_pointer_cast<ShardedModule>(parameter_owner(value.leaf));
     if (replica) replica->check_not_summoned(op);
   }
 }
 
-void divide_work(const Communicator& world, std::vector<Held>& values, const char* op, ValueUse use,
-                 ToldPlaces& told) {
+void divide_work(const Communicator& world, std::vector<ShardedValue>& values, const char* op,
+                 ValueUse use, ExchangedPieces& exchanged) {
   PieceOwners places(world);
   std::string lines;
-  std::vector<Held*> unknown;
+  std::vector<ShardedValue*> unknown;
   agree(world, [&] {
     check_use(op, values, use);
-    for (Held& value : values) {
+    for (ShardedValue& value : values) {
       std::optional<std::vector<Piece>> pieces = places.pieces_of(value);
       if (pieces) value.pieces = std::move(*pieces);
       if (!pieces) unknown.push_back(&value);
@@ -242,7 +242,7 @@ void divide_work(const Communicator& world, std::vector<Held>& values, const cha
   });
   same_lines(world, "checkpoint: ranks hold different parts", lines,
              "build the same module on every rank, under one strategy, and save between two steps");
-  take_told_pieces(world, unknown, told);
+  exchange_pieces(world, unknown, exchanged);
 }
 
 }  // namespace hero::dist

@@ -329,11 +329,11 @@ TEST_CASE("the pieces that every rank computes are what the ranks hold", "[agree
     dist::run_ranks(ranks, [&, r = strategy](dist::Communicator& world) {
       const auto model = make_subject(Subject::odd);
       climb(r, Subject::odd, *model, world);
-      std::vector<dist::Held> values = dist::held_by(*model);
-      dist::ToldPlaces told;
-      dist::divide_work(world, values, "checkpoint", ValueUse::checkpoint, told);
+      std::vector<dist::ShardedValue> values = dist::sharded_values(*model);
+      dist::ExchangedPieces exchanged;
+      dist::divide_work(world, values, "checkpoint", ValueUse::checkpoint, exchanged);
       const std::lock_guard<std::mutex> lock(mutex);
-      for (const dist::Held& value : values) {
+      for (const dist::ShardedValue& value : values) {
         if (value.range.count > 0) {
           const auto [at, fresh] =
               held[value.name()].emplace(dist::part_text(value.range), world.rank());
