@@ -183,8 +183,9 @@ void add_computing(const Profile& mine, double begin, double end, tutorial::Step
   std::erase_if(lanes.computing, [&](const auto& span) { return span.end - span.begin < pixel; });
 }
 
-// When the bytes of the first rank's calls were on the link. It sends them as dist/backends/link.h
-// does: one call after the other, each from when both ranks had made it, at the link's rate.
+// When the bytes of the first rank's calls were on the link. It sends them as
+// dist/backends/throttled_link.h does: one call after the other, each from when both ranks had made
+// it, at the link's rate.
 void add_sending(const std::vector<Profile>& ranks, double rate, double begin, double end,
                  tutorial::StepLanes& lanes) {
   const Profile& mine = ranks[0];

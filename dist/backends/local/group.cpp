@@ -17,7 +17,7 @@ std::shared_ptr<LocalRound> LocalGroup::round(LaneKey key, uint64_t sequence, si
 }
 
 void LocalGroup::arrive(LaneKey key, LocalRound& round, std::span<const int> parties, size_t me,
-                        Call call, Link& link) {
+                        Call call, ThrottledLink& link) {
   const std::lock_guard<std::mutex> lock(mutex);
   round.calls[me] = std::move(call);
   round.stages[me].store(LocalRound::kArrived);

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <hero/core/exchange.h>
-#include <hero/dist/backends/link.h>
 #include <hero/dist/backends/local/world.h>
+#include <hero/dist/backends/throttled_link.h>
 
 namespace hero::dist {
 
@@ -47,8 +47,9 @@ struct LocalRound {
   std::atomic<int> finished{0};
   std::atomic<int> readers;  // number of parties that are reading other parties' memory
   std::once_flag compared;
-  std::string disagreement;       // under `compared`
-  Link::Clock::time_point due{};  // on a throttled link; written before the last one arrives
+  std::string disagreement;  // under `compared`
+  // On a throttled link; written before the last party arrives.
+  ThrottledLink::Clock::time_point due{};
 };
 
 // [note: who reads whose memory, and until when] A rank publishes pointers, and the other ranks
@@ -92,7 +93,7 @@ struct LocalGroup {
   std::shared_ptr<LocalRound> round(LaneKey key, uint64_t sequence, size_t parties);
   /// Party `me` of `parties` (world ranks) arrives at a round of the lane with its call.
   void arrive(LaneKey key, LocalRound& round, std::span<const int> parties, size_t me, Call call,
-              Link& link);
+              ThrottledLink& link);
 
   const std::vector<int> world_ranks;
   const std::string axis;

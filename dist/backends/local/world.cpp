@@ -87,7 +87,7 @@ void LocalWorld::sleep(int rank, uint64_t seen, std::function<std::string()> tex
   me.waiting = nullptr;
 }
 
-void LocalWorld::wait_until(Link::Clock::time_point time, int rank, uint64_t seen) {
+void LocalWorld::wait_until(ThrottledLink::Clock::time_point time, int rank, uint64_t seen) {
   Rank& me = rank_of(rank);
   std::unique_lock<std::mutex> lock(mutex_);
   sleepers_.fetch_add(1);

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/backends/link.h>
+#include <hero/dist/backends/throttled_link.h>
 #include <hero/dist/backends/timeouts.h>
 
 namespace hero::dist {
@@ -22,12 +22,12 @@ struct LocalGroup;
 
 class LocalWorld {
  public:
-  /// `link`: rate of the simulated network in bytes per second; 0: none (see Link).
+  /// `link`: rate of the simulated network in bytes per second; 0: none (see ThrottledLink).
   LocalWorld(int size, const Timeouts& timeouts, double link);
 
   int size() const { return static_cast<int>(ranks_.size()); }
   const Timeouts& timeouts() const { return timeouts_; }
-  Link& link() { return link_; }
+  ThrottledLink& link() { return link_; }
 
   /// \name Events: anything that a rank may be waiting for. Each has a count of its own, so that
   /// what a group does wakes nobody else.
@@ -46,7 +46,7 @@ class LocalWorld {
   }
   /// Returns at `time`, or soon after events(rank) differs from `seen`. Such a wait ends by itself
   /// and never counts as a deadlock.
-  void wait_until(Link::Clock::time_point time, int rank, uint64_t seen);
+  void wait_until(ThrottledLink::Clock::time_point time, int rank, uint64_t seen);
   /// \}
 
   /// \name Failure: the first one is everybody's.
@@ -97,7 +97,7 @@ class LocalWorld {
   void end(int rank);
 
   const Timeouts timeouts_;
-  Link link_;
+  ThrottledLink link_;
   std::vector<Rank> ranks_;
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<bool> failed_{false};

@@ -1,16 +1,18 @@
 #include <algorithm>
 
 #include <hero/core/error.h>
-#include <hero/dist/backends/link.h>
+#include <hero/dist/backends/throttled_link.h>
 #include <hero/dist/traffic.h>
 
 namespace hero::dist {
 
-Link::Link(int ranks, double rate) : rate_(rate), free_(static_cast<size_t>(ranks)) {
+ThrottledLink::ThrottledLink(int ranks, double rate)
+    : rate_(rate), free_(static_cast<size_t>(ranks)) {
   check(rate >= 0, "run_ranks: a negative rate of the link: ", rate);
 }
 
-Link::Clock::time_point Link::leave(std::span<const Call> calls, std::span<const int> ranks) {
+ThrottledLink::Clock::time_point ThrottledLink::leave(std::span<const Call> calls,
+                                                      std::span<const int> ranks) {
   Clock::time_point due{};
   if (rate_ == 0) return due;
   const std::lock_guard<std::mutex> lock(mutex_);
