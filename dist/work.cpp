@@ -36,10 +36,12 @@ void Work::record_end() {
 
 void Work::wait() {
   if (pending_) {
-    const Waiting waiting(observed_);
-    if (flight_.recorder) flight_.recorder->await(flight_.number);
-    pending_->wait();
-    tell_complete(observed_);
+    {
+      const Waiting waiting(observed_);
+      if (flight_.recorder) flight_.recorder->await(flight_.number);
+      pending_->wait();
+    }
+    tell_complete(observed_);  // after the wait has ended, so that it lies inside the call
     record_end();
   }
   pending_.reset();
