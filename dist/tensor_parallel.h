@@ -18,11 +18,11 @@
 namespace hero::dist {
 
 using nn::Cut;
-/// The name of a cut: "rows", "columns", "heads" or "vocabulary".
+/// The name of a cut: "colwise", "rowwise", "heads" or "vocabulary".
 const char* name(Cut cut);
 
 /// How a module is cut. `path` is the path of the module, where * stands for any characters:
-/// {"*.mlp.c_fc", Cut::rows}.
+/// {"*.mlp.c_fc", Cut::colwise}.
 using TensorPlanEntry = nn::ModuleCut;
 using TensorPlan = std::vector<TensorPlanEntry>;
 

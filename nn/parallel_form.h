@@ -7,7 +7,7 @@
 //     nn::Linear &up = add<nn::Linear>("up", C, 4 * C), &down = add<nn::Linear>("down", 4 * C, C);
 //     Tensor forward(const Tensor& x) override { return x + down(relu(up(norm(x)))); }
 //     nn::ParallelForm parallel_form() const override {
-//       return {.cuts = {{"up", nn::Cut::rows}, {"down", nn::Cut::columns}},
+//       return {.cuts = {{"up", nn::Cut::colwise}, {"down", nn::Cut::rowwise}},
 //               .by_position = {"norm", "up", "down"}};
 //     }
 //   };
@@ -24,13 +24,15 @@ namespace hero::nn {
 
 /// How a module is cut into slices, of which each rank has some (dist::tensor_parallel).
 enum class Cut : uint8_t {
-  /// A Linear by its outputs: rows of weight and bias, and of an adapter's lora_B. Every rank takes
-  /// the whole input and returns its part of the outputs, for a layer that is cut by columns.
-  rows,
-  /// A Linear by its inputs: columns of the weight, and of an adapter's lora_A. Every rank takes
-  /// its part of the inputs; the output is the sum of the slices' products, on all ranks. The bias
-  /// stays whole and is added to the sum.
-  columns,
+  /// A Linear by its outputs, PyTorch's ColwiseParallel: rows of the weight, which is stored as
+  /// [outputs, inputs], of the bias, and of an adapter's lora_B. Every rank takes the whole input
+  /// and returns its part of the outputs, for a layer that is cut rowwise.
+  colwise,
+  /// A Linear by its inputs, PyTorch's RowwiseParallel: columns of the weight, and of an adapter's
+  /// lora_A. Every rank takes its part of the inputs; the output is the sum of the slices'
+  /// products,
+  /// on all ranks. The bias stays whole and is added to the sum.
+  rowwise,
   /// An attention layer, such as CausalSelfAttention, MultiheadAttention or one whose
   /// ParallelForm has `attention`, by its heads: those of queries together with those of keys
   /// and values that belong to them, and the columns of the last projection. If slices are a
@@ -44,12 +46,12 @@ enum class Cut : uint8_t {
   vocabulary,
 };
 
-/// Which module is cut, and how: {"mlp.c_fc", Cut::rows}.
+/// Which module is cut, and how: {"mlp.c_fc", Cut::colwise}.
 struct ModuleCut {
-  std::string path;     ///< the path; in a plan for dist::tensor_parallel, * is any characters
-  Cut cut = Cut::rows;  ///< how it is cut
-  /// With Cut::rows: the number of equal parts of the outputs, each of which is cut by itself, such
-  /// as the gates and the values that one weight packs.
+  std::string path;        ///< the path; in a plan for dist::tensor_parallel, * is any characters
+  Cut cut = Cut::colwise;  ///< how it is cut
+  /// With Cut::colwise: the number of equal parts of the outputs, each of which is cut by itself,
+  /// such as the gates and the values that one weight packs.
   int parts = 1;
 };
 

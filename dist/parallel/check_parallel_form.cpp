@@ -292,7 +292,7 @@ class FormChecker {
         std::string paths;
         for (size_t i = 0; i < plan.size(); ++i) {
           const bool chosen = one == i || one == plan.size();
-          if (!chosen || plan[i].cut != Cut::rows || plan[i].parts != 1) continue;
+          if (!chosen || plan[i].cut != Cut::colwise || plan[i].parts != 1) continue;
           packed[i].parts = parts;
           paths += (paths.empty() ? "'" : ", '") + plan[i].path + "'";
         }
@@ -318,7 +318,7 @@ class FormChecker {
     TensorPlan in_order;  // each weight's rows in equal runs
     std::string packed;
     for (const nn::HeadWeight& weight : attention.weights) {
-      in_order.push_back({below(weight.path), weight.rows.empty() ? Cut::columns : Cut::rows});
+      in_order.push_back({below(weight.path), weight.rows.empty() ? Cut::rowwise : Cut::colwise});
       if (weight.rows.size() > 1) packed = below(weight.path);
     }
     if (!packed.empty() && tried(in_order).agrees()) {

@@ -52,7 +52,7 @@ void follow_draws(nn::Module& module, const std::shared_ptr<RandomDraws>& draws)
 }  // namespace
 
 const char* name(Cut cut) {
-  constexpr const char* names[] = {"rows", "columns", "heads", "vocabulary"};
+  constexpr const char* names[] = {"colwise", "rowwise", "heads", "vocabulary"};
   return names[static_cast<int>(cut)];
 }
 
@@ -75,8 +75,8 @@ void tensor_parallel(nn::Module& module, const Communicator& group,
   const int slice_count = checked_slice_count(group, options.slices);
   const TensorPlan plan = options.plan.empty() ? tensor_plan(module) : options.plan;
   check(!plan.empty(), "tensor_parallel: ", module.type_name(),
-        " has no module that Hero has a plan for; give one: {.plan = {{\"*.fc1\", Cut::rows}, "
-        "{\"*.fc2\", Cut::columns}}}");
+        " has no module that Hero has a plan for; give one: {.plan = {{\"*.fc1\", Cut::colwise}, "
+        "{\"*.fc2\", Cut::rowwise}}}");
   std::vector<Region> regions = regions_of(module, plan, slice_count);
   check(!options.sequence || options.plan.empty(),
         "tensor_parallel: .sequence goes with the ready plan alone, which cuts all of a block");

@@ -79,8 +79,8 @@ struct PlannedModule {
     return kv_heads % slices == 0 ? 1 : slices / kv_heads;
   }
   [[noreturn]] void fail_cut(const char* what) const {
-    fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
-         dist::name(cut), "; ", what);
+    fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which has no cut '",
+         dist::name(cut), "'; ", what);
   }
   // A class that derives from Linear may compute more than its product, of which a slice has a
   // part.
@@ -251,7 +251,7 @@ void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
       entry.fail_cut("its padding_idx and max_norm are of the whole table");
     }
   } else if (auto* linear = dynamic_cast<nn::Linear*>(&entry.module)) {
-    if (linear->bias.defined()) entry.fail_cut("it has a bias; cut it by rows");
+    if (linear->bias.defined()) entry.fail_cut("it has a bias; cut it colwise");
     entry.check_plain();
   } else {
     entry.fail_cut("a vocabulary is that of an Embedding or of a Linear");
@@ -267,9 +267,9 @@ void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
 
 void add_linear(std::vector<Region>& regions, const PlannedModule& entry) {
   auto* linear = dynamic_cast<nn::Linear*>(&entry.module);
-  if (linear == nullptr) entry.fail_cut("rows and columns are those of a Linear");
+  if (linear == nullptr) entry.fail_cut("colwise and rowwise cut a Linear");
   entry.check_plain();
-  if (entry.cut == Cut::rows) {
+  if (entry.cut == Cut::colwise) {
     check(entry.parts > 0 && linear->out_features % entry.parts == 0, "tensor_parallel: '",
           entry.path, "' has ", linear->out_features, " outputs, which are not ", entry.parts,
           " equal parts");
@@ -336,8 +336,8 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int s
       check(is_new, "tensor_parallel: '", path, "' is cut twice, by '", before->second->path, "' (",
             name(before->second->cut), ") and '", planned.path, "' (", name(planned.cut), ")");
       const PlannedModule entry = {path, *found, planned.cut, slice_count, planned.parts};
-      check(planned.parts == 1 || planned.cut == Cut::rows, "tensor_parallel: '", path,
-            "' is cut by ", name(planned.cut), ", and parts are those of rows");
+      check(planned.parts == 1 || planned.cut == Cut::colwise, "tensor_parallel: '", path,
+            "' is cut '", name(planned.cut), "', and parts are those of 'colwise'");
       if (planned.cut == Cut::heads) {
         add_heads(regions, entry);
       } else if (planned.cut == Cut::vocabulary) {

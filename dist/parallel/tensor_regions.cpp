@@ -105,7 +105,7 @@ std::vector<nn::Tensors> parts_of(const Tensor& x, const Region& region, const S
   check(x.size(-1) == size * slices.here(), "tensor_parallel: the input of '", region.path,
         "' has shape ", x.shape(), ", but ", slices.here(), " of its ", slices.count,
         " slices take ", size * slices.here(),
-        " columns; its input comes from a module that is cut by rows");
+        " columns; its input comes from a module that is cut colwise");
   if (slices.here() == 1) return {{x}};
   std::vector<nn::Tensors> inputs;
   for (const Tensor& part : split(x, size, -1)) inputs.push_back({part});

@@ -33,7 +33,7 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncoderMasks
 Tensor TransformerEncoderLayer::forward(const Tensor& src) { return run(src, {}); }
 
 ParallelForm TransformerEncoderLayer::parallel_form() const {
-  return {.cuts = {{"linear1", Cut::rows}, {"linear2", Cut::columns}}};
+  return {.cuts = {{"linear1", Cut::colwise}, {"linear2", Cut::rowwise}}};
 }
 
 Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncoderMasks& masks) {

@@ -228,8 +228,8 @@ Tensor FeedForward::fused(const Tensor& x) {
 }
 
 ParallelForm FeedForward::parallel_form() const {
-  ParallelForm form{.cuts = {{up.name(), Cut::rows}, {down.name(), Cut::columns}}};
-  if (gate != nullptr) form.cuts.insert(form.cuts.begin(), {gate->name(), Cut::rows});
+  ParallelForm form{.cuts = {{up.name(), Cut::colwise}, {down.name(), Cut::rowwise}}};
+  if (gate != nullptr) form.cuts.insert(form.cuts.begin(), {gate->name(), Cut::colwise});
   return form;
 }
 

@@ -53,7 +53,7 @@ struct Gated : nn::Module {
 };
 
 const dist::TensorPlan kGatedPlan = {
-    {"*gate", dist::Cut::rows}, {"*up", dist::Cut::rows}, {"*down", dist::Cut::columns}};
+    {"*gate", dist::Cut::colwise}, {"*up", dist::Cut::colwise}, {"*down", dist::Cut::rowwise}};
 // [end]
 
 }  // namespace

@@ -59,7 +59,7 @@ struct Layer : nn::Module, nn::Parallelizable {
     return y + down(silu(both[0]) * both[1]);
   }
   nn::ParallelForm parallel_form() const override {
-    return {.cuts = {{"up", nn::Cut::rows, 2}, {"down", nn::Cut::columns}},
+    return {.cuts = {{"up", nn::Cut::colwise, 2}, {"down", nn::Cut::rowwise}},
             .by_position = {"norm1", "norm2", "up", "down"}};
   }
 };

@@ -56,7 +56,7 @@ struct FormPair : nn::Module, nn::Parallelizable {
   nn::Linear& up;
   nn::Linear& down = add<nn::Linear>("down", 12, kForm);
   nn::ParallelForm parallel_form() const override {
-    return {.cuts = {{"up", nn::Cut::rows}, {"down", nn::Cut::columns}}};
+    return {.cuts = {{"up", nn::Cut::colwise}, {"down", nn::Cut::rowwise}}};
   }
 };
 struct PackedGates : FormPair {
@@ -333,10 +333,10 @@ TEST_CASE("a convolution over positions that nobody vouches for cannot share seq
 }
 
 TEST_CASE("a table of paths cuts a model that says nothing of itself", "[tensor]") {
-  const dist::TensorPlan plan = {{"blocks.*.qkv", nn::Cut::rows, 3},
-                                 {"blocks.*.proj", nn::Cut::columns},
-                                 {"blocks.*.fc1", nn::Cut::rows},
-                                 {"blocks.*.fc2", nn::Cut::columns}};
+  const dist::TensorPlan plan = {{"blocks.*.qkv", nn::Cut::colwise, 3},
+                                 {"blocks.*.proj", nn::Cut::rowwise},
+                                 {"blocks.*.fc1", nn::Cut::colwise},
+                                 {"blocks.*.fc2", nn::Cut::rowwise}};
   const auto make = [] {
     manual_seed(6);
     return std::make_unique<PlainModel>();

@@ -271,7 +271,7 @@ struct Between : nn::Module, nn::Parallelizable {
 
   Tensor forward(const Tensor& x) override { return down(act(up(x))); }
   nn::ParallelForm parallel_form() const override {
-    return {.cuts = {{"up", nn::Cut::rows}, {"down", nn::Cut::columns}}, .by_position = {"act"}};
+    return {.cuts = {{"up", nn::Cut::colwise}, {"down", nn::Cut::rowwise}}, .by_position = {"act"}};
   }
 };
 
@@ -286,7 +286,7 @@ struct Derived : nn::Module, nn::Parallelizable {
 
   Tensor forward(const Tensor& x) override { return down(up(x)); }
   nn::ParallelForm parallel_form() const override {
-    return {.cuts = {{"up", nn::Cut::rows}, {"down", nn::Cut::columns}}};
+    return {.cuts = {{"up", nn::Cut::colwise}, {"down", nn::Cut::rowwise}}};
   }
 };
 

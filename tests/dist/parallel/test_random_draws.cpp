@@ -28,7 +28,7 @@ struct Noisy : nn::Module {
   }
 };
 
-const dist::TensorPlan kPlan = {{"fc1", dist::Cut::rows}, {"fc2", dist::Cut::columns}};
+const dist::TensorPlan kPlan = {{"fc1", dist::Cut::colwise}, {"fc2", dist::Cut::rowwise}};
 
 std::vector<std::pair<const char*, Draw>> draws() {
   return {

@@ -18,7 +18,7 @@ using hero_test::TempDir;
 
 namespace {
 
-const dist::TensorPlan kMlpPlan = {{"fc1", dist::Cut::rows}, {"fc2", dist::Cut::columns}};
+const dist::TensorPlan kMlpPlan = {{"fc1", dist::Cut::colwise}, {"fc2", dist::Cut::rowwise}};
 
 // Sizes that four divides.
 struct TensorMLP : nn::Module {

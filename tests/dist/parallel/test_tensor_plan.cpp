@@ -151,36 +151,36 @@ TEST_CASE("a plan that does not fit names the module and its sizes", "[tensor]")
   config.n_kv_head = 6;
   CHECK_THAT(plan_error(gpt_of(config), {.slices = 4}),
              ContainsSubstring("has 6 heads of keys and values; 4 slices neither divide"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = 8}),
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::colwise}}, .slices = 8}),
              ContainsSubstring("'fc1' has 12 outputs, which 8 slices do not divide"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::columns}}}),
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rowwise}}}),
              ContainsSubstring("'fc1' has 7 inputs, which 2 slices do not divide"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc3", Cut::rows}}}),
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc3", Cut::colwise}}}),
              ContainsSubstring("no module is called 'fc3'; the nearest are 'fc1', 'fc2'"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}, {"*1", Cut::columns}}}),
-             ContainsSubstring("'fc1' is cut twice, by 'fc1' (rows) and '*1' (columns)"));
-  CHECK_THAT(
-      plan_error(gpt_of(tensor_gpt()), {.plan = {{"*.attn", Cut::heads}, {"*.c_attn", Cut::rows}}}),
-      ContainsSubstring("'transformer.h.0.attn.c_attn.weight' is cut twice"));
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::colwise}, {"*1", Cut::rowwise}}}),
+             ContainsSubstring("'fc1' is cut twice, by 'fc1' (colwise) and '*1' (rowwise)"));
+  CHECK_THAT(plan_error(gpt_of(tensor_gpt()),
+                        {.plan = {{"*.attn", Cut::heads}, {"*.c_attn", Cut::colwise}}}),
+             ContainsSubstring("'transformer.h.0.attn.c_attn.weight' is cut twice"));
   CHECK_THAT(plan_error(gpt_of(tensor_gpt()), {.plan = {{"lm_head", Cut::vocabulary}}}),
              ContainsSubstring("'lm_head.weight' is tied to 'transformer.wte.weight'"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"table", Cut::vocabulary}}}),
              ContainsSubstring("padding_idx"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"table", Cut::rows}}}),
-             ContainsSubstring("'table' is a Embedding, which cannot be cut by rows"));
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"table", Cut::colwise}}}),
+             ContainsSubstring("'table' is a Embedding, which has no cut 'colwise'"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::heads}}}),
-             ContainsSubstring("'fc1' is a Linear, which cannot be cut by heads"));
+             ContainsSubstring("'fc1' is a Linear, which has no cut 'heads'"));
   CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::vocabulary}}}),
-             ContainsSubstring("it has a bias; cut it by rows"));
+             ContainsSubstring("it has a bias; cut it colwise"));
   CHECK_THAT(plan_error(two_layers, {}), ContainsSubstring("no module that Hero has a plan for"));
 }
 
 TEST_CASE("slices that would make sums depend on the ranks are refused", "[tensor]") {
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = 3}),
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::colwise}}, .slices = 3}),
              ContainsSubstring("2 ranks do not divide 3 slices"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = 6}),
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::colwise}}, .slices = 6}),
              ContainsSubstring("6 slices are 3 for each of 2 ranks"));
-  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::rows}}, .slices = -2}),
+  CHECK_THAT(plan_error(two_layers, {.plan = {{"fc1", Cut::colwise}}, .slices = -2}),
              ContainsSubstring("2 ranks do not divide -2 slices"));
 }
 
@@ -192,23 +192,23 @@ TEST_CASE("ranks with different plans get one error that names the difference", 
     });
   };
   const auto plans = errors_with([](int rank) -> dist::TensorParallelOptions {
-    const dist::TensorPlanEntry second = {"fc2", rank == 0 ? Cut::columns : Cut::rows};
-    return {.plan = {{"fc1", Cut::rows}, second}};
+    const dist::TensorPlanEntry second = {"fc2", rank == 0 ? Cut::rowwise : Cut::colwise};
+    return {.plan = {{"fc1", Cut::colwise}, second}};
   });
   for (const std::string& error : plans) {
     CHECK_THAT(error, ContainsSubstring("ranks have different plans: rank 0 has row fc2.weight") &&
                           ContainsSubstring("rank 1 has column fc2.weight"));
   }
   const auto slices = errors_with([](int rank) -> dist::TensorParallelOptions {
-    return {.plan = {{"fc1", Cut::rows}}, .slices = rank == 0 ? 2 : 4};
+    return {.plan = {{"fc1", Cut::colwise}}, .slices = rank == 0 ? 2 : 4};
   });
   for (const std::string& error : slices) {
     CHECK_THAT(error, ContainsSubstring("rows 12 in 2 slices, rank 1 has") &&
                           ContainsSubstring("rows 12 in 4 slices"));
   }
   const auto shorter = errors_with([](int rank) -> dist::TensorParallelOptions {
-    dist::TensorPlan plan = {{"fc1", Cut::rows}};
-    if (rank == 0) plan.push_back({"fc2", Cut::columns});
+    dist::TensorPlan plan = {{"fc1", Cut::colwise}};
+    if (rank == 0) plan.push_back({"fc2", Cut::rowwise});
     return {.plan = plan};
   });
   for (const std::string& error : shorter) {
@@ -235,8 +235,8 @@ TEST_CASE("what a cut module cannot compute is an error when it is asked", "[ten
              ContainsSubstring("dropout 0.1 of the attention weights of 2 of 4 heads"));
   CHECK_THAT(error_of([&](dist::Communicator& world) {
                nn::TransformerEncoderLayer model(8, 2, {.dim_feedforward = 16, .dropout = 0.1});
-               dist::tensor_parallel(model, world,
-                                     {.plan = {{"linear1", Cut::rows}, {"linear2", Cut::columns}}});
+               dist::tensor_parallel(
+                   model, world, {.plan = {{"linear1", Cut::colwise}, {"linear2", Cut::rowwise}}});
                model(Tensor(noise({3, 2, 8})));
              }),
              ContainsSubstring("dropout 0.1 of 8 of 16 hidden units"));
@@ -271,7 +271,7 @@ TEST_CASE("what a cut module cannot compute is an error when it is asked", "[ten
              ContainsSubstring("is a shard already"));
   CHECK_THAT(error_of([&](dist::Communicator& world) {
                TwoLayers model;
-               dist::tensor_parallel(model, world, {.plan = {{"fc2", Cut::columns}}});
+               dist::tensor_parallel(model, world, {.plan = {{"fc2", Cut::rowwise}}});
                model(Tensor(noise({3, 7})));
              }),
              ContainsSubstring("the input of 'fc2' has shape [3, 12]"));

@@ -108,6 +108,6 @@ TEST_CASE("what a cut sequence cannot do is an error", "[tensor]") {
   };
   CHECK_THAT(refused({.sequence = true}),
              ContainsSubstring(".sequence is for an nn::GPT or nn::Llama"));
-  CHECK_THAT(refused({.plan = {{"linear1", dist::Cut::rows}}, .sequence = true}),
+  CHECK_THAT(refused({.plan = {{"linear1", dist::Cut::colwise}}, .sequence = true}),
              ContainsSubstring(".sequence goes with the ready plan alone"));
 }
