@@ -5,17 +5,17 @@
 //   #include <hero/core/functions/map.h>  // elementwise kernels on arrays
 //   struct Cube : hero::Op {
 //     const char* name() const override { return "cube"; }
-//     static constexpr hero::CastRule kCast = hero::CastRule::promote;  // under Autocast
-//     static constexpr unsigned kSaveInputs = 0b1;  // input 0 is needed in backward
-//     Array forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); }
-//     Grads backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
+//     static constexpr hero::AutocastRule kAutocast = hero::AutocastRule::fallthrough;  // under
+//     Autocast static constexpr unsigned kSaveInputs = 0b1;  // input 0 is needed in backward Array
+//     forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); } Grads
+//     backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
 //   };
 //   Tensor cube(const Tensor& x) { return record(Cube{}, x); }
 #include <concepts>
 #include <span>
 #include <utility>
 
-#include <hero/autograd/graph/cast_rule.h>
+#include <hero/autograd/graph/autocast_rule.h>
 #include <hero/autograd/graph/checkpoint_frame.h>
 #include <hero/autograd/graph/op_scopes.h>
 
@@ -122,14 +122,14 @@ class Recorder {
 // The operation's rule for Autocast. Each operation has to state one, since no default would be
 // right for all.
 template <class O>
-CastRule cast_rule(const O& op) {
+AutocastRule autocast_rule(const O& op) {
   static_assert(
       requires {
-        { op.kCast } -> std::convertible_to<CastRule>;
+        { op.kAutocast } -> std::convertible_to<AutocastRule>;
       },
       "an operation says what Autocast does with its inputs; add to it: "
-      "static constexpr CastRule kCast = CastRule::promote; or another rule");
-  return op.kCast;
+      "static constexpr AutocastRule kAutocast = AutocastRule::fallthrough; or another rule");
+  return op.kAutocast;
 }
 
 // Whether O says that outputs may share memory with inputs.
@@ -245,7 +245,7 @@ inline std::vector<const Tensor*> pointers_to(const std::vector<Tensor>& inputs)
 template <class O, std::same_as<Tensor>... In>
 Tensor record(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
-  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::autocast_rule(op), list);
   return watcher.look(detail::run_one(op, list, detail::forward_each(list)));
 }
 
@@ -253,7 +253,7 @@ Tensor record(O op, const In&... inputs) {
 template <class O>
 Tensor record_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);
-  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::autocast_rule(op), list);
   return watcher.look(
       detail::run_one(op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }
@@ -263,7 +263,7 @@ Tensor record_list(O op, const std::vector<Tensor>& inputs) {
 template <class O, std::same_as<Tensor>... In>
 std::vector<Tensor> record_multi(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
-  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::autocast_rule(op), list);
   return watcher.look(detail::run_multi(op, list, detail::forward_each(list)));
 }
 
@@ -271,7 +271,7 @@ std::vector<Tensor> record_multi(O op, const In&... inputs) {
 template <class O>
 std::vector<Tensor> record_multi_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);
-  const detail::OpInterceptor watcher(op.name(), detail::cast_rule(op), list);
+  const detail::OpInterceptor watcher(op.name(), detail::autocast_rule(op), list);
   return watcher.look(detail::run_multi(
       op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }

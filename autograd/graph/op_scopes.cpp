@@ -13,7 +13,7 @@ struct OpInterceptor::State {
   int64_t profiled = 0;
 };
 
-void OpInterceptor::open(const char* op, CastRule rule, std::span<const Tensor*> inputs) {
+void OpInterceptor::open(const char* op, AutocastRule rule, std::span<const Tensor*> inputs) {
   std::vector<Tensor> cast;
   if (open_scopes & kAutocastScope) cast = autocast_inputs(rule, inputs);
   state_ = new State{op, {}, std::move(cast), 0};

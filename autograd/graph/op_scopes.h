@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include <hero/autograd/graph/cast_rule.h>
+#include <hero/autograd/graph/autocast_rule.h>
 #include <hero/autograd/graph/node.h>
 #include <hero/core/error.h>
 #include <hero/core/profile/places.h>
@@ -20,7 +20,7 @@ extern constinit thread_local unsigned open_scopes;
 /// outputs.
 class OpInterceptor {
  public:
-  OpInterceptor(const char* op, CastRule cast, std::span<const Tensor*> inputs) {
+  OpInterceptor(const char* op, AutocastRule cast, std::span<const Tensor*> inputs) {
     if (open_scopes != 0) [[unlikely]]
       open(op, cast, inputs);
   }
@@ -45,7 +45,7 @@ class OpInterceptor {
 
  private:
   struct State;
-  void open(const char* op, CastRule cast, std::span<const Tensor*> inputs);
+  void open(const char* op, AutocastRule cast, std::span<const Tensor*> inputs);
   void inspect(const Tensor& output) const;
   void close();
 
@@ -92,6 +92,6 @@ class WatchDerivative {
 };
 
 /// Autocast: the inputs cast as the rule says; empty if the rule changes none of them.
-std::vector<Tensor> autocast_inputs(CastRule rule, std::span<const Tensor* const> inputs);
+std::vector<Tensor> autocast_inputs(AutocastRule rule, std::span<const Tensor* const> inputs);
 
 }  // namespace hero::detail

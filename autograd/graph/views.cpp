@@ -49,7 +49,7 @@ struct Window {
 
 // The whole with the part in its window. `written` is the result where memory has it already.
 struct PutPart : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Window window;
   Array written;
   PutPart(const Window& w, Array known) : window(w), written(std::move(known)) {}
@@ -66,7 +66,7 @@ struct PutPart : Op {
 
 // The part in the window of the whole. `written` as above.
 struct TakePart : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Window window;
   Array written;
   bool overlaps;

@@ -96,12 +96,13 @@ Autocast::~Autocast() {
 bool autocast_enabled() { return (detail::open_scopes & detail::kAutocastScope) != 0; }
 const AutocastOptions& autocast_options() { return current; }
 
-void AutocastInputs::open(CastRule rule, std::span<const Tensor* const> inputs) {
+void AutocastInputs::open(AutocastRule rule, std::span<const Tensor* const> inputs) {
   cast_ = detail::autocast_inputs(rule, inputs);
 }
 
-std::vector<Tensor> detail::autocast_inputs(CastRule rule, std::span<const Tensor* const> inputs) {
-  if (rule == CastRule::promote) return {};
+std::vector<Tensor> detail::autocast_inputs(AutocastRule rule,
+                                            std::span<const Tensor* const> inputs) {
+  if (rule == AutocastRule::fallthrough) return {};
   std::optional<DType> widest;
   bool any = false;
   for (const Tensor* x : inputs) {
@@ -110,9 +111,9 @@ std::vector<Tensor> detail::autocast_inputs(CastRule rule, std::span<const Tenso
     widest = widest ? promote(*widest, x->dtype()) : x->dtype();
   }
   if (!widest) return {};
-  const DType target = rule == CastRule::low      ? current.dtype
-                       : rule == CastRule::widest ? *widest
-                                                  : kFloat32;
+  const DType target = rule == AutocastRule::lower_precision ? current.dtype
+                       : rule == AutocastRule::promote       ? *widest
+                                                             : kFloat32;
   for (const Tensor* x : inputs) {
     any = any || (x->defined() && is_floating(x->dtype()) && x->dtype() != target);
   }

@@ -3,7 +3,7 @@
 // half precision or in float32.
 #include <span>
 
-#include <hero/autograd/graph/cast_rule.h>
+#include <hero/autograd/graph/autocast_rule.h>
 #include <hero/autograd/tensor.h>
 
 namespace hero {
@@ -15,7 +15,7 @@ struct AutocastOptions {
   bool cache = true;        ///< true: cast a parameter once, and not at every use
 };
 
-/// While it lives, operations on this thread cast their floating inputs, each by its CastRule:
+/// While it lives, operations on this thread cast their floating inputs, each by its AutocastRule:
 /// matrix products take them in `dtype` (they accumulate in float32 and round once); softmax, norms
 /// of rows and groups, losses and reductions take them in float32; operations that write one tensor
 /// into another (scatter_add, index_put ..) take both in the wider dtype; all other operations take
@@ -50,13 +50,13 @@ const AutocastOptions& autocast_options();
 
 /// Casts the inputs of an operation that is composed of others, as its first line:
 ///
-///   if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
+///   if (const AutocastInputs in(AutocastRule::lower_precision, x, weight, bias); in.changed()) {
 ///     return linear(in[0], in[1], in[2]);
 ///   }
 class AutocastInputs {
  public:
   template <std::same_as<Tensor>... In>
-  explicit AutocastInputs(CastRule rule, const In&... inputs) {
+  explicit AutocastInputs(AutocastRule rule, const In&... inputs) {
     if (!autocast_enabled()) return;
     const Tensor* const list[] = {&inputs...};
     open(rule, list);
@@ -65,7 +65,7 @@ class AutocastInputs {
   const Tensor& operator[](size_t i) const { return cast_[i]; }
 
  private:
-  void open(CastRule rule, std::span<const Tensor* const> inputs);
+  void open(AutocastRule rule, std::span<const Tensor* const> inputs);
   std::vector<Tensor> cast_;
 };
 

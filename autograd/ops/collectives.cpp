@@ -91,7 +91,7 @@ Grads as_grads(const std::vector<Tensor>& list) {
 }
 
 struct CopyIn : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Group group;
   int copies;
   CopyIn(Group g, int n) : group(std::move(g)), copies(n) {}
@@ -104,7 +104,7 @@ struct CopyIn : MultiOp {
 };
 
 struct SumOut : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Group group;
   explicit SumOut(Group g) : group(std::move(g)) {}
   const char* name() const override { return "sum_out"; }
@@ -115,7 +115,7 @@ struct SumOut : Op {
 };
 
 struct MeanOut : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Group group;
   explicit MeanOut(Group g) : group(std::move(g)) {}
   const char* name() const override { return "mean_out"; }
@@ -130,7 +130,7 @@ struct MeanOut : Op {
 };
 
 struct Gather : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Group group;
   int dim;
   Gather(Group g, int d) : group(std::move(g)), dim(d) {}
@@ -141,7 +141,7 @@ struct Gather : Op {
 };
 
 struct Split : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Group group;
   int dim;
   Split(Group g, int d) : group(std::move(g)), dim(d) {}
@@ -155,7 +155,7 @@ struct Split : Op {
 };
 
 struct GatherIn : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Group group;
   int dim, copies;
   GatherIn(Group g, int d, int n) : group(std::move(g)), dim(d), copies(n) {}
@@ -170,7 +170,7 @@ struct GatherIn : MultiOp {
 };
 
 struct ScatterOut : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Group group;
   int dim;
   ScatterOut(Group g, int d) : group(std::move(g)), dim(d) {}

@@ -15,7 +15,7 @@ int64_t total_rows(const RowCounts& counts) {
 }
 
 struct ExchangeRows : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Communicator comm;
   RowCounts send, recv;  // rows to and from each rank
   ExchangeRows(Communicator c, RowCounts s, RowCounts r)
@@ -39,7 +39,7 @@ struct ExchangeRows : Op {
 // Rows in another order: row i of the result is row order[i]. Its derivative is the inverse
 // permutation, and not a sum over equal indices, as that of index_select is.
 struct ReorderRows : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Array order, inverse;
   ReorderRows(Array o, Array i) : order(std::move(o)), inverse(std::move(i)) {}
   const char* name() const override { return "reorder_rows"; }

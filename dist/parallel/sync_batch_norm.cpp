@@ -30,7 +30,7 @@ Tensor repeated_rows(const Tensor& x, int64_t rows);
 
 // The sum of the rows of x [N, C] in a tree: [C].
 struct SumOfRows : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int64_t rows = 0;
   const char* name() const override { return "sync_batch_norm_sum"; }
   Array forward(const Array& x) {
@@ -42,7 +42,7 @@ struct SumOfRows : Op {
 
 // x [C] once for each of N rows, whose gradients are added up in a tree.
 struct RepeatedRows : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int64_t rows;
   explicit RepeatedRows(int64_t n) : rows(n) {}
   const char* name() const override { return "sync_batch_norm_rows"; }

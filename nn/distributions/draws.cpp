@@ -161,7 +161,7 @@ Array drawn(const F& f, const In&... parameters) {
 
 // The shared part of operations whose derivative is computed as plain numbers.
 struct DrawOp : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1, kSaveOutputs = 1;
   const char* name() const override { return "rsample"; }
 };
@@ -199,7 +199,7 @@ struct DirichletDraws : DrawOp {
 };
 
 struct GammaCdf : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 3;
   const char* name() const override { return "gamma_cdf"; }
   Array forward(const Array& a, const Array& x) {

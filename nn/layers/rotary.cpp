@@ -123,7 +123,7 @@ std::pair<Array, Array> halves_of(const Array& x, RotaryPairs pairs) {
 
 // Turns each pair; the derivative turns back.
 struct Rotate : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Angles table;
   double sign;
   RotaryPairs pairs;

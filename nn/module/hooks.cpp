@@ -156,7 +156,7 @@ std::vector<Array> same_arrays(std::span<const Array> inputs) {
 
 // The module's outputs, unchanged; its backward runs first.
 struct OutputEnd : IdentityOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   std::shared_ptr<BackwardPass> pass;
   bool inputs_want_grad;
   OutputEnd(std::shared_ptr<BackwardPass> p, bool inputs)
@@ -181,7 +181,7 @@ struct OutputEnd : IdentityOp {
 
 // The module's inputs, unchanged; its backward runs last.
 struct InputEnd : IdentityOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   std::shared_ptr<BackwardPass> pass;
   explicit InputEnd(std::shared_ptr<BackwardPass> p)
       : IdentityOp(!p->for_values), pass(std::move(p)) {}

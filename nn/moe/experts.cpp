@@ -15,7 +15,7 @@ namespace {
 
 // The tensor, unchanged; its gradient is divided.
 struct DivideGradient : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   double divisor;
   explicit DivideGradient(double d) : divisor(d) {}
   const char* name() const override { return "divide_gradient"; }

@@ -17,7 +17,7 @@ Tensor leaf(std::initializer_list<double> values) {
 
 // A square root whose derivative at 0 is wrong on purpose.
 struct BadRoot : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "bad_root"; }
   Array forward(const Array& x) { return x.clone(); }

@@ -48,7 +48,7 @@ std::vector<Tensor> gradients(Call&& call) {
 
 // Keeps what it made on the way.
 struct SquaredSine : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "squared_sine"; }
   Array forward(const Array& x) {

@@ -185,7 +185,7 @@ std::vector<uint64_t> in_two_parts(const Stage& stage, DType dtype, bool overwri
 
 // x w with counts of what its backward computes.
 struct CountedProduct : Op, TwoPartBackward {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b11;
   std::vector<std::string>* made;
   int throws;  // in which call

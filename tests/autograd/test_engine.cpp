@@ -15,7 +15,7 @@ Tensor leaf(std::initializer_list<double> values) {
 }
 
 struct Cube : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "cube"; }
   Array forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); }
@@ -25,7 +25,7 @@ struct Cube : Op {
 // [snippet: own operation]
 /// x exp(-x^2), for floating x of any shape.
 struct Bump : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;  // a bit for each input
   const char* name() const override { return "bump"; }
   Array forward(const Array& x) {
@@ -46,14 +46,14 @@ Tensor bump(const Tensor& x) {
 // [end]
 
 struct Wrong : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   const char* name() const override { return "wrong"; }
   Array forward(const Array& x) { return x.clone(); }
   Grads backward(const Tensor& g) override { return {g, g}; }
 };
 
 struct Thrower : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   const char* name() const override { return "thrower"; }
   Array forward(const Array& x) { return x.clone(); }
   Grads backward(const Tensor&) override { fail("thrower: no"); }
@@ -61,7 +61,7 @@ struct Thrower : Op {
 
 // Notes its tag when backward reaches it.
 struct Trace : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   std::vector<int>* order;
   int tag;
   Trace(std::vector<int>* o, int t) : order(o), tag(t) {}

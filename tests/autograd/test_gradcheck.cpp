@@ -16,7 +16,7 @@ Tensor input(std::initializer_list<double> values) {
 
 // Right values, wrong derivative: 3x^2 instead of 2x.
 struct WrongSquare : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "wrong_square"; }
   Array forward(const Array& x) { return core::map<core::kernels::Square>(x); }
@@ -25,7 +25,7 @@ struct WrongSquare : Op {
 
 // Right derivative, but written on arrays: its own derivative is lost.
 struct ForgetfulSquare : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "forgetful_square"; }
   Array forward(const Array& x) { return core::map<core::kernels::Square>(x); }

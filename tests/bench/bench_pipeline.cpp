@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 // Multiplies by a weight, forward and backward in their times.
 struct Sleeps : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b11;
   double ms;
   explicit Sleeps(double milliseconds) : ms(milliseconds) {}

@@ -67,7 +67,7 @@ void small_operation(benchmark::State& state) {
 
 // The product of two numbers with its node.
 struct Product : hero::Op {
-  static constexpr hero::CastRule kCast = hero::CastRule::promote;
+  static constexpr hero::AutocastRule kAutocast = hero::AutocastRule::fallthrough;
   const char* name() const override { return "product"; }
   static constexpr unsigned kSaveInputs = 0b11;
   static hero::Array forward(const hero::Array& a, const hero::Array& b) {

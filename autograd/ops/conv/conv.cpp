@@ -24,7 +24,7 @@ using detail::Geometry;
 // x, w and perhaps bias -> y, or relu of it: one pass over products that are still in the cache.
 // Without relu the gradients need no composed definition, since they are recorded operations.
 struct Conv : Op, TwoPartBackward {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr AutocastRule kAutocast = AutocastRule::lower_precision;
   Geometry geometry;
   Activation activation;
   explicit Conv(const Geometry& g, Activation a = Activation::none) : geometry(g), activation(a) {}
@@ -43,9 +43,9 @@ struct Conv : Op, TwoPartBackward {
 };
 
 // y, w and perhaps bias -> x; of volumes a gradient alone.
-template <CastRule rule>
+template <AutocastRule rule>
 struct ConvBack : Op, TwoPartBackward {
-  static constexpr CastRule kCast = rule;
+  static constexpr AutocastRule kAutocast = rule;
   Geometry geometry;
   explicit ConvBack(const Geometry& g) : geometry(g) {}
   bool saves_input(int i) const { return i < 2 && needs(1 - i); }
@@ -60,7 +60,7 @@ struct ConvBack : Op, TwoPartBackward {
 
 // x, y -> w
 struct ConvWeight : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Geometry geometry;
   explicit ConvWeight(const Geometry& g) : geometry(g) {}
   bool saves_input(int i) const { return needs(1 - i); }
@@ -73,7 +73,7 @@ struct ConvWeight : Op {
 
 Tensor input_gradient(const Geometry& g, const Tensor& y, const Tensor& w) {
   if (!g.is_volume()) return detail::record_transposed(g, {y, w});
-  if (!g.is_mirrored()) return record_list(ConvBack<CastRule::promote>(g), {y, w});
+  if (!g.is_mirrored()) return record_list(ConvBack<AutocastRule::fallthrough>(g), {y, w});
   return record_list(Conv(g.mirrored()), {y, flip(transpose(w, 0, 1), {2, 3, 4})});
 }
 
@@ -101,7 +101,7 @@ Grads Conv::backward(const Tensor& g) {
     return std::vector<Tensor>{relu(record_list(Conv(geometry), in))};
   });
 }
-template <CastRule rule>
+template <AutocastRule rule>
 Grads ConvBack<rule>::backward(const Tensor& g) {
   Grads grads{needs(0) ? record_list(Conv(geometry), {g, input(1)}) : Tensor(),
               needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
@@ -115,7 +115,7 @@ Grads ConvWeight::backward(const Tensor& g) {
 
 Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const Tensor& w,
                    const Tensor& bias, Activation activation = Activation::none) {
-  if (const AutocastInputs in(CastRule::low, x, w, bias); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::lower_precision, x, w, bias); in.changed()) {
     return convolution(spec, in[0], in[1], in[2], activation);
   }
   detail::check_operands(spec, x, w, bias, w.size(0));
@@ -141,9 +141,9 @@ Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const T
   if (bias.defined() && bias.dtype() == w.dtype()) inputs.push_back(bias);
   if (!bias.defined() || inputs.size() > 2) return record_list(Conv(geometry, activation), inputs);
   if (detail::any_half(x, bias)) {
-    return detail::in_float32(spec.op, CastRule::low, {x, w, bias}, [=](const auto& in) {
-      return convolution(spec, in[0], in[1], in[2], activation);
-    });
+    return detail::in_float32(
+        spec.op, AutocastRule::lower_precision, {x, w, bias},
+        [=](const auto& in) { return convolution(spec, in[0], in[1], in[2], activation); });
   }
   const Tensor y = detail::add_channel_bias(record_list(Conv(geometry), inputs), bias);
   return activation == Activation::relu ? relu(y) : y;
@@ -156,7 +156,7 @@ Tensor detail::record_convolution(const Geometry& geometry, const std::vector<Te
   return record_list(Conv(geometry, activation), inputs);
 }
 Tensor detail::record_transposed(const Geometry& geometry, const std::vector<Tensor>& inputs) {
-  return record_list(ConvBack<CastRule::low>(geometry), inputs);
+  return record_list(ConvBack<AutocastRule::lower_precision>(geometry), inputs);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,

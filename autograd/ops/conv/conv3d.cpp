@@ -70,9 +70,9 @@ Tensor conv3d_of_all(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (!bias.defined() || inputs.size() > 2) return record_convolution(geometry, inputs);
   // A bias of another dtype promotes.
   if (any_half(x, bias)) {
-    return in_float32(kName, CastRule::low, {x, weight, bias}, [options](const auto& in) {
-      return conv3d_of_all(in[0], in[1], in[2], options);
-    });
+    return in_float32(
+        kName, AutocastRule::lower_precision, {x, weight, bias},
+        [options](const auto& in) { return conv3d_of_all(in[0], in[1], in[2], options); });
   }
   return record_convolution(geometry, inputs) + reshape(bias, {bias.numel(), 1, 1, 1});
 }
@@ -128,7 +128,7 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const detail::Named named("conv3d", {"x", x}, {"weight", weight});
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv3d";
-  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::lower_precision, x, weight, bias); in.changed()) {
     return conv3d(in[0], in[1], in[2], options);
   }
   return batched(x, 4, [&](const Tensor& volume) {
@@ -164,13 +164,13 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
   const detail::Named named("conv_transpose3d", {"x", x}, {"weight", weight});
   detail::check_defined("conv_transpose3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv_transpose3d";
-  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::lower_precision, x, weight, bias); in.changed()) {
     return conv_transpose3d(in[0], in[1], in[2], options);
   }
   if (detail::any_half(x, weight)) {
-    return detail::in_float32(kName, CastRule::low, {x, weight, bias}, [options](const auto& in) {
-      return conv_transpose3d(in[0], in[1], in[2], options);
-    });
+    return detail::in_float32(
+        kName, AutocastRule::lower_precision, {x, weight, bias},
+        [options](const auto& in) { return conv_transpose3d(in[0], in[1], in[2], options); });
   }
   return batched(x, 4, [&](const Tensor& volume) {
     check_volume(kName, volume, weight);

@@ -14,7 +14,7 @@ namespace {
 Tensor transposed(const detail::ConvolutionSpec& spec, Pair output_padding, const Tensor& x,
                   const Tensor& weight, const Tensor& bias) {
   const char* op = spec.op;
-  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::lower_precision, x, weight, bias); in.changed()) {
     return transposed(spec, output_padding, in[0], in[1], in[2]);
   }
   const core::Checked outputs =
@@ -50,9 +50,9 @@ Tensor transposed(const detail::ConvolutionSpec& spec, Pair output_padding, cons
   if (!bias.defined()) return detail::record_transposed(geometry, {x, weight});
   if (bias.dtype() == x.dtype()) return detail::record_transposed(geometry, {x, weight, bias});
   if (detail::any_half(x, bias)) {
-    return detail::in_float32(op, CastRule::low, {x, weight, bias}, [=](const auto& in) {
-      return transposed(spec, output_padding, in[0], in[1], in[2]);
-    });
+    return detail::in_float32(
+        op, AutocastRule::lower_precision, {x, weight, bias},
+        [=](const auto& in) { return transposed(spec, output_padding, in[0], in[1], in[2]); });
   }
   return detail::add_channel_bias(detail::record_transposed(geometry, {x, weight}), bias);
 }

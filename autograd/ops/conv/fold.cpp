@@ -21,7 +21,7 @@ DType column_type(const Array& x) {
 }
 
 struct Im2col : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   core::Window window;
   Shape columns;
   Im2col(const core::Window& w, const Shape& s) : window(w), columns(s) {}
@@ -35,7 +35,7 @@ struct Im2col : Op {
   Grads backward(const Tensor& g) override;
 };
 struct Col2im : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   core::Window window;
   Shape image;
   Col2im(const core::Window& w, const Shape& s) : window(w), image(s) {}

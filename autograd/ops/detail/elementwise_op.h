@@ -11,9 +11,9 @@ enum class Save { nothing, input, output, both };
 
 /// An elementwise operation of one functor; a derived struct adds its `backward`. `Cast` is the
 /// rule by which Autocast casts its inputs.
-template <class F, CastRule Cast, Save What = Save::nothing>
+template <class F, AutocastRule Cast, Save What = Save::nothing>
 struct ElementwiseOp : Op {
-  static constexpr CastRule kCast = Cast;
+  static constexpr AutocastRule kAutocast = Cast;
   static constexpr bool kIn = What == Save::input || What == Save::both;
   static constexpr bool kOut = What == Save::output || What == Save::both;
   static constexpr unsigned kSaveInputs = kIn ? ~0u : 0u;
@@ -44,7 +44,7 @@ inline Tensor flat_gradient(const Tensor& g) {
 
 /// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.
 template <class F>
-struct PiecewiseConstant : ElementwiseOp<F, CastRule::promote> {
+struct PiecewiseConstant : ElementwiseOp<F, AutocastRule::fallthrough> {
   Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 

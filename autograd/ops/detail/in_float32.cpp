@@ -21,11 +21,11 @@ DType promoted(std::span<const Array> inputs) {
 struct RoundedOnce : MultiOp {
   static constexpr unsigned kSaveInputs = ~0u;
   const char* op;
-  CastRule kCast;           // that of the function
+  AutocastRule kAutocast;   // that of the function
   std::vector<bool> given;  // by position in the definition: whether there is an input
   Definitions definition;
-  RoundedOnce(const char* n, CastRule c, std::vector<bool> g, Definitions d)
-      : op(n), kCast(c), given(std::move(g)), definition(std::move(d)) {}
+  RoundedOnce(const char* n, AutocastRule c, std::vector<bool> g, Definitions d)
+      : op(n), kAutocast(c), given(std::move(g)), definition(std::move(d)) {}
   const char* name() const override { return op; }
 
   // The definition of the inputs that there are, in float32.
@@ -87,7 +87,7 @@ struct RoundedOnce : MultiOp {
 
 Tensor widened(const Tensor& x) { return is_half(x) ? x.to(kFloat32) : x; }
 
-Tensor in_float32(const char* op, CastRule cast, const std::vector<Tensor>& inputs,
+Tensor in_float32(const char* op, AutocastRule cast, const std::vector<Tensor>& inputs,
                   Definition definition) {
   return in_float32_multi(op, cast, inputs,
                           [definition = std::move(definition)](const std::vector<Tensor>& in) {
@@ -95,7 +95,7 @@ Tensor in_float32(const char* op, CastRule cast, const std::vector<Tensor>& inpu
                           })[0];
 }
 
-std::vector<Tensor> in_float32_multi(const char* op, CastRule cast,
+std::vector<Tensor> in_float32_multi(const char* op, AutocastRule cast,
                                      const std::vector<Tensor>& inputs, Definitions definitions) {
   std::vector<bool> given;
   std::vector<Tensor> present;

@@ -7,7 +7,7 @@
 // computed again in backward, also in float32.
 #include <functional>
 
-#include <hero/autograd/graph/cast_rule.h>
+#include <hero/autograd/graph/autocast_rule.h>
 #include <hero/autograd/tensor.h>
 
 namespace hero::detail {
@@ -29,16 +29,16 @@ using Definition = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 /// casts the inputs.
 ///
 ///   if (any_half(x)) {
-///     return in_float32("celu", CastRule::promote, {x}, [=](const auto& in) { return celu(in[0],
-///     alpha); });
+///     return in_float32("celu", AutocastRule::fallthrough, {x}, [=](const auto& in) { return
+///     celu(in[0], alpha); });
 ///   }
-Tensor in_float32(const char* op, CastRule cast, const std::vector<Tensor>& inputs,
+Tensor in_float32(const char* op, AutocastRule cast, const std::vector<Tensor>& inputs,
                   Definition definition);
 
 /// The same for a definition with several outputs: the first one is rounded and has a gradient; the
 /// others stay as they are and have none.
 using Definitions = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
-std::vector<Tensor> in_float32_multi(const char* op, CastRule cast,
+std::vector<Tensor> in_float32_multi(const char* op, AutocastRule cast,
                                      const std::vector<Tensor>& inputs, Definitions definitions);
 
 /// x in float32 if it has a half-precision dtype, else x itself: a recorded cast. Derivatives of

@@ -22,19 +22,19 @@ using detail::widened;
 
 namespace {
 
-struct Add : ElementwiseOp<k::Add, CastRule::promote> {
+struct Add : ElementwiseOp<k::Add, AutocastRule::fallthrough> {
   Grads backward(const Tensor& g) override { return {g, g}; }
 };
-struct Sub : ElementwiseOp<k::Sub, CastRule::promote> {
+struct Sub : ElementwiseOp<k::Sub, AutocastRule::fallthrough> {
   Grads backward(const Tensor& g) override { return {g, needs(1) ? -g : Tensor()}; }
 };
-struct Mul : ElementwiseOp<k::Mul, CastRule::promote> {
+struct Mul : ElementwiseOp<k::Mul, AutocastRule::fallthrough> {
   bool saves_input(int i) const { return needs(1 - i); }
   Grads backward(const Tensor& g) override {
     return {needs(0) ? g * input(1) : Tensor(), needs(1) ? g * input(0) : Tensor()};
   }
 };
-struct Div : ElementwiseOp<k::Div, CastRule::promote> {
+struct Div : ElementwiseOp<k::Div, AutocastRule::fallthrough> {
   bool saves_input(int i) const { return i == 1 || needs(1); }
   Grads backward(const Tensor& g) override {
     FusedExpression f;
@@ -45,7 +45,7 @@ struct Div : ElementwiseOp<k::Div, CastRule::promote> {
     return f.run({{needs(0), dy / b}, {needs(1), to_b}});
   }
 };
-struct Pow : ElementwiseOp<k::Pow, CastRule::float32, Save::both> {
+struct Pow : ElementwiseOp<k::Pow, AutocastRule::float32, Save::both> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1)), y = f(output());
@@ -56,7 +56,7 @@ struct Pow : ElementwiseOp<k::Pow, CastRule::float32, Save::both> {
                   {needs(1), dy * where_equal(a, 0, where(b >= 0, 0, to_b), to_b)}});
   }
 };
-struct Remainder : ElementwiseOp<k::Remainder, CastRule::promote, Save::input> {
+struct Remainder : ElementwiseOp<k::Remainder, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!needs(1)) return {g, Tensor()};
     return {g, -g * div(widened(input(0)), widened(input(1)), Rounding::floor)};
@@ -67,21 +67,21 @@ struct Remainder : ElementwiseOp<k::Remainder, CastRule::promote, Save::input> {
 Term share(Term dy, Term less, Term greater) {
   return where(less < greater, 0, where_equal(less, greater, dy * 0.5, dy));
 }
-struct Maximum : ElementwiseOp<k::Maximum, CastRule::promote, Save::input> {
+struct Maximum : ElementwiseOp<k::Maximum, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, a, b)}, {needs(1), share(dy, b, a)}});
   }
 };
-struct Minimum : ElementwiseOp<k::Minimum, CastRule::promote, Save::input> {
+struct Minimum : ElementwiseOp<k::Minimum, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
     return f.run({{needs(0), share(dy, b, a)}, {needs(1), share(dy, a, b)}});
   }
 };
-struct Atan2 : ElementwiseOp<k::Atan2, CastRule::promote, Save::input> {
+struct Atan2 : ElementwiseOp<k::Atan2, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), y = f(input(0)), x = f(input(1));
@@ -91,7 +91,7 @@ struct Atan2 : ElementwiseOp<k::Atan2, CastRule::promote, Save::input> {
     return f.run({{needs(0), scaled * x}, {needs(1), -scaled * y}});
   }
 };
-struct LogAddExp : ElementwiseOp<k::LogAddExp, CastRule::promote, Save::input> {
+struct LogAddExp : ElementwiseOp<k::LogAddExp, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), a = f(input(0)), b = f(input(1));
@@ -108,7 +108,7 @@ struct Lerp : detail::Blend {
   }
 };
 struct LerpScalar : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   double weight;
   explicit LerpScalar(double w) : weight(w) {}
   const char* name() const override { return "lerp"; }
@@ -118,7 +118,7 @@ struct LerpScalar : Op {
   }
   Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
 };
-struct Where : ElementwiseOp<k::Where, CastRule::promote> {
+struct Where : ElementwiseOp<k::Where, AutocastRule::fallthrough> {
   bool saves_input(int i) const { return i == 0; }
   Grads backward(const Tensor& g) override {
     return {Tensor(), where(input(0), g, 0), where(input(0), 0, g)};
@@ -126,28 +126,28 @@ struct Where : ElementwiseOp<k::Where, CastRule::promote> {
 };
 
 // Tensor and scalar. The scalar is an operand of the kernel, not a tensor.
-template <class F, CastRule Cast>
+template <class F, AutocastRule Cast>
 struct WithScalar : Op {
-  static constexpr CastRule kCast = Cast;
+  static constexpr AutocastRule kAutocast = Cast;
   Scalar scalar;
   explicit WithScalar(Scalar s) : scalar(s) {}
   const char* name() const override { return F::name; }
   Array forward(const Array& a) { return core::map<F>(a, scalar); }
 };
 template <class F>
-struct Shifted : WithScalar<F, CastRule::promote> {
-  using WithScalar<F, CastRule::promote>::WithScalar;
+struct Shifted : WithScalar<F, AutocastRule::fallthrough> {
+  using WithScalar<F, AutocastRule::fallthrough>::WithScalar;
   Grads backward(const Tensor& g) override { return {g}; }
 };
-struct MulScalar : WithScalar<k::Mul, CastRule::promote> {
+struct MulScalar : WithScalar<k::Mul, AutocastRule::fallthrough> {
   using WithScalar::WithScalar;
   Grads backward(const Tensor& g) override { return {g * scalar}; }
 };
-struct DivScalar : WithScalar<k::Div, CastRule::promote> {
+struct DivScalar : WithScalar<k::Div, AutocastRule::fallthrough> {
   using WithScalar::WithScalar;
   Grads backward(const Tensor& g) override { return {g / scalar}; }
 };
-struct PowScalar : WithScalar<k::Pow, CastRule::float32> {
+struct PowScalar : WithScalar<k::Pow, AutocastRule::float32> {
   using WithScalar::WithScalar;
   // Small whole powers are products, of float32 in float64, rounded once as those of the kernel.
   Array forward(const Array& a) {
@@ -171,7 +171,7 @@ struct PowScalar : WithScalar<k::Pow, CastRule::float32> {
   }
 };
 struct ScalarSub : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Scalar scalar;
   explicit ScalarSub(Scalar s) : scalar(s) {}
   const char* name() const override { return "sub"; }
@@ -179,7 +179,7 @@ struct ScalarSub : Op {
   Grads backward(const Tensor& g) override { return {-g}; }
 };
 struct ScalarDiv : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   Scalar scalar;
   explicit ScalarDiv(Scalar s) : scalar(s) {}
@@ -200,7 +200,7 @@ struct ScalarDiv : Op {
   }
 };
 struct ScalarPow : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   Scalar scalar;
   explicit ScalarPow(Scalar s) : scalar(s) {}
@@ -215,7 +215,7 @@ struct ScalarPow : Op {
 
 // where with a number on one side.
 struct WhereScalar : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   Scalar scalar;
   bool first;  // the number is taken where the condition holds
@@ -361,7 +361,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
 namespace {
 
 struct Addcmul : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Scalar value;
   explicit Addcmul(Scalar v) : value(v) {}
   bool saves_input(int i) const { return (i == 1 && needs(2)) || (i == 2 && needs(1)); }
@@ -386,7 +386,7 @@ struct Addcmul : Op {
   }
 };
 struct Addcdiv : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   double value;
   explicit Addcdiv(double v) : value(v) {}
   bool saves_input(int i) const { return i == 2 ? needs(1) || needs(2) : i == 1 && needs(2); }
@@ -425,7 +425,7 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   const detail::Named named("addcdiv", {"x", x}, {"a", a}, {"b", b});
   detail::check_defined("addcdiv", {{"x", x}, {"a", a}, {"b", b}});
   if (detail::any_half(x, a, b)) {
-    return detail::in_float32("addcdiv", CastRule::promote, {x, a, b},
+    return detail::in_float32("addcdiv", AutocastRule::fallthrough, {x, a, b},
                               [=](const auto& in) { return addcdiv(in[0], in[1], in[2], value); });
   }
   const DType common = common_dtype(x, a, b);

@@ -5,7 +5,7 @@
 namespace hero::detail {
 
 /// a + weight (b - a) for weights between 0 and 1, in one kernel.
-struct Blend : ElementwiseOp<core::kernels::Lerp, CastRule::promote, Save::input> {
+struct Blend : ElementwiseOp<core::kernels::Lerp, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), weight = f(input(2));

@@ -24,109 +24,109 @@ namespace {
 const double kLn2 = std::numbers::ln2;
 const double kTwoOverRootPi = 2.0 / std::sqrt(std::numbers::pi);
 
-struct Neg : ElementwiseOp<k::Neg, CastRule::promote> {
+struct Neg : ElementwiseOp<k::Neg, AutocastRule::fallthrough> {
   Grads backward(const Tensor& g) override { return {-g}; }
 };
-struct Abs : ElementwiseOp<k::Abs, CastRule::promote, Save::input> {
+struct Abs : ElementwiseOp<k::Abs, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * sign(x); })};
   }
 };
-struct Exp : ElementwiseOp<k::Exp, CastRule::float32, Save::output> {
+struct Exp : ElementwiseOp<k::Exp, AutocastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * y; })};
   }
 };
-struct Exp2 : ElementwiseOp<k::Exp2, CastRule::float32, Save::output> {
+struct Exp2 : ElementwiseOp<k::Exp2, AutocastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * y * kLn2; })};
   }
 };
 // Of y + 1 little is left where y is near -1, and in half precision nothing.
-struct Expm1 : ElementwiseOp<k::Expm1, CastRule::float32, Save::input> {
+struct Expm1 : ElementwiseOp<k::Expm1, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * exp(x); })};
   }
 };
-struct Log : ElementwiseOp<k::Log, CastRule::float32, Save::input> {
+struct Log : ElementwiseOp<k::Log, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / x; })};
   }
 };
-struct Log2 : ElementwiseOp<k::Log2, CastRule::float32, Save::input> {
+struct Log2 : ElementwiseOp<k::Log2, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (x * kLn2); })};
   }
 };
-struct Log1p : ElementwiseOp<k::Log1p, CastRule::float32, Save::input> {
+struct Log1p : ElementwiseOp<k::Log1p, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (x + 1); })};
   }
 };
-struct Sqrt : ElementwiseOp<k::Sqrt, CastRule::promote, Save::output> {
+struct Sqrt : ElementwiseOp<k::Sqrt, AutocastRule::fallthrough, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy / (y * 2); })};
   }
 };
-struct Rsqrt : ElementwiseOp<k::Rsqrt, CastRule::float32, Save::output> {
+struct Rsqrt : ElementwiseOp<k::Rsqrt, AutocastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * (y * square(y)) * -0.5; })};
   }
 };
 // 2x first, then times g: the rounding on which the printed step counts of tutorial 05 rest.
-struct Square : ElementwiseOp<k::Square, CastRule::promote, Save::input> {
+struct Square : ElementwiseOp<k::Square, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * (x * 2); })};
   }
 };
-struct Reciprocal : ElementwiseOp<k::Reciprocal, CastRule::float32, Save::output> {
+struct Reciprocal : ElementwiseOp<k::Reciprocal, AutocastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return -dy * square(y); })};
   }
 };
-struct Sin : ElementwiseOp<k::Sin, CastRule::promote, Save::input> {
+struct Sin : ElementwiseOp<k::Sin, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * cos(x); })};
   }
 };
-struct Cos : ElementwiseOp<k::Cos, CastRule::promote, Save::input> {
+struct Cos : ElementwiseOp<k::Cos, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return -dy * sin(x); })};
   }
 };
-struct Tan : ElementwiseOp<k::Tan, CastRule::float32, Save::output> {
+struct Tan : ElementwiseOp<k::Tan, AutocastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(), [](Term dy, Term y) { return dy * (square(y) + 1); })};
   }
 };
-struct Atan : ElementwiseOp<k::Atan, CastRule::promote, Save::input> {
+struct Atan : ElementwiseOp<k::Atan, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (square(x) + 1); })};
   }
 };
-struct Sinh : ElementwiseOp<k::Sinh, CastRule::float32, Save::input> {
+struct Sinh : ElementwiseOp<k::Sinh, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * cosh(x); })};
   }
 };
-struct Cosh : ElementwiseOp<k::Cosh, CastRule::float32, Save::input> {
+struct Cosh : ElementwiseOp<k::Cosh, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * sinh(x); })};
   }
 };
-struct Tanh : ElementwiseOp<k::Tanh, CastRule::promote, Save::output> {
+struct Tanh : ElementwiseOp<k::Tanh, AutocastRule::fallthrough, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::TanhBackward>(g, output());
     return {derived(g, output(), [](Term dy, Term y) { return dy * (1.0 - square(y)); })};
   }
 };
-struct Sigmoid : ElementwiseOp<k::Sigmoid, CastRule::promote, Save::output> {
+struct Sigmoid : ElementwiseOp<k::Sigmoid, AutocastRule::fallthrough, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::SigmoidBackward>(g, output());
     return {derived(g, output(), [](Term dy, Term y) { return dy * (y * (1.0 - y)); })};
   }
 };
-struct Erf : ElementwiseOp<k::Erf, CastRule::promote, Save::input> {
+struct Erf : ElementwiseOp<k::Erf, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0),
                     [](Term dy, Term x) { return dy * exp(-square(x)) * kTwoOverRootPi; })};
@@ -135,7 +135,7 @@ struct Erf : ElementwiseOp<k::Erf, CastRule::promote, Save::input> {
 
 // The gradient goes where x lies between the bounds; on one it is 0, as in PyTorch.
 struct Clamp : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   Scalar low, high;
   bool has_low, has_high;

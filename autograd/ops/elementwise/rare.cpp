@@ -37,7 +37,7 @@ using detail::rare;
 // Of one number. The derivatives are those of Abramowitz and Stegun, 9.1.27, 9.1.28 and 9.6.26 to
 // 9.6.28.
 struct RareOp : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   const char* label;
@@ -96,7 +96,7 @@ void check_without_gradient(const char* op, const char* argument, const Tensor& 
 
 // Of two numbers, with a derivative in the second one.
 struct RarePair : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b11;
   const char* label;
   Rare which;
@@ -118,7 +118,7 @@ Tensor rare_of(const char* name, Rare which, const Tensor& a, const Tensor& x) {
 }
 
 struct FrexpOp : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   const char* name() const override { return "frexp"; }
   static constexpr unsigned kSaveOutputs = 0b10;
   std::vector<Array> forward(const Array& x) {
@@ -135,7 +135,7 @@ struct FrexpOp : MultiOp {
 
 // Moves with x, whose step is constant between the powers of 2, unless it is there.
 struct NextAfter : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b11;
   Rare which;
   explicit NextAfter(Rare function) : which(function) {}
@@ -189,7 +189,7 @@ Tensor multigammaln(const Tensor& a, int64_t p) {
   detail::check_defined("multigammaln", {{"a", a}});
   check(p >= 1, "multigammaln: the dimension p must be at least 1: ", p);
   if (detail::any_half(a)) {
-    return detail::in_float32("multigammaln", CastRule::promote, {a},
+    return detail::in_float32("multigammaln", AutocastRule::fallthrough, {a},
                               [p](const auto& in) { return multigammaln(in[0], p); });
   }
   const double count = static_cast<double>(p);

@@ -18,12 +18,12 @@ namespace {
 
 // Constant almost everywhere, in both inputs.
 template <class F>
-struct StepOfTwo : ElementwiseOp<F, CastRule::promote> {
+struct StepOfTwo : ElementwiseOp<F, AutocastRule::fallthrough> {
   Grads backward(const Tensor& g) override { return {flat_gradient(g), flat_gradient(g)}; }
 };
 template <class F>
 struct StepByNumber : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Scalar number;
   explicit StepByNumber(Scalar n) : number(n) {}
   const char* name() const override { return F::name; }
@@ -31,7 +31,7 @@ struct StepByNumber : Op {
   Grads backward(const Tensor& g) override { return {flat_gradient(g)}; }
 };
 
-struct Fmod : ElementwiseOp<k::Fmod, CastRule::promote, Save::input> {
+struct Fmod : ElementwiseOp<k::Fmod, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!needs(1)) return {g, Tensor()};
     const Tensor a = detail::widened(input(0)), b = detail::widened(input(1));
@@ -39,7 +39,7 @@ struct Fmod : ElementwiseOp<k::Fmod, CastRule::promote, Save::input> {
   }
 };
 struct FmodNumber : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Scalar number;
   explicit FmodNumber(Scalar n) : number(n) {}
   const char* name() const override { return "fmod"; }
@@ -49,7 +49,7 @@ struct FmodNumber : Op {
 
 // x, low, high. On one of two different bounds x shares its gradient with it. NaN of x lets the
 // gradient through, and beyond a bound beside NaN it goes nowhere.
-struct ClampBetween : ElementwiseOp<k::Clamp, CastRule::promote, Save::input> {
+struct ClampBetween : ElementwiseOp<k::Clamp, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0), low = input(1), high = input(2);
     const Tensor under = x<low, over = x> high, ordered = low <= high, apart = low < high;
@@ -91,13 +91,13 @@ Tensor scaled_sum(const char* op, const Tensor& a, const Tensor& b, Scalar alpha
   // Multiples of bytes and bools do not fit into these, and those of float32 have more digits.
   const Tensor wide = is_floating(b.dtype()) && is_half(common) ? b : b.to(common);
   if (!detail::any_half(a, wide)) return add(a, mul(wide, alpha)).to(common);
-  return detail::in_float32(op, CastRule::promote, {a, wide},
+  return detail::in_float32(op, AutocastRule::fallthrough, {a, wide},
                             [alpha](const auto& in) { return add(in[0], mul(in[1], alpha)); });
 }
 
 // round() to so many decimals, with the derivative 0 also where the power of ten is out of range.
 struct RoundTo : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int64_t decimals;
   explicit RoundTo(int64_t digits) : decimals(digits) {}
   const char* name() const override { return "round"; }
@@ -122,7 +122,7 @@ Tensor round(const Tensor& x, int64_t decimals) {
   if (decimals == 0) return round(x);
   check(is_floating(x.dtype()), "round: ", x.dtype(), " has no decimals: ", decimals);
   if (detail::any_half(x)) {
-    return detail::in_float32("round", CastRule::promote, {x},
+    return detail::in_float32("round", AutocastRule::fallthrough, {x},
                               [decimals](const auto& in) { return round(in[0], decimals); });
   }
   if (grad_enabled() && x.requires_grad()) return record(RoundTo(decimals), x);

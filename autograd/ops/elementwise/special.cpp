@@ -27,60 +27,60 @@ namespace {
 
 const double kRootPi = std::sqrt(std::numbers::pi);
 
-struct Asin : ElementwiseOp<k::Asin, CastRule::float32, Save::input> {
+struct Asin : ElementwiseOp<k::Asin, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(1.0 - square(x)); })};
   }
 };
-struct Acos : ElementwiseOp<k::Acos, CastRule::float32, Save::input> {
+struct Acos : ElementwiseOp<k::Acos, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return -dy * rsqrt(1.0 - square(x)); })};
   }
 };
-struct Asinh : ElementwiseOp<k::Asinh, CastRule::promote, Save::input> {
+struct Asinh : ElementwiseOp<k::Asinh, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) + 1); })};
   }
 };
-struct Acosh : ElementwiseOp<k::Acosh, CastRule::promote, Save::input> {
+struct Acosh : ElementwiseOp<k::Acosh, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) - 1); })};
   }
 };
-struct Atanh : ElementwiseOp<k::Atanh, CastRule::promote, Save::input> {
+struct Atanh : ElementwiseOp<k::Atanh, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (1.0 - square(x)); })};
   }
 };
-struct Log10 : ElementwiseOp<k::Log10, CastRule::float32, Save::input> {
+struct Log10 : ElementwiseOp<k::Log10, AutocastRule::float32, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / (x * std::numbers::ln10); })};
   }
 };
-struct Erfc : ElementwiseOp<k::Erfc, CastRule::promote, Save::input> {
+struct Erfc : ElementwiseOp<k::Erfc, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0),
                     [](Term dy, Term x) { return dy * exp(-square(x)) * (-2.0 / kRootPi); })};
   }
 };
-struct Erfinv : ElementwiseOp<k::Erfinv, CastRule::float32, Save::output> {
+struct Erfinv : ElementwiseOp<k::Erfinv, AutocastRule::float32, Save::output> {
   Grads backward(const Tensor& g) override {
     return {derived(g, output(),
                     [](Term dy, Term y) { return dy * exp(square(y)) * (kRootPi / 2.0); })};
   }
 };
-struct Lgamma : ElementwiseOp<k::Lgamma, CastRule::promote, Save::input> {
+struct Lgamma : ElementwiseOp<k::Lgamma, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * core::term<k::Digamma>(x); })};
   }
 };
-struct Digamma : ElementwiseOp<k::Digamma, CastRule::promote, Save::input> {
+struct Digamma : ElementwiseOp<k::Digamma, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override { return {g * polygamma(1, x())}; }
 };
 
 // (-1)^(n + 1) n! zeta(n + 1, x) for n >= 1.
 struct Polygamma : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   int64_t n;
   explicit Polygamma(int64_t order) : n(order) {}
@@ -103,7 +103,7 @@ struct Polygamma : Op {
   }
 };
 
-struct Xlogy : ElementwiseOp<k::Xlogy, CastRule::promote, Save::input> {
+struct Xlogy : ElementwiseOp<k::Xlogy, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), x = f(input(0)), y = f(input(1));
@@ -113,7 +113,7 @@ struct Xlogy : ElementwiseOp<k::Xlogy, CastRule::promote, Save::input> {
   }
 };
 
-struct Hypot : ElementwiseOp<k::Hypot, CastRule::promote, Save::both> {
+struct Hypot : ElementwiseOp<k::Hypot, AutocastRule::fallthrough, Save::both> {
   Grads backward(const Tensor& g) override {
     FusedExpression f;
     const Term dy = f(g), length = f(output());
@@ -122,7 +122,7 @@ struct Hypot : ElementwiseOp<k::Hypot, CastRule::promote, Save::both> {
   }
 };
 
-struct Copysign : ElementwiseOp<k::Copysign, CastRule::promote, Save::input> {
+struct Copysign : ElementwiseOp<k::Copysign, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor a = detail::widened(input(0)), b = input(1);
     const Tensor same = signbit(a) == signbit(b);
@@ -132,7 +132,7 @@ struct Copysign : ElementwiseOp<k::Copysign, CastRule::promote, Save::input> {
 
 // log(x / (1 - x)), whose derivative is infinite at 0 and 1.
 struct Logit : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "logit"; }
   Array forward(const Array& x) {
@@ -149,7 +149,7 @@ struct Logit : Op {
 };
 
 struct Sinc : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "sinc"; }
   Array forward(const Array& x) {
@@ -178,7 +178,7 @@ struct Sinc : Op {
 // logit(), for halves rounded once.
 Tensor logit_of(const Tensor& x, std::optional<double> eps) {
   if (detail::any_half(x)) {
-    return detail::in_float32("logit", CastRule::promote, {x},
+    return detail::in_float32("logit", AutocastRule::fallthrough, {x},
                               [eps](const auto& in) { return logit_of(in[0], eps); });
   }
   // On the bounds, unlike clamp's, the gradient goes through.
@@ -205,7 +205,7 @@ Tensor polygamma(int64_t n, const Tensor& x) {
   check(n >= 0, "polygamma: negative order ", n);
   if (n == 0) return digamma(x);
   if (detail::any_half(x)) {
-    return detail::in_float32("polygamma", CastRule::promote, {x},
+    return detail::in_float32("polygamma", AutocastRule::fallthrough, {x},
                               [n](const auto& in) { return polygamma(n, in[0]); });
   }
   return record(Polygamma(n), x);
@@ -292,7 +292,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // -x log(x), whose slope at 0 is infinite.
 struct Entr : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "entr"; }
   Array forward(const Array& x) {
@@ -307,7 +307,7 @@ struct Entr : Op {
 Tensor entr(const Tensor& x) {
   detail::check_defined("entr", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("entr", CastRule::promote, {x},
+    return detail::in_float32("entr", AutocastRule::fallthrough, {x},
                               [](const auto& in) { return entr(in[0]); });
   }
   return record(Entr{}, is_floating(x.dtype()) ? x : x.to(kFloat32));
@@ -316,7 +316,7 @@ Tensor entr(const Tensor& x) {
 Tensor ndtr(const Tensor& x) {
   detail::check_defined("ndtr", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("ndtr", CastRule::promote, {x},
+    return detail::in_float32("ndtr", AutocastRule::fallthrough, {x},
                               [](const auto& in) { return ndtr(in[0]); });
   }
   return erfc(x * -std::numbers::sqrt2 / 2.0) / 2.0;
@@ -338,7 +338,7 @@ Tensor xlog1py(const Tensor& x, const Tensor& y) {
   const detail::Named named("xlog1py", {"x", x}, {"y", y});
   detail::check_defined("xlog1py", {{"x", x}, {"y", y}});
   if (detail::any_half(x, y)) {
-    return detail::in_float32("xlog1py", CastRule::promote, {x, y},
+    return detail::in_float32("xlog1py", AutocastRule::fallthrough, {x, y},
                               [](const auto& in) { return xlog1py(in[0], in[1]); });
   }
   // 0 times an infinite logarithm, or one of a negative number, counts as 0.
@@ -360,7 +360,7 @@ Tensor logaddexp2(const Tensor& a, const Tensor& b) {
   const detail::Named named("logaddexp2", {"a", a}, {"b", b});
   detail::check_defined("logaddexp2", {{"a", a}, {"b", b}});
   if (detail::any_half(a, b)) {
-    return detail::in_float32("logaddexp2", CastRule::promote, {a, b},
+    return detail::in_float32("logaddexp2", AutocastRule::fallthrough, {a, b},
                               [](const auto& in) { return logaddexp2(in[0], in[1]); });
   }
   // Of equal ones, which may be infinite, the difference is not needed.
@@ -372,7 +372,7 @@ Tensor ldexp(const Tensor& x, const Tensor& exponent) {
   const detail::Named named("ldexp", {"x", x}, {"exponent", exponent});
   detail::check_defined("ldexp", {{"x", x}, {"exponent", exponent}});
   if (detail::any_half(x, exponent)) {
-    return detail::in_float32("ldexp", CastRule::promote, {x, exponent},
+    return detail::in_float32("ldexp", AutocastRule::fallthrough, {x, exponent},
                               [](const auto& in) { return ldexp(in[0], in[1]); });
   }
   const auto [a, b] = alike(x, exponent);

@@ -23,7 +23,7 @@ namespace k = core::kernels;
 using core::ScatterMode;
 
 struct Gather : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b10;
   int dim;
   explicit Gather(int d) : dim(d) {}
@@ -35,7 +35,7 @@ struct Gather : Op {
 };
 
 struct ScatterZeros : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b10;
   Shape shape;
   int dim;
@@ -67,7 +67,7 @@ Tensor survivors(const Tensor& index, int dim, const Shape& shape) {
 }
 
 struct Scatter : Op {
-  static constexpr CastRule kCast = CastRule::widest;
+  static constexpr AutocastRule kAutocast = AutocastRule::promote;
   static constexpr unsigned kSaveInputs = 0b10;
   ScatterMode mode;
   int dim;
@@ -94,7 +94,7 @@ struct Scatter : Op {
 };
 
 struct IndexSelect : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b10;
   int dim;
   explicit IndexSelect(int d) : dim(d) {}
@@ -106,7 +106,7 @@ struct IndexSelect : Op {
 };
 
 struct IndexZeros : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b10;
   Shape shape;
   int dim;
@@ -121,7 +121,7 @@ struct IndexZeros : Op {
 };
 
 struct IndexAdd : Op {
-  static constexpr CastRule kCast = CastRule::widest;
+  static constexpr AutocastRule kAutocast = AutocastRule::promote;
   static constexpr unsigned kSaveInputs = 0b10;
   int dim;
   Scalar alpha;
@@ -230,7 +230,7 @@ Tensor written(Into into, ScatterMode mode, const Tensor& x, int64_t dim, const 
   }
   if (into == Into::copy) return record(Scatter(mode, axis), x, index, src);
   const Tensor* inputs[] = {&x, &index, &src};
-  const OpInterceptor watcher(op, CastRule::widest, inputs);
+  const OpInterceptor watcher(op, AutocastRule::promote, inputs);
   core::scatter_into(mode, inputs[0]->array(), axis, inputs[1]->array(), inputs[2]->array());
   return watcher.look(*inputs[0]);
 }
@@ -243,7 +243,7 @@ Tensor index_add(Into into, const Tensor& x, int64_t dim, const Tensor& index, c
   const Scalar factor = cut_to(alpha, x.dtype());
   if (into == Into::copy) return record(IndexAdd(axis, factor), x, index, src);
   const Tensor* inputs[] = {&x, &index, &src};
-  const OpInterceptor watcher("index_add", CastRule::widest, inputs);
+  const OpInterceptor watcher("index_add", AutocastRule::promote, inputs);
   core::index_add_into(inputs[0]->array(), axis, inputs[1]->array(), inputs[2]->array(), factor);
   return watcher.look(*inputs[0]);
 }
@@ -251,7 +251,7 @@ Tensor index_add(Into into, const Tensor& x, int64_t dim, const Tensor& index, c
 Tensor index_put(Into into, const Tensor& x, const std::vector<Tensor>& indices,
                  const Tensor& values, bool accumulate) {
   check_defined("index_put", {{"x", x}, {"values", values}});
-  if (const AutocastInputs in(CastRule::widest, x, values); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::promote, x, values); in.changed()) {
     return index_put(into, in[0], indices, in[1], accumulate);
   }
   const JoinedIndex places = join_indices("index_put", x, indices);

@@ -40,7 +40,7 @@ struct Written {
   Tensor x, src;
 };
 Written of_one_dtype(const char* op, const Tensor& x, const Tensor& src) {
-  if (const AutocastInputs in(CastRule::widest, x, src); in.changed()) return {in[0], in[1]};
+  if (const AutocastInputs in(AutocastRule::promote, x, src); in.changed()) return {in[0], in[1]};
   check(x.dtype() == src.dtype(), op, ": src is ", src.dtype(), ", x is ", x.dtype(),
         "; convert with to()");
   return {x, src};

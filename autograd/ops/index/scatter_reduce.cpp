@@ -45,7 +45,7 @@ Scalar neutral(ScatterReduce reduce, DType dtype) {
 
 // The largest, smallest or product of x and what of src goes to the same place.
 struct ScatterExtreme : Op {
-  static constexpr CastRule kCast = CastRule::widest;
+  static constexpr AutocastRule kAutocast = AutocastRule::promote;
   static constexpr unsigned kSaveInputs = 0b111;
   static constexpr unsigned kSaveOutputs = 1;
   ScatterMode mode;
@@ -131,7 +131,7 @@ Tensor detail::scatter_reduce(Into into, const Tensor& x, int64_t dim, const Ten
                               const Tensor& src, ScatterReduce reduce, bool include_self) {
   const Named named("scatter_reduce", {"x", x}, {"index", index}, {"src", src});
   check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
-  if (const AutocastInputs in(CastRule::widest, x, src); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::promote, x, src); in.changed()) {
     return scatter_reduce(into, in[0], dim, index, in[1], reduce, include_self);
   }
   constexpr auto kName = "scatter_reduce";
@@ -143,7 +143,7 @@ Tensor detail::scatter_reduce(Into into, const Tensor& x, int64_t dim, const Ten
   if (index.numel() == 0) return written(into, ScatterMode::add, x, dim, index, src);
   const bool rounds = reduce == ScatterReduce::mean || reduce == ScatterReduce::prod;
   if (rounds && any_half(x)) {
-    return in_float32(kName, CastRule::widest, {x, index, src}, [=](const auto& in) {
+    return in_float32(kName, AutocastRule::promote, {x, index, src}, [=](const auto& in) {
       return scatter_reduce(Into::copy, in[0], dim, in[1], in[2], reduce, include_self);
     });
   }

@@ -33,7 +33,7 @@ Tensor skew(const Tensor& x) { return x - x.t(); }
 // With E_ij = s_j^2 - s_i^2: dA = U (skew(U^T gU) / E S + S skew(V^T gV) / E + diag(gs)) V^T, and
 // what of gU and gV lies outside of the columns of U and V.
 struct SvdOp : MultiOp {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 0b111;
   const char* name() const override { return "svd"; }
   std::vector<Array> forward(const Array& a) {
@@ -79,7 +79,7 @@ struct SvdOp : MultiOp {
 
 // dA = V (V^T gV / (l_j - l_i) + diag(gl)) V^T, made symmetric.
 struct EighOp : MultiOp {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 0b11;
   const char* name() const override { return "eigh"; }
   std::vector<Array> forward(const Array& a) {
@@ -144,7 +144,7 @@ core::SVD values_of(const Array& a, bool symmetric) {
 }
 
 struct Pinv : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   Tolerance tolerance;
@@ -173,7 +173,7 @@ struct Pinv : Op {
 
 // a^-1 b. dB = a^-T g, dA = -dB X^T within the triangle.
 struct SolveTriangular : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 0b01;
   static constexpr unsigned kSaveOutputs = 1;
   core::Triangular how;

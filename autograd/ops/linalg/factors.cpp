@@ -28,7 +28,7 @@ Tensor rows_in_order(Tensor x, const Tensor& order) {
 // gradient P L^-T Phi U^-T. What lies right of its square is L^-1 times the rest of P^T a, what
 // lies below it the rest times U^-1: each takes its share from the other triangle.
 struct LuFactor : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveOutputs = 1;
   bool singular_will_do;
   explicit LuFactor(bool will_do) : singular_will_do(will_do) {}

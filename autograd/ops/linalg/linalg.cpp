@@ -15,7 +15,7 @@ namespace {
 // A^-1 b. dB = A^-T G, dA = -dB X^T; the engine sums over broadcast batches. A is factored once:
 // the node of a gradient, and of its gradient, has the factors, of A or, turned, of A^T.
 struct Solve : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 0b01;
   static constexpr unsigned kSaveOutputs = 1;
   core::LU lu;
@@ -39,7 +39,7 @@ struct Solve : Op {
 };
 
 struct Inv : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "inv"; }
   Array forward(const Array& a) { return core::inverse(a); }
@@ -69,7 +69,7 @@ Tensor cofactors(const Tensor& a) {
 
 // d det = <cofactors, dA>; where A has an inverse the cofactors are det * A^-T.
 struct Det : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "det"; }
@@ -102,7 +102,7 @@ struct Det : Op {
 };
 
 struct LogDet : MultiOp {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "slogdet"; }
   std::vector<Array> forward(const Array& a) {
@@ -120,7 +120,7 @@ Tensor half_lower(const Tensor& x) { return (tril(x) + tril(x, -1)) * 0.5; }
 
 // L^-T P L^-1, made symmetric, with P the half lower triangle of L^T G.
 struct Cholesky : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "cholesky"; }
   Array forward(const Array& a) { return core::cholesky(a); }
@@ -135,7 +135,7 @@ struct Cholesky : Op {
 
 // With M = R Gr^T - Gq^T Q: dA = (Gq + Q copy(M)) R^-T, copy() mirroring the lower triangle.
 struct QROp : MultiOp {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 0b11;
   const char* name() const override { return "qr"; }
   std::vector<Array> forward(const Array& a) {
@@ -159,7 +159,7 @@ struct QROp : MultiOp {
 // With Z = (A^T A)^-1 G: dB = A Z and dA = (B - A X) Z^T - A Z X^T, where Z is computed for a
 // matrix that is divided by a power of two about its largest element.
 struct LeastSquares : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 0b11;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "lstsq"; }

@@ -58,7 +58,7 @@ void check_probabilities(const char* what, const Tensor& p) {
 // (1 - y) x - (1 + (p - 1) y) log sigmoid(x). As a sum of the terms' own derivatives that of x
 // would lose its digits where y is 0 and x far below 0.
 struct WeightedBceWithLogits : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b111;
   const char* name() const override { return "bce_with_logits"; }
   Array forward(const Array& of_x, const Array& of_y, const Array& of_p) {
@@ -90,7 +90,7 @@ void check_weight(const char* op, const char* what, const Tensor& weight, const 
 
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& options) {
   detail::check_defined("binary_cross_entropy", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return binary_cross_entropy(in[0], in[1], options);
   }
   constexpr auto kName = "binary_cross_entropy";
@@ -104,7 +104,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
   check_probabilities("x", x);
   check_probabilities("y", y);
   if (any_half(x, y, options.weight)) {
-    return in_float32(kName, CastRule::float32, {x, y, options.weight},
+    return in_float32(kName, AutocastRule::float32, {x, y, options.weight},
                       [=](const auto& in) {
                         return binary_cross_entropy(
                             in[0], in[1], {.weight = in[2], .reduction = options.reduction});
@@ -123,14 +123,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         const BceWithLogitsOptions& options) {
   const detail::Named named("binary_cross_entropy_with_logits", {"x", x}, {"y", y});
   detail::check_defined("binary_cross_entropy_with_logits", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return binary_cross_entropy_with_logits(in[0], in[1], options);
   }
   constexpr auto kName = "bce_with_logits";
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
   if (any_half(x, y, options.weight, options.pos_weight)) {
-    return in_float32(kName, CastRule::promote, {x, y, options.weight, options.pos_weight},
+    return in_float32(kName, AutocastRule::fallthrough, {x, y, options.weight, options.pos_weight},
                       [=](const auto& in) {
                         return binary_cross_entropy_with_logits(
                             in[0], in[1],
@@ -170,11 +170,12 @@ Tensor detail::cross_entropy_probabilities(const Tensor& x, const Tensor& target
   check(options.ignore_index < 0, kName, ": ignore_index ", options.ignore_index,
         " has no meaning for class probabilities");
   if (any_half(x, target, options.weight)) {
-    return in_float32(kName, CastRule::float32, {x, target, options.weight}, [=](const auto& in) {
-      CrossEntropyOptions wide = options;
-      wide.weight = in[2];
-      return cross_entropy_probabilities(in[0], in[1], wide);
-    });
+    return in_float32(kName, AutocastRule::float32, {x, target, options.weight},
+                      [=](const auto& in) {
+                        CrossEntropyOptions wide = options;
+                        wide.weight = in[2];
+                        return cross_entropy_probabilities(in[0], in[1], wide);
+                      });
   }
   const int axis = x.ndim() == 1 ? 0 : 1;
   const int64_t classes = x.size(axis);

@@ -21,7 +21,7 @@ using detail::Targets, detail::any_half, detail::in_float32;
 // Outputs: log p at the target [N, 1, ...] and all log p [N, C, ...]. The derivative of the first
 // alone is written without a dense gradient of the second.
 struct PickLogProbability : MultiOp {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 0b10;
   static constexpr unsigned kSaveOutputs = 0b10;
   const char* name() const override { return "cross_entropy"; }
@@ -55,8 +55,9 @@ struct PickLogProbability : MultiOp {
 struct LogLikelihood : Op {
   static constexpr unsigned kSaveInputs = 0b11;
   bool wide;
-  CastRule kCast;  // where halves give float32, none are cast
-  explicit LogLikelihood(bool w) : wide(w), kCast(w ? CastRule::promote : CastRule::float32) {}
+  AutocastRule kAutocast;  // where halves give float32, none are cast
+  explicit LogLikelihood(bool w)
+      : wide(w), kAutocast(w ? AutocastRule::fallthrough : AutocastRule::float32) {}
   const char* name() const override { return wide ? "log_likelihood" : "cross_entropy"; }
   Array forward(const Array& x_in, const Array& classes) {
     const Array x = detail::fused_operand(x_in);
@@ -215,7 +216,7 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
   const bool wide = autocast_enabled() && takes_halves && x.ndim() == 2 && is_floating(x.dtype()) &&
                     !is_floating(target.dtype()) && options.label_smoothing == 0.0;
   if (!wide) {
-    const AutocastInputs in(CastRule::float32, x);
+    const AutocastInputs in(AutocastRule::float32, x);
     if (in.changed()) return cross_entropy(in[0], target, options);
   }
   constexpr auto kName = "cross_entropy";
@@ -237,18 +238,19 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
   const bool half = !wide && any_half(x, options.weight);
   const bool fused = x.ndim() == 2 && smoothing == 0.0;
   if (half && !fused) {
-    return in_float32(kName, CastRule::float32, {x, target, options.weight}, [=](const auto& in) {
-      CrossEntropyOptions plain = options;
-      plain.weight = in[2];
-      return cross_entropy(in[0], in[1], plain);
-    });
+    return in_float32(kName, AutocastRule::float32, {x, target, options.weight},
+                      [=](const auto& in) {
+                        CrossEntropyOptions plain = options;
+                        plain.weight = in[2];
+                        return cross_entropy(in[0], in[1], plain);
+                      });
   }
   return loss_of_classes(x, target, options, wide || half, half);
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& options) {
   detail::check_defined("nll_loss", {{"log_probabilities", log_p}, {"target", target}});
-  if (const AutocastInputs in(CastRule::float32, log_p); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, log_p); in.changed()) {
     return nll_loss(in[0], target, options);
   }
   constexpr auto kName = "nll_loss";
@@ -262,7 +264,7 @@ Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& opt
   check_classes(kName, log_p, target);
   check_weight(kName, options.weight, log_p);
   if (any_half(log_p, options.weight)) {
-    return in_float32(kName, CastRule::float32, {log_p, target, options.weight},
+    return in_float32(kName, AutocastRule::float32, {log_p, target, options.weight},
                       [=](const auto& in) {
                         NllOptions wide = options;
                         wide.weight = in[2];

@@ -122,7 +122,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
   check(log_probs.size(0) > 0, kName, ": no steps: ", log_probs.shape());
   if (detail::any_half(log_probs)) {
     return detail::in_float32(
-        kName, CastRule::promote, {log_probs, targets, input_lengths, target_lengths},
+        kName, AutocastRule::fallthrough, {log_probs, targets, input_lengths, target_lengths},
         [o](const auto& in) { return ctc_loss(in[0], in[1], in[2], in[3], o); });
   }
   if (log_probs.ndim() == 2) {

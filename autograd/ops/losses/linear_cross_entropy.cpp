@@ -46,7 +46,7 @@ int64_t rows_of_chunk(const Tensor& x, int64_t classes, bool joins) {
 // Inputs: x [N, K], weight [C, K], classes int64 [N] and, as `has` says, counted bool [N] and bias
 // [C]. The output is the sum over rows, in float32 for halves.
 struct LinearCrossEntropy : Op {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr AutocastRule kAutocast = AutocastRule::lower_precision;
   static constexpr unsigned kSaveInputs = 0b11111;
   struct Has {
     bool counted, bias;
@@ -277,7 +277,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   if (const Partition* part = partition(weight); part != nullptr && is_cut(*part)) {
     return detail::vocabulary_cross_entropy(x, weight, *part, target, options);
   }
-  if (const AutocastInputs in(CastRule::low, x, weight, options.linear_bias); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::lower_precision, x, weight, options.linear_bias);
+      in.changed()) {
     LinearCrossEntropyOptions cast = options;
     cast.linear_bias = in[2];
     return linear_cross_entropy(in[0], in[1], target, cast);

@@ -28,7 +28,7 @@ Tensor detail::reduce_loss(const Tensor& loss, Reduction reduction) {
 namespace {
 
 struct Pairs : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 0b11;
   detail::PairLoss loss;
   double parameter;
@@ -75,12 +75,12 @@ using detail::pair_loss;
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   detail::check_defined("mse_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return mse_loss(in[0], in[1], reduction);
   }
   check_pair("mse_loss", x, y);
   if (any_half(x, y)) {
-    return in_float32("mse_loss", CastRule::float32, {x, y},
+    return in_float32("mse_loss", AutocastRule::float32, {x, y},
                       [=](const auto& in) { return mse_loss(in[0], in[1], reduction); });
   }
   static constexpr detail::PairLoss kLoss = {
@@ -92,12 +92,12 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   detail::check_defined("l1_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return l1_loss(in[0], in[1], reduction);
   }
   check_pair("l1_loss", x, y);
   if (any_half(x, y)) {
-    return in_float32("l1_loss", CastRule::float32, {x, y},
+    return in_float32("l1_loss", AutocastRule::float32, {x, y},
                       [=](const auto& in) { return l1_loss(in[0], in[1], reduction); });
   }
   static constexpr detail::PairLoss kLoss = {
@@ -109,7 +109,7 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction reduction) {
   detail::check_defined("huber_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return huber_loss(in[0], in[1], delta, reduction);
   }
   check_pair("huber_loss", x, y);
@@ -120,7 +120,7 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
     });
   }
   if (any_half(x, y)) {
-    return in_float32("huber_loss", CastRule::float32, {x, y},
+    return in_float32("huber_loss", AutocastRule::float32, {x, y},
                       [=](const auto& in) { return huber_loss(in[0], in[1], delta, reduction); });
   }
   // At delta both pieces have the same slope, and the second derivative is 0, as in PyTorch.
@@ -139,14 +139,14 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
   detail::check_defined("smooth_l1_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return smooth_l1_loss(in[0], in[1], beta, reduction);
   }
   check_pair("smooth_l1_loss", x, y);
   check(beta >= 0.0, "smooth_l1_loss: beta must not be negative: ", beta);
   if (beta == 0.0) return l1_loss(x, y, reduction);
   if (any_half(x, y)) {
-    return in_float32("smooth_l1_loss", CastRule::float32, {x, y}, [=](const auto& in) {
+    return in_float32("smooth_l1_loss", AutocastRule::float32, {x, y}, [=](const auto& in) {
       return smooth_l1_loss(in[0], in[1], beta, reduction);
     });
   }
@@ -163,12 +163,12 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
 
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {
   detail::check_defined("kl_div", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return kl_div(in[0], in[1], reduction, log_target);
   }
   check_pair("kl_div", x, y);
   if (any_half(x, y)) {
-    return in_float32("kl_div", CastRule::float32, {x, y},
+    return in_float32("kl_div", AutocastRule::float32, {x, y},
                       [=](const auto& in) { return kl_div(in[0], in[1], reduction, log_target); });
   }
   static constexpr detail::PairLoss kLogs = {
@@ -203,11 +203,11 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
   const detail::Named named("cosine_similarity", {"a", a}, {"b", b});
   detail::check_defined("cosine_similarity", {{"a", a}, {"b", b}});
-  if (const AutocastInputs in(CastRule::float32, a, b); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, a, b); in.changed()) {
     return cosine_similarity(in[0], in[1], dim, eps);
   }
   if (any_half(a, b)) {
-    return in_float32("cosine_similarity", CastRule::float32, {a, b},
+    return in_float32("cosine_similarity", AutocastRule::float32, {a, b},
                       [=](const auto& in) { return cosine_similarity(in[0], in[1], dim, eps); });
   }
   const Shape shape = broadcast_shapes("cosine_similarity", a.shape(), b.shape());
@@ -238,27 +238,27 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
   const detail::Named named("pairwise_distance", {"a", a}, {"b", b});
   detail::check_defined("pairwise_distance", {{"a", a}, {"b", b}});
-  if (const AutocastInputs in(CastRule::float32, a, b); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, a, b); in.changed()) {
     return pairwise_distance(in[0], in[1], p, eps, keepdim);
   }
   if (detail::any_half(a, b)) {
-    return detail::in_float32("pairwise_distance", CastRule::float32, {a, b}, [=](const auto& in) {
-      return pairwise_distance(in[0], in[1], p, eps, keepdim);
-    });
+    return detail::in_float32(
+        "pairwise_distance", AutocastRule::float32, {a, b},
+        [=](const auto& in) { return pairwise_distance(in[0], in[1], p, eps, keepdim); });
   }
   return norm(a - b + eps, p, {-1}, keepdim);
 }
 
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {
   detail::check_defined("poisson_nll_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return poisson_nll_loss(in[0], in[1], options);
   }
   detail::check_pair("poisson_nll_loss", x, y);
   if (detail::any_half(x, y)) {
-    return detail::in_float32("poisson_nll_loss", CastRule::float32, {x, y}, [=](const auto& in) {
-      return poisson_nll_loss(in[0], in[1], options);
-    });
+    return detail::in_float32(
+        "poisson_nll_loss", AutocastRule::float32, {x, y},
+        [=](const auto& in) { return poisson_nll_loss(in[0], in[1], options); });
   }
   static constexpr detail::PairLoss kOfLogs = {
       "poisson_nll_loss", [](Term a, Term b, double) { return exp(a) - b * a; },
@@ -305,7 +305,7 @@ void check_variance(const char* op, const Tensor& variance, const Shape& x) {
 // x, y, variance: (log v + (x - y)^2 / v) / 2, where a floor of v moves the value, not the
 // gradient.
 struct GaussianNll : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 0b111;
   double eps;
   explicit GaussianNll(double floor) : eps(floor) {}
@@ -332,7 +332,7 @@ struct GaussianNll : Op {
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options) {
   detail::check_defined("gaussian_nll_loss", {{"x", x}, {"y", y}, {"variance", variance}});
-  if (const AutocastInputs in(CastRule::float32, x, y, variance); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y, variance); in.changed()) {
     return gaussian_nll_loss(in[0], in[1], in[2], options);
   }
   constexpr auto kName = "gaussian_nll_loss";
@@ -342,7 +342,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& varianc
     fail(kName, ": a variance is negative: ", min(variance.detach()).item());
   }
   if (detail::any_half(x, y, variance)) {
-    return detail::in_float32(kName, CastRule::float32, {x, y, variance}, [=](const auto& in) {
+    return detail::in_float32(kName, AutocastRule::float32, {x, y, variance}, [=](const auto& in) {
       return gaussian_nll_loss(in[0], in[1], in[2], options);
     });
   }

@@ -30,13 +30,13 @@ void check_signs(const char* op, const Tensor& y, const Shape& expected) {
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Reduction reduction) {
   detail::check_defined("hinge_embedding_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return hinge_embedding_loss(in[0], in[1], margin, reduction);
   }
   constexpr auto kName = "hinge_embedding_loss";
   detail::check_pair(kName, x, y);
   if (any_half(x, y)) {
-    return in_float32(kName, CastRule::float32, {x, y},
+    return in_float32(kName, AutocastRule::float32, {x, y},
                       [=](const auto& in) {
                         return hinge_embedding_loss(in[0], in[1], margin, reduction);
                       })
@@ -58,7 +58,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
 
 Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   detail::check_defined("soft_margin_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return soft_margin_loss(in[0], in[1], reduction);
   }
   detail::check_pair("soft_margin_loss", x, y);
@@ -68,7 +68,7 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
     });
   }
   if (any_half(x, y)) {
-    return in_float32("soft_margin_loss", CastRule::float32, {x, y},
+    return in_float32("soft_margin_loss", AutocastRule::float32, {x, y},
                       [=](const auto& in) { return soft_margin_loss(in[0], in[1], reduction); });
   }
   static constexpr detail::PairLoss kLoss = {
@@ -81,14 +81,14 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
                            Reduction reduction) {
   detail::check_defined("margin_ranking_loss", {{"a", a}, {"b", b}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, a, b); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, a, b); in.changed()) {
     return margin_ranking_loss(in[0], in[1], y, margin, reduction);
   }
   constexpr auto kName = "margin_ranking_loss";
   detail::check_pair(kName, a, b);
   check_signs(kName, y, a.shape());
   if (any_half(a, b, y)) {
-    return in_float32(kName, CastRule::float32, {a, b, y}, [=](const auto& in) {
+    return in_float32(kName, AutocastRule::float32, {a, b, y}, [=](const auto& in) {
       return margin_ranking_loss(in[0], in[1], in[2], margin, reduction);
     });
   }
@@ -98,7 +98,7 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, do
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
                              Reduction reduction) {
   detail::check_defined("cosine_embedding_loss", {{"a", a}, {"b", b}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, a, b); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, a, b); in.changed()) {
     return cosine_embedding_loss(in[0], in[1], y, margin, reduction);
   }
   constexpr auto kName = "cosine_embedding_loss";
@@ -108,7 +108,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, 
         a.shape());
   check_signs(kName, y, a.ndim() == 2 ? Shape{a.size(0)} : Shape{});
   if (any_half(a, b, y)) {
-    return in_float32(kName, CastRule::float32, {a, b, y}, [=](const auto& in) {
+    return in_float32(kName, AutocastRule::float32, {a, b, y}, [=](const auto& in) {
       return cosine_embedding_loss(in[0], in[1], in[2], margin, reduction);
     });
   }
@@ -123,7 +123,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
                            const TripletMarginOptions& options) {
   detail::check_defined("triplet_margin_loss",
                         {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
-  if (const AutocastInputs in(CastRule::float32, anchor, positive, negative); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, anchor, positive, negative); in.changed()) {
     return triplet_margin_loss(in[0], in[1], in[2], options);
   }
   constexpr auto kName = "triplet_margin_loss";
@@ -131,9 +131,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   detail::check_pair(kName, anchor, negative);
   check(options.margin > 0.0, kName, ": margin must be positive: ", options.margin);
   if (any_half(anchor, positive, negative)) {
-    return in_float32(kName, CastRule::float32, {anchor, positive, negative}, [=](const auto& in) {
-      return triplet_margin_loss(in[0], in[1], in[2], options);
-    });
+    return in_float32(
+        kName, AutocastRule::float32, {anchor, positive, negative},
+        [=](const auto& in) { return triplet_margin_loss(in[0], in[1], in[2], options); });
   }
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     return pairwise_distance(a, b, options.p, options.eps);
@@ -165,7 +165,7 @@ Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& pos
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& options) {
   const detail::Named named("multi_margin_loss", {"x", x}, {"target", target});
   detail::check_defined("multi_margin_loss", {{"x", x}, {"target", target}});
-  if (const AutocastInputs in(CastRule::float32, x); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x); in.changed()) {
     return multi_margin_loss(in[0], target, options);
   }
   constexpr auto kName = "multi_margin_loss";
@@ -185,11 +185,12 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
   check(!options.weight.defined() || options.weight.shape() == Shape{classes}, kName,
         ": weight does not fit ", classes, " classes");
   if (any_half(x, options.weight)) {
-    return in_float32(kName, CastRule::float32, {x, target, options.weight}, [=](const auto& in) {
-      MultiMarginOptions wide = options;
-      wide.weight = in[2];
-      return multi_margin_loss(in[0], in[1], wide);
-    });
+    return in_float32(kName, AutocastRule::float32, {x, target, options.weight},
+                      [=](const auto& in) {
+                        MultiMarginOptions wide = options;
+                        wide.weight = in[2];
+                        return multi_margin_loss(in[0], in[1], wide);
+                      });
   }
   const Tensor column = unsqueeze(target, 1);
   Tensor gap = above_zero(x - gather(x, 1, column) + options.margin);
@@ -204,14 +205,14 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
                                    Reduction reduction) {
   const detail::Named named("multilabel_soft_margin_loss", {"x", x}, {"y", y});
   detail::check_defined("multilabel_soft_margin_loss", {{"x", x}, {"y", y}});
-  if (const AutocastInputs in(CastRule::float32, x, y); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, y); in.changed()) {
     return multilabel_soft_margin_loss(in[0], in[1], weight, reduction);
   }
   constexpr auto kName = "multilabel_soft_margin_loss";
   detail::check_pair(kName, x, y);
   check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
   if (any_half(x, y, weight)) {
-    return in_float32(kName, CastRule::float32, {x, y, weight}, [=](const auto& in) {
+    return in_float32(kName, AutocastRule::float32, {x, y, weight}, [=](const auto& in) {
       return multilabel_soft_margin_loss(in[0], in[1], in[2], reduction);
     });
   }
@@ -237,7 +238,7 @@ Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduct
         "; they must be int64");
   if (detail::any_half(x)) {
     return detail::in_float32(
-        "multilabel_margin_loss", CastRule::promote, {x, y},
+        "multilabel_margin_loss", AutocastRule::fallthrough, {x, y},
         [reduction](const auto& in) { return multilabel_margin_loss(in[0], in[1], reduction); });
   }
   // What stands behind the first -1 does not count.

@@ -27,7 +27,7 @@ Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x
 // A function of the input alone and its derivative, with up to two parameters: `value(x, a, b)` and
 // `gradient(dy, x, a, b)`.
 struct Curve : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   const char* op;
   Term (*value)(Term x, double a, double b);
@@ -48,18 +48,18 @@ struct Curve : Op {
 
 Term zero_within(Term dy, Term x, double bound, double) { return where(abs(x) <= bound, 0, dy); }
 
-struct LogSigmoid : ElementwiseOp<k::LogSigmoid, CastRule::promote, Save::input> {
+struct LogSigmoid : ElementwiseOp<k::LogSigmoid, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy * sigmoid(-x); })};
   }
 };
-struct Relu : ElementwiseOp<k::Relu, CastRule::promote, Save::output> {
+struct Relu : ElementwiseOp<k::Relu, AutocastRule::fallthrough, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled() && is_floating(g.dtype())) return in_one_pass<k::ReluBackward>(g, output());
     return {where(output() <= 0, 0, g)};
   }
 };
-struct Silu : ElementwiseOp<k::Silu, CastRule::promote, Save::input> {
+struct Silu : ElementwiseOp<k::Silu, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {
@@ -68,7 +68,7 @@ struct Silu : ElementwiseOp<k::Silu, CastRule::promote, Save::input> {
     })};
   }
 };
-struct Mish : ElementwiseOp<k::Mish, CastRule::promote, Save::input> {
+struct Mish : ElementwiseOp<k::Mish, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) {
       const Term t = tanh(softplus(x, 1.0, 20.0));
@@ -77,13 +77,13 @@ struct Mish : ElementwiseOp<k::Mish, CastRule::promote, Save::input> {
   }
 };
 // [snippet: op]
-struct Softsign : ElementwiseOp<k::Softsign, CastRule::promote, Save::input> {
+struct Softsign : ElementwiseOp<k::Softsign, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     return {derived(g, input(0), [](Term dy, Term x) { return dy / square(abs(x) + 1); })};
   }
 };
 // [end]
-struct Hardswish : ElementwiseOp<k::Hardswish, CastRule::promote, Save::input> {
+struct Hardswish : ElementwiseOp<k::Hardswish, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::HardswishBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {
@@ -92,7 +92,7 @@ struct Hardswish : ElementwiseOp<k::Hardswish, CastRule::promote, Save::input> {
   }
 };
 // x Phi(x); its derivative is Phi(x) + x phi(x).
-struct GeluErf : ElementwiseOp<k::Gelu, CastRule::promote, Save::input> {
+struct GeluErf : ElementwiseOp<k::Gelu, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {
@@ -103,7 +103,7 @@ struct GeluErf : ElementwiseOp<k::Gelu, CastRule::promote, Save::input> {
   }
 };
 // x s(2u) with u = a (x + b x^3) and s the logistic function; s' = s (1 - s).
-struct GeluTanh : ElementwiseOp<k::GeluTanh, CastRule::promote, Save::input> {
+struct GeluTanh : ElementwiseOp<k::GeluTanh, AutocastRule::fallthrough, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, input(0));
     return {derived(g, input(0), [](Term dy, Term x) {
@@ -117,7 +117,7 @@ struct GeluTanh : ElementwiseOp<k::GeluTanh, CastRule::promote, Save::input> {
   }
 };
 struct LeakyRelu : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   double slope;
   explicit LeakyRelu(double s) : slope(s) {}
@@ -129,7 +129,7 @@ struct LeakyRelu : Op {
   }
 };
 struct Elu : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   double alpha;
   explicit Elu(double a) : alpha(a) {}
@@ -145,7 +145,7 @@ struct Elu : Op {
   }
 };
 struct Softplus : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   double beta, threshold;
   Softplus(double b, double t) : beta(b), threshold(t) {}
@@ -288,7 +288,7 @@ namespace {
 // x, slope: elements above 0 are no factor of the slope's gradient, nor the slope one of theirs,
 // even where they are infinite.
 struct Prelu : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b11;
   const char* name() const override { return "prelu"; }
   Array forward(const Array& x, const Array& slope) {
@@ -306,7 +306,7 @@ struct Prelu : Op {
 
 // The first half of x times the sigmoid of the second.
 struct Glu : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   int axis;
   explicit Glu(int a) : axis(a) {}

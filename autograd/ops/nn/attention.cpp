@@ -101,17 +101,18 @@ Tensor rounded_attention(const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor out = composed_attention(widened(q), widened(k), widened(v), wide);
     return out.to(promote(promote(q.dtype(), k.dtype()), v.dtype()));
   }
-  return detail::in_float32(kAttention, CastRule::low, {q, k, v, bias}, [=](const auto& in) {
-    AttentionOptions wide = options;
-    wide.bias = in[3];
-    return composed_attention(in[0], in[1], in[2], wide);
-  });
+  return detail::in_float32(kAttention, AutocastRule::lower_precision, {q, k, v, bias},
+                            [=](const auto& in) {
+                              AttentionOptions wide = options;
+                              wide.bias = in[3];
+                              return composed_attention(in[0], in[1], in[2], wide);
+                            });
 }
 
 // Inputs q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]. Of the T * S probabilities only the
 // logarithms of their sums are kept.
 struct Attention : Op {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr AutocastRule kAutocast = AutocastRule::lower_precision;
   static constexpr unsigned kSaveInputs = 0b111;
   static constexpr unsigned kSaveOutputs = 1;
   AttentionOptions options;

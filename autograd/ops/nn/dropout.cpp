@@ -22,7 +22,7 @@ namespace {
 
 // x mask scale; its own derivative. The mask is drawn again in backward, from the same stream.
 struct Dropout : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   core::RandomFill fill;
   int64_t first;
   double scale;

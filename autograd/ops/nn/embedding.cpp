@@ -20,7 +20,7 @@ namespace {
 
 // Rows of a table; `padding` gets no gradient.
 struct Embedding : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b10;
   int64_t padding;  // -1: none
   bool by_frequency;
@@ -108,7 +108,7 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingB
         ": scale_grad_by_freq is for sums and means, not for maxima");
   if (detail::any_half(weight)) {
     const Tensor weights = weighs ? o.per_sample_weights : Tensor();
-    return detail::in_float32(kName, CastRule::promote, {weight, index, weights},
+    return detail::in_float32(kName, AutocastRule::fallthrough, {weight, index, weights},
                               [o](const auto& in) {
                                 EmbeddingBagOptions wide = o;
                                 wide.per_sample_weights = in[2];

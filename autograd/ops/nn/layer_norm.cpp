@@ -48,7 +48,8 @@ struct NormalizeRows : MultiOp {
   static constexpr unsigned kSaveInputs = kResidual ? 0b1100 : 0b111;
   static constexpr unsigned kSaveOutputs = kResidual ? 0b1 : 0b0;
   // The sum is of the dtype of its parts.
-  static constexpr CastRule kCast = kResidual ? CastRule::promote : CastRule::float32;
+  static constexpr AutocastRule kAutocast =
+      kResidual ? AutocastRule::fallthrough : AutocastRule::float32;
   static constexpr int kParameters = kResidual ? 2 : 1;  // inputs before weight and bias
   struct Has {
     bool weight, bias;
@@ -297,7 +298,7 @@ detail::HalfNorms::~HalfNorms() { half_norms = before_; }
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
   detail::check_defined("layer_norm", {{"x", x}});
-  if (const AutocastInputs in(CastRule::float32, x); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x); in.changed()) {
     return layer_norm(in[0], normalized_shape, weight, bias, eps);
   }
   const Parameters p{weight, bias, eps, true};
@@ -307,7 +308,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps) {
   detail::check_defined("rms_norm", {{"x", x}});
-  if (const AutocastInputs in(CastRule::float32, x); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x); in.changed()) {
     return rms_norm(in[0], weight, eps);
   }
   const Parameters p{weight, {}, eps.value_or(machine_epsilon(x.dtype())), false};

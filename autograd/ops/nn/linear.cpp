@@ -39,7 +39,7 @@ Tensor activate(Activation activation, const Tensor& z) {
 // are those of two products; the weight's is made in the weight's own layout. The derivative of
 // gelu needs z, which is kept beside the output; that of relu needs the output alone.
 struct Linear : Op, TwoPartBackward {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr AutocastRule kAutocast = AutocastRule::lower_precision;
   static constexpr unsigned kSaveInputs = 0b111;
   Activation activation;
   // [note: casts of frozen parameters] The parameter of which the weight is a cast that nothing
@@ -140,7 +140,7 @@ Array frozen_parameter(const Tensor& weight, const Tensor& cast) {
 
 Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias,
            const Array& parameter = {}) {
-  if (const AutocastInputs in(CastRule::low, x, weight, bias); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::lower_precision, x, weight, bias); in.changed()) {
     return run(activation, in[0], in[1], in[2], frozen_parameter(weight, in[1]));
   }
   if (weight.ndim() == 1) {
@@ -163,7 +163,7 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
                                         bias.dtype() == weight.dtype() && is_floating(x.dtype()));
   Tensor y;
   if (!fits && detail::any_half(x, weight, bias)) {
-    return detail::in_float32("linear", CastRule::low, {x, weight, bias},
+    return detail::in_float32("linear", AutocastRule::lower_precision, {x, weight, bias},
                               [=](const auto& in) { return run(activation, in[0], in[1], in[2]); });
   }
   if (fits) {
@@ -203,7 +203,7 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
   detail::check_defined("bilinear", {{"x1", x1}, {"x2", x2}, {"weight", weight}});
   constexpr auto kName = "bilinear";
   if (detail::any_half(x1, x2, weight, bias)) {
-    return detail::in_float32(kName, CastRule::promote, {x1, x2, weight, bias},
+    return detail::in_float32(kName, AutocastRule::fallthrough, {x1, x2, weight, bias},
                               [](const auto& in) { return bilinear(in[0], in[1], in[2], in[3]); });
   }
   check(weight.ndim() == 3, kName, ": weight must be [out, in1, in2]: got shape ", weight.shape());

@@ -20,7 +20,7 @@ using core::Activation;
 // [hidden] and [out]. u = x W1^T + b1, h = gelu(u), y = h W2^T + b2; u and h are kept. The gradient
 // of u is one step of the backend, and so is no array beside that of h.
 struct LinearGeluLinear : Op, TwoPartBackward {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr AutocastRule kAutocast = AutocastRule::lower_precision;
   static constexpr unsigned kSaveInputs = 0b1111;
   Gelu approximate;
   explicit LinearGeluLinear(Gelu a) : approximate(a) {}
@@ -116,7 +116,8 @@ bool fits(const Tensor& x, const LinearWeights& in, const LinearWeights& out) {
 Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const LinearWeights& out,
                           Gelu approximate) {
   const detail::Named named("linear_gelu_linear", {"x", x});
-  if (const AutocastInputs cast(CastRule::low, x, in.weight, in.bias, out.weight, out.bias);
+  if (const AutocastInputs cast(AutocastRule::lower_precision, x, in.weight, in.bias, out.weight,
+                                out.bias);
       cast.changed()) {
     return linear_gelu_linear(cast[0], {cast[1], cast[2]}, {cast[3], cast[4]}, approximate);
   }

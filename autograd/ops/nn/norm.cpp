@@ -33,7 +33,7 @@ Shape with_ones(const Shape& shape, const Dims& dims) {
 
 // Outputs: (x - mean) r and r = 1 / sqrt(variance + eps), of the biased variance.
 struct Standardize : MultiOp {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 0b11;
   Dims dims;
   double eps;
@@ -114,7 +114,7 @@ void detail::check_parameter(const char* op, const char* what, const Tensor& par
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
   detail::check_defined("group_norm", {{"x", x}});
-  if (const AutocastInputs in(CastRule::float32, x); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x); in.changed()) {
     return group_norm(in[0], num_groups, weight, bias, eps);
   }
   constexpr auto kName = "group_norm";
@@ -136,7 +136,7 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   }
   if (any_half(x, weight, bias)) {
     return in_float32(
-               kName, CastRule::float32, {x, weight, bias},
+               kName, AutocastRule::float32, {x, weight, bias},
                [=](const auto& in) { return group_norm(in[0], num_groups, in[1], in[2], eps); })
         .to(x.dtype());
   }
@@ -151,7 +151,7 @@ Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
   const detail::Named named("normalize", {"x", x});
   detail::check_defined("normalize", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("normalize", CastRule::promote, {x},
+    return detail::in_float32("normalize", AutocastRule::fallthrough, {x},
                               [=](const auto& in) { return normalize(in[0], p, dim, eps); });
   }
   return x / clamp(norm(x, p, Dims{dim}, true), eps, {});
@@ -163,9 +163,9 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double b
   check(x.ndim() >= 3, "local_response_norm: x must be [N, C, ..]: got shape ", x.shape());
   check(size > 0, "local_response_norm: size must be positive: ", size);
   if (detail::any_half(x)) {
-    return detail::in_float32("local_response_norm", CastRule::promote, {x}, [=](const auto& in) {
-      return local_response_norm(in[0], size, alpha, beta, k);
-    });
+    return detail::in_float32(
+        "local_response_norm", AutocastRule::fallthrough, {x},
+        [=](const auto& in) { return local_response_norm(in[0], size, alpha, beta, k); });
   }
   if (x.numel() == 0) return clone(x);
   std::vector<int64_t> padding(static_cast<size_t>(2 * (x.ndim() - 1)), 0);

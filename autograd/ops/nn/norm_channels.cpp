@@ -48,7 +48,7 @@ bool keeps_halves(const Tensor& x) {
 // bfloat16 that keeps_halves(). Outputs: the norm, and the mean and biased variance that it was
 // made with, of the parameters' dtype, which have no derivative.
 struct NormalizeChannels : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b111;
   struct Has {
     bool weight, bias;
@@ -184,7 +184,7 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
         "; use a larger batch or training = false");
   const std::vector<Tensor> outputs =
       needs_float32(x, {options.weight, options.bias})
-          ? detail::in_float32_multi("batch_norm", CastRule::promote,
+          ? detail::in_float32_multi("batch_norm", AutocastRule::fallthrough,
                                      {x, options.weight, options.bias},
                                      [eps = options.eps](const auto& in) {
                                        return record_channels(in[0], {}, in[1], in[2], eps);
@@ -203,7 +203,7 @@ Tensor batch_norm_evaluation(const Tensor& x, const ChannelStatistics& running,
       !grad_enabled() || (!running.mean.requires_grad() && !running.variance.requires_grad());
   if (needs_float32(x, {running.mean, running.variance, options.weight, options.bias}) ||
       (!constant && detail::is_half(x))) {
-    return detail::in_float32("batch_norm", CastRule::promote,
+    return detail::in_float32("batch_norm", AutocastRule::fallthrough,
                               {x, running.mean, running.variance, options.weight, options.bias},
                               [eps = options.eps](const auto& in) {
                                 return batch_norm(in[0], in[1], in[2],

@@ -53,7 +53,7 @@ Tensor rnn_cell(const Tensor& x, const Tensor& h, const CellWeights& weights,
                         {{"x", x}, {"h", h}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   check_cell("rnn_cell", x, h, weights, 1);
   if (any_half(x, h, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh)) {
-    return in_float32("rnn_cell", CastRule::promote, tensors_of(x, h, weights),
+    return in_float32("rnn_cell", AutocastRule::fallthrough, tensors_of(x, h, weights),
                       [=](const auto& in) {
                         return rnn_cell(in[0], in[1], {in[2], in[3], in[4], in[5]}, nonlinearity);
                       });
@@ -93,9 +93,10 @@ Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights) {
                         {{"x", x}, {"h", h}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   check_cell("gru_cell", x, h, weights, 3);
   if (any_half(x, h, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh)) {
-    return in_float32("gru_cell", CastRule::promote, tensors_of(x, h, weights), [](const auto& in) {
-      return gru_cell(in[0], in[1], {in[2], in[3], in[4], in[5]});
-    });
+    return in_float32("gru_cell", AutocastRule::fallthrough, tensors_of(x, h, weights),
+                      [](const auto& in) {
+                        return gru_cell(in[0], in[1], {in[2], in[3], in[4], in[5]});
+                      });
   }
   const int64_t hidden = h.size(-1);
   const Tensor of_x = linear(x, weights.w_ih, weights.b_ih);

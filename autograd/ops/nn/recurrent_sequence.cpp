@@ -72,7 +72,7 @@ std::vector<Tensor> composed_sequence(Cell cell, TimeOrder order, const Tensor& 
 
 // Inputs: x, h, c (lstm), w_ih, w_hh, then b_ih and b_hh if given. Outputs as composed_sequence.
 struct Sequence : MultiOp {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr AutocastRule kAutocast = AutocastRule::lower_precision;
   static constexpr unsigned kSaveInputs = ~0u;
   static constexpr unsigned kSaveOutputs = 1;  // output: its memory is that of the states
   Cell cell;
@@ -330,8 +330,8 @@ std::vector<Tensor> run(Cell cell, TimeOrder order, const Tensor& x,
   const char* op = name_of(cell);
   check_sequence(op, x);
   const Tensor& c = state.size() > 1 ? state[1] : Tensor();
-  if (const AutocastInputs to(CastRule::low, x, state[0], c, weights.w_ih, weights.w_hh,
-                              weights.b_ih, weights.b_hh);
+  if (const AutocastInputs to(AutocastRule::lower_precision, x, state[0], c, weights.w_ih,
+                              weights.w_hh, weights.b_ih, weights.b_hh);
       to.changed()) {
     std::vector<Tensor> low{to[1]};
     if (state.size() > 1) low.push_back(to[2]);

@@ -15,7 +15,7 @@ namespace {
 using core::SoftmaxKind;
 
 struct Softmax : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   SoftmaxKind kind;
   int dim;

@@ -18,7 +18,7 @@ Tensor power_pooled(const char* op, const Tensor& x, double p, double count, Ave
   check(p > 0.0 && std::isfinite(p), op, ": norm_type must be positive and finite: ", p);
   check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
   if (detail::any_half(x)) {
-    return detail::in_float32(op, CastRule::promote, {x}, [=](const auto& in) {
+    return detail::in_float32(op, AutocastRule::fallthrough, {x}, [=](const auto& in) {
       return power_pooled(op, in[0], p, count, average);
     });
   }

@@ -21,7 +21,7 @@ namespace {
 Shape flat_planes(const Shape& shape) { return {shape[0], shape[1], shape[2] * shape[3]}; }
 
 struct MaxPool : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveOutputs = 0b10;
   core::Window window;
   Shape out_shape;
@@ -50,7 +50,7 @@ struct MaxPool : MultiOp {
 
 // Average pooling and its transpose are each other's derivative.
 struct AveragePool : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   core::Window window;
   Shape out_shape;
   AveragePool(const core::Window& w, const Shape& s) : window(w), out_shape(s) {}
@@ -63,7 +63,7 @@ struct AveragePool : Op {
   Grads backward(const Tensor& g) override;
 };
 struct AveragePoolBack : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   core::Window window;
   Shape out_shape;
   AveragePoolBack(const core::Window& w, const Shape& s) : window(w), out_shape(s) {}
@@ -200,7 +200,7 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
   const int64_t divisor = *options.divisor_override;
   check(divisor != 0, kName, ": divisor_override is 0");
   if (!detail::is_half(x)) return divided_pool(x, window, shape, divisor);
-  return detail::in_float32(kName, CastRule::promote, {x},
+  return detail::in_float32(kName, AutocastRule::fallthrough, {x},
                             [w = window, s = shape, divisor](const auto& in) {
                               return divided_pool(in[0], w, s, divisor);
                             });
@@ -224,7 +224,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
     return avg_pool2d(x, {height / rows, width / columns});
   }
   if (detail::any_half(x)) {
-    return detail::in_float32(kName, CastRule::promote, {x}, [=](const auto& in) {
+    return detail::in_float32(kName, AutocastRule::fallthrough, {x}, [=](const auto& in) {
       return adaptive_avg_pool2d(in[0], output_size);
     });
   }

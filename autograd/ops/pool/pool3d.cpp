@@ -126,7 +126,7 @@ Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
   detail::check_pool("avg_pool3d", core::PoolOp::average, x, windows);
   check(options.divisor_override != 0, "avg_pool3d: divisor_override is 0");
   if (detail::any_half(x)) {
-    return detail::in_float32("avg_pool3d", CastRule::promote, {x}, [=](const auto& in) {
+    return detail::in_float32("avg_pool3d", AutocastRule::fallthrough, {x}, [=](const auto& in) {
       return avg_pool3d(in[0], kernel_size, options);
     });
   }
@@ -147,9 +147,9 @@ Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
   detail::check_defined("adaptive_avg_pool3d", {{"x", x}});
   check_volume_cells("adaptive_avg_pool3d", x, output_size);
   if (detail::any_half(x)) {
-    return detail::in_float32("adaptive_avg_pool3d", CastRule::promote, {x}, [=](const auto& in) {
-      return adaptive_avg_pool3d(in[0], output_size);
-    });
+    return detail::in_float32(
+        "adaptive_avg_pool3d", AutocastRule::fallthrough, {x},
+        [=](const auto& in) { return adaptive_avg_pool3d(in[0], output_size); });
   }
   return pooled(
       x, [&](const Tensor& planes) { return adaptive_avg_pool2d(planes, plane(output_size)); },

@@ -253,7 +253,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   const bool half = std::any_of(operands.begin(), operands.end(),
                                 [](const Tensor& x) { return detail::is_half(x); });
   if (half && takes_several_steps(parsed)) {
-    return detail::in_float32("einsum", CastRule::promote, operands,
+    return detail::in_float32("einsum", AutocastRule::fallthrough, operands,
                               [=](const auto& in) { return einsum(equation, in); });
   }
   Labelled result = diagonals(operands[0], parsed.terms[0]);

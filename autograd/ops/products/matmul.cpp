@@ -17,7 +17,7 @@ namespace {
 // was broadcast. dA = G B^T, dB = A^T G.
 // [snippet: product]
 struct MatMul : Op, TwoPartBackward {
-  static constexpr CastRule kCast = CastRule::low;
+  static constexpr AutocastRule kAutocast = AutocastRule::lower_precision;
   bool saves_input(int i) const { return needs(1 - i); }
   const char* name() const override { return "matmul"; }
   Array forward(const Array& a, const Array& b) { return core::matmul(a, b); }

@@ -27,7 +27,7 @@ Tensor identity_like(const Tensor& a) {
 
 // The root; of what rounding made negative 0, where the derivative is 0, too.
 struct RootOfSquares : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveOutputs = 1;
   const char* name() const override { return "cdist"; }
   Array forward(const Array& x) {
@@ -85,14 +85,15 @@ std::vector<int> halvings(const Tensor& a) {
 Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   const detail::Named named("cdist", {"a", a}, {"b", b});
   detail::check_defined("cdist", {{"a", a}, {"b", b}});
-  if (const AutocastInputs in(CastRule::float32, a, b); in.changed()) return cdist(in[0], in[1], p);
+  if (const AutocastInputs in(AutocastRule::float32, a, b); in.changed())
+    return cdist(in[0], in[1], p);
   check(a.ndim() >= 2 && b.ndim() >= 2 && a.size(-1) == b.size(-1),
         "cdist: needs rows of one length: got shapes ", a.shape(), " and ", b.shape());
   check(is_floating(a.dtype()) && is_floating(b.dtype()), "cdist: rows are ", a.dtype(), " and ",
         b.dtype(), "; they must be floating");
   check(p >= 0.0, "cdist: p is negative: ", p);
   if (detail::any_half(a, b)) {
-    return detail::in_float32("cdist", CastRule::float32, {a, b},
+    return detail::in_float32("cdist", AutocastRule::float32, {a, b},
                               [p](const auto& in) { return cdist(in[0], in[1], p); });
   }
   constexpr int64_t kFewRows = 25;
@@ -110,7 +111,7 @@ Tensor pdist(const Tensor& x, double p) {
   check(is_floating(x.dtype()), "pdist: rows are ", x.dtype(), "; they must be floating");
   check(p >= 0.0, "pdist: p is negative: ", p);
   if (detail::any_half(x)) {
-    return detail::in_float32("pdist", CastRule::promote, {x},
+    return detail::in_float32("pdist", AutocastRule::fallthrough, {x},
                               [p](const auto& in) { return pdist(in[0], p); });
   }
   const Tensor pairs = triu_indices(x.size(0), x.size(0), 1, x.device());
@@ -124,7 +125,7 @@ Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm) {
   check(p > 0.0, "renorm: p must be positive: ", p);
   check(maxnorm >= 0.0, "renorm: maxnorm is negative: ", maxnorm);
   if (detail::any_half(x)) {
-    return detail::in_float32("renorm", CastRule::promote, {x},
+    return detail::in_float32("renorm", AutocastRule::fallthrough, {x},
                               [=](const auto& in) { return renorm(in[0], p, dim, maxnorm); });
   }
   const int axis = normalize_dim("renorm", dim, x.ndim());
@@ -149,7 +150,7 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
   check(n > std::numeric_limits<int64_t>::min(), "matrix_power: the power ", n, " is too large");
   if (n == 0) return identity_like(a) * pow(a, 0);
   if (detail::any_half(a)) {
-    return detail::in_float32("matrix_power", CastRule::promote, {a},
+    return detail::in_float32("matrix_power", AutocastRule::fallthrough, {a},
                               [n](const auto& in) { return matrix_power(in[0], n); });
   }
   Tensor factor = n < 0 ? inv(a) : a, result;
@@ -165,7 +166,7 @@ Tensor matrix_exp(const Tensor& a) {
   check_squares("matrix_exp", a);
   check(is_floating(a.dtype()), "matrix_exp: matrices are ", a.dtype(), "; they must be floating");
   if (detail::any_half(a)) {
-    return detail::in_float32("matrix_exp", CastRule::promote, {a},
+    return detail::in_float32("matrix_exp", AutocastRule::fallthrough, {a},
                               [](const auto& in) { return matrix_exp(in[0]); });
   }
   if (a.numel() == 0) return clone(a);

@@ -22,7 +22,7 @@ using Product = Tensor (*)(const Tensor&, const Tensor&);
 
 Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const Tensor& b,
                     const AddProduct& o, Product product) {
-  if (const AutocastInputs in(CastRule::low, input, a, b); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::lower_precision, input, a, b); in.changed()) {
     return with_summand(op, in[0], in[1], in[2], o, product);
   }
   check(input.dtype() == a.dtype() && a.dtype() == b.dtype(), op,
@@ -31,9 +31,9 @@ Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const 
   detail::check_factor(op, "beta", o.beta, a.dtype());
   detail::check_factor(op, "alpha", o.alpha, a.dtype());
   if (detail::any_half(a)) {
-    return detail::in_float32(op, CastRule::low, {input, a, b}, [=](const auto& in) {
-      return with_summand(op, in[0], in[1], in[2], o, product);
-    });
+    return detail::in_float32(
+        op, AutocastRule::lower_precision, {input, a, b},
+        [=](const auto& in) { return with_summand(op, in[0], in[1], in[2], o, product); });
   }
   const Tensor found = product(a, b);
   check(broadcast_shapes(op, input.shape(), found.shape()) == found.shape(), op,
@@ -149,7 +149,7 @@ Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim) {
   const detail::Named named("vecdot", {"a", a}, {"b", b});
   detail::check_defined("vecdot", {{"a", a}, {"b", b}});
   if (detail::any_half(a, b)) {
-    return detail::in_float32("vecdot", CastRule::promote, {a, b},
+    return detail::in_float32("vecdot", AutocastRule::fallthrough, {a, b},
                               [=](const auto& in) { return vecdot(in[0], in[1], dim); });
   }
   const int axis = normalize_dim("vecdot", dim, std::max(a.ndim(), b.ndim())) -
@@ -225,7 +225,7 @@ Tensor cross(const Tensor& a, const Tensor& b, int64_t dim) {
   check(a.ndim() > 0 && a.size(axis) == 3 && b.size(axis) == 3, "cross: dim ", dim,
         " must have 3 elements: got shapes ", a.shape(), " and ", b.shape());
   if (detail::any_half(a, b)) {
-    return detail::in_float32("cross", CastRule::promote, {a, b},
+    return detail::in_float32("cross", AutocastRule::fallthrough, {a, b},
                               [=](const auto& in) { return cross(in[0], in[1], dim); });
   }
   const Tensor x = expand(a, shape), y = expand(b, shape);
@@ -239,7 +239,7 @@ Tensor multi_dot(const std::vector<Tensor>& matrices) {
   check(matrices.size() >= 2, "multi_dot: needs two matrices at least: got ", matrices.size());
   if (std::any_of(matrices.begin(), matrices.end(),
                   [](const Tensor& matrix) { return detail::any_half(matrix); })) {
-    return detail::in_float32("multi_dot", CastRule::promote, matrices,
+    return detail::in_float32("multi_dot", AutocastRule::fallthrough, matrices,
                               [](const auto& in) { return multi_dot(in); });
   }
   std::vector<Tensor> m = matrices;

@@ -43,7 +43,7 @@ Tensor cov(const Tensor& x, const CovOptions& options) {
     return cov(x.to(promote(x.dtype(), a.dtype())), options);
   }
   if (detail::any_half(x)) {
-    return detail::in_float32("cov", CastRule::promote, {x, a}, [=](const auto& in) {
+    return detail::in_float32("cov", AutocastRule::fallthrough, {x, a}, [=](const auto& in) {
       CovOptions wide = options;
       wide.aweights = in[1];
       return cov(in[0], wide);
@@ -82,7 +82,7 @@ Tensor corrcoef(const Tensor& x) {
   const detail::Named named("corrcoef", {"x", x});
   detail::check_defined("corrcoef", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("corrcoef", CastRule::promote, {x},
+    return detail::in_float32("corrcoef", AutocastRule::fallthrough, {x},
                               [](const auto& in) { return corrcoef(in[0]); });
   }
   const Tensor all = cov(x);

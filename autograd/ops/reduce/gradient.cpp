@@ -99,7 +99,7 @@ std::vector<Tensor> gradient(const Tensor& x, const GradientOptions& options) {
     };
     const std::vector<Tensor> inputs{values, places};
     found.push_back(detail::is_half(values)
-                        ? detail::in_float32(kName, CastRule::promote, inputs, along)
+                        ? detail::in_float32(kName, AutocastRule::fallthrough, inputs, along)
                         : along(inputs));
   }
   return found;

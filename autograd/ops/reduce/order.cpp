@@ -62,7 +62,7 @@ ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim,
 
 // One of x's elements, whose gradient those that are equal to it share.
 struct SharedChoice : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   Array value;
@@ -95,7 +95,7 @@ Tensor ranks(const Tensor& q, const Tensor& count, const Tensor& size, bool skip
 
 Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const QuantileOptions& options,
                 bool skip_nan) {
-  if (const AutocastInputs in(CastRule::float32, x, q); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, q); in.changed()) {
     return at_share(op, in[0], in[1], options, skip_nan);
   }
   check(x.dtype() == kFloat32 || x.dtype() == kFloat64, op, ": x is ", x.dtype(),

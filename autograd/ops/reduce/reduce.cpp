@@ -48,7 +48,7 @@ KeepDims keep(bool keepdim) { return keepdim ? KeepDims::yes : KeepDims::no; }
 // nothing, makes it NaN. In max and min of all elements those that are NaN share it. Both are
 // PyTorch's.
 struct Extreme : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   ReduceKind op;
@@ -80,7 +80,7 @@ Tensor extreme_of_all(ReduceKind op, const Tensor& x) {
 
 // max and min along a dimension: the whole gradient goes to the position that is returned.
 struct ExtremeDim : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveOutputs = 0b10;
   core::ArgOp op;
   int dim;
@@ -171,7 +171,7 @@ Array product(const Array& x, const Dims& given, KeepDims keep_dims) {
 // The product along the last dimension. The derivative by one factor is the product of the others,
 // from running products of both sides: no division, so zeros are no exception.
 struct Prod : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "prod"; }
   Array forward(const Array& x) { return product(x, {-1}, KeepDims::no); }
@@ -225,7 +225,7 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
     return Tensor(product(x.array(), axes, keep(keepdim)));
   }
   if (detail::any_half(x)) {
-    return detail::in_float32("prod", CastRule::float32, {x},
+    return detail::in_float32("prod", AutocastRule::float32, {x},
                               [=](const auto& in) { return prod(in[0], dims, keepdim); });
   }
   const Tensor product = record(Prod{}, gathered(x, axes));

@@ -45,7 +45,7 @@ double reduced_count(const Shape& shape, const Dims& dims) {
 }
 
 struct LogSumExp : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   Dims dims;
@@ -119,7 +119,7 @@ Array variance(const Array& x, const Dims& dims, double divisor, DType dtype) {
 }
 
 struct Var : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   Dims dims;
   bool keepdim;
@@ -173,7 +173,7 @@ O spread_op(const char* op, const Tensor& x, const VarOptions& options) {
 
 // (sum |x|^p)^(1/p) with the gradient 0 wherever x or the norm is 0.
 struct Norm : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   double p;
@@ -248,7 +248,7 @@ struct Norm : Op {
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
   detail::check_defined("logsumexp", {{"x", x}});
   if (any_half(x)) {
-    return in_float32("logsumexp", CastRule::float32, {x},
+    return in_float32("logsumexp", AutocastRule::float32, {x},
                       [=](const auto& in) { return logsumexp(in[0], dims, keepdim); });
   }
   const Tensor real = is_floating(x.dtype()) ? x : x.to(kFloat32);
@@ -258,7 +258,7 @@ Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
 Tensor var(const Tensor& x, const VarOptions& options) {
   detail::check_defined("var", {{"x", x}});
   if (any_half(x)) {
-    return in_float32("var", CastRule::float32, {x},
+    return in_float32("var", AutocastRule::float32, {x},
                       [=](const auto& in) { return var(in[0], options); });
   }
   return record(spread_op<Var>("var", x, options), x);
@@ -267,7 +267,7 @@ Tensor var(const Tensor& x, const VarOptions& options) {
 Tensor std(const Tensor& x, const VarOptions& options) {
   detail::check_defined("std", {{"x", x}});
   if (any_half(x)) {
-    return in_float32("std", CastRule::float32, {x},
+    return in_float32("std", AutocastRule::float32, {x},
                       [=](const auto& in) { return std(in[0], options); });
   }
   return record(spread_op<Std>("std", x, options), x);
@@ -282,7 +282,7 @@ Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
   detail::check_defined("norm", {{"x", x}});
   require_floating("norm", x);
   if (any_half(x)) {
-    return in_float32("norm", CastRule::float32, {x},
+    return in_float32("norm", AutocastRule::float32, {x},
                       [=](const auto& in) { return norm(in[0], p, dims, keepdim); });
   }
   return record(Norm(p, normalize_dims("norm", dims, x.ndim()), keepdim), x);

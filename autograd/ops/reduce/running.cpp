@@ -37,7 +37,7 @@ Tensor in_rounds(core::ArgOp op, const Tensor& x, int axis) {
 
 // Each gradient goes back to where its value came from.
 struct RunningExtreme : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveOutputs = 0b10;
   core::ArgOp op;
   int dim;
@@ -93,7 +93,7 @@ Tensor diff(const Tensor& x, int64_t n, int64_t dim) {
   check(n >= 0, "diff: negative number of times ", n);
   const int axis = normalize_dim("diff", dim, x.ndim());
   if (n > 1 && detail::any_half(x)) {
-    return detail::in_float32("diff", CastRule::promote, {x},
+    return detail::in_float32("diff", AutocastRule::fallthrough, {x},
                               [=](const auto& in) { return diff(in[0], n, dim); });
   }
   Tensor result = x;

@@ -26,7 +26,7 @@ using core::Direction;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Cumsum : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   int dim;
   Direction direction;
   Cumsum(int d, Direction to) : dim(d), direction(to) {}
@@ -49,7 +49,7 @@ Tensor moved(const Tensor& x, int dim, int64_t by, double fill) {
 // core::recurrence(a, b). Each element reaches the result by way of the one after it, so the
 // derivative by b is a recurrence in the other direction.
 struct Recurrence : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b01;
   static constexpr unsigned kSaveOutputs = 1;
   int dim;
@@ -100,7 +100,7 @@ Array running_products(const Array& x, int dim) {
 // y[j] = x[0] ... x[j]. dL/dx[i] = (x[0] ... x[i-1]) * r[i], where r[i], the sum over j >= i of
 // g[j] * x[i+1] ... x[j], is a recurrence: no division, so zeros are no exception.
 struct Cumprod : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   int dim;
@@ -148,7 +148,7 @@ struct Cumprod : Op {
 // be far from 0 where one of them is near it. dL/dx[i] = exp(x[i] - y[i]) r[i], where r[i], the sum
 // over j >= i of g[j] exp(y[i] - y[j]), is a recurrence whose factors are at most 1.
 struct LogCumSumExp : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   int dim;
@@ -211,7 +211,7 @@ struct LogCumSumExp : Op {
 Tensor logcumsumexp(const Tensor& x, int64_t dim) {
   detail::check_defined("logcumsumexp", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("logcumsumexp", CastRule::promote, {x},
+    return detail::in_float32("logcumsumexp", AutocastRule::fallthrough, {x},
                               [=](const auto& in) { return logcumsumexp(in[0], dim); });
   }
   check(is_floating(x.dtype()), "logcumsumexp: array is ", x.dtype(),
@@ -227,7 +227,7 @@ Tensor cumsum(const Tensor& x, int64_t dim) {
 Tensor cumprod(const Tensor& x, int64_t dim) {
   detail::check_defined("cumprod", {{"x", x}});
   if (detail::any_half(x)) {
-    return detail::in_float32("cumprod", CastRule::float32, {x},
+    return detail::in_float32("cumprod", AutocastRule::float32, {x},
                               [=](const auto& in) { return cumprod(in[0], dim); });
   }
   return record(Cumprod(normalize_dim("cumprod", dim, x.ndim())), x);

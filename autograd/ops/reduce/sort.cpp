@@ -12,7 +12,7 @@ namespace {
 using core::Order;
 
 struct Sort : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveOutputs = 0b10;
   int dim;
   Order order;

@@ -21,7 +21,7 @@ core::KeepDims sum_keeps(bool keepdim) {
 }
 
 struct Sum : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   Dims dims;
   bool keepdim;
   Sum(const Dims& d, bool k) : dims(d), keepdim(k) {}
@@ -57,7 +57,7 @@ struct Mean : Sum {
 };
 // The sums of a b over the last dimensions: no array of the products is made.
 struct SumOfProducts : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   static constexpr unsigned kSaveInputs = 0b11;
   int count;
   explicit SumOfProducts(int c) : count(c) {}

@@ -44,7 +44,7 @@ Tensor trapezoid(const Tensor& y, double dx, int64_t dim) {
   detail::check_defined("trapezoid", {{"y", y}});
   const int axis = line_axis("trapezoid", y, dim);
   if (detail::any_half(y)) {
-    return detail::in_float32("trapezoid", CastRule::promote, {y},
+    return detail::in_float32("trapezoid", AutocastRule::fallthrough, {y},
                               [=](const auto& in) { return trapezoid(in[0], dx, dim); });
   }
   if (y.size(axis) == 0) return sum(y, {axis}).to(y.dtype());
@@ -56,7 +56,7 @@ Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
   detail::check_defined("trapezoid", {{"y", y}, {"x", x}});
   const int axis = line_axis("trapezoid", y, dim);
   if (detail::any_half(y, x)) {
-    return detail::in_float32("trapezoid", CastRule::promote, {y, x},
+    return detail::in_float32("trapezoid", AutocastRule::fallthrough, {y, x},
                               [=](const auto& in) { return trapezoid(in[0], in[1], dim); });
   }
   if (y.size(axis) == 0) return trapezoid(y, 1.0, dim);
@@ -69,7 +69,7 @@ Tensor cumulative_trapezoid(const Tensor& y, double dx, int64_t dim) {
   detail::check_defined("cumulative_trapezoid", {{"y", y}});
   const int axis = line_axis("cumulative_trapezoid", y, dim);
   if (detail::any_half(y)) {
-    return detail::in_float32("cumulative_trapezoid", CastRule::promote, {y},
+    return detail::in_float32("cumulative_trapezoid", AutocastRule::fallthrough, {y},
                               [=](const auto& in) { return cumulative_trapezoid(in[0], dx, dim); });
   }
   return cumsum(areas("cumulative_trapezoid", y, axis), axis) * (dx / 2.0);
@@ -81,7 +81,7 @@ Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
   const int axis = line_axis("cumulative_trapezoid", y, dim);
   if (detail::any_half(y, x)) {
     return detail::in_float32(
-        "cumulative_trapezoid", CastRule::promote, {y, x},
+        "cumulative_trapezoid", AutocastRule::fallthrough, {y, x},
         [=](const auto& in) { return cumulative_trapezoid(in[0], in[1], dim); });
   }
   const Tensor parts =

@@ -57,7 +57,7 @@ Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
   check(is_floating(x.dtype()), "nanmean: array is ", x.dtype(),
         "; convert to a floating dtype first");
   if (detail::any_half(x)) {
-    return detail::in_float32("nanmean", CastRule::promote, {x},
+    return detail::in_float32("nanmean", AutocastRule::fallthrough, {x},
                               [=](const auto& in) { return nanmean(in[0], dims, keepdim); });
   }
   const Tensor count = sum(logical_not(isnan(x)), dims, keepdim);
@@ -99,7 +99,7 @@ VarMean var_mean(const Tensor& x, const VarOptions& options) {
 // torch.dist: as a function its name would be that of a namespace.
 Tensor Tensor::dist(const Tensor& other, double p) const {
   if (detail::any_half(*this, other)) {
-    return detail::in_float32("dist", CastRule::promote, {*this, other},
+    return detail::in_float32("dist", AutocastRule::fallthrough, {*this, other},
                               [p](const auto& in) { return hero::norm(in[0] - in[1], p); });
   }
   return hero::norm(*this - other, p);

@@ -165,7 +165,7 @@ core::GridSampling sampling_of(const GridSampleOptions& o) {
 
 // On the host [note: fused and composed].
 struct GridSample : Op {
-  static constexpr CastRule kCast = CastRule::float32;
+  static constexpr AutocastRule kAutocast = AutocastRule::float32;
   static constexpr unsigned kSaveInputs = 0b11;
   GridSampleOptions options;
   explicit GridSample(const GridSampleOptions& o) : options(o) {}
@@ -217,13 +217,13 @@ Tensor detail::composed_grid_sample(const Tensor& x, const Tensor& grid,
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
   detail::check_defined("grid_sample", {{"x", x}, {"grid", grid}});
-  if (const AutocastInputs in(CastRule::float32, x, grid); in.changed()) {
+  if (const AutocastInputs in(AutocastRule::float32, x, grid); in.changed()) {
     return grid_sample(in[0], in[1], options);
   }
   check_grid(x, grid, options);
   if (detail::any_half(x)) {
     return detail::in_float32(
-        "grid_sample", CastRule::float32, {x, grid},
+        "grid_sample", AutocastRule::float32, {x, grid},
         [options](const auto& in) { return grid_sample(in[0], in[1], options); });
   }
   if (core::samples_on_host(x.array())) return record(GridSample(options), x, grid);
@@ -239,9 +239,9 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) {
   check(is_floating(theta.dtype()), "affine_grid: theta is ", theta.dtype(),
         "; it must be floating");
   if (detail::any_half(theta)) {
-    return detail::in_float32("affine_grid", CastRule::promote, {theta}, [=](const auto& in) {
-      return affine_grid(in[0], size, align_corners);
-    });
+    return detail::in_float32(
+        "affine_grid", AutocastRule::fallthrough, {theta},
+        [=](const auto& in) { return affine_grid(in[0], size, align_corners); });
   }
   const Autocast off({.enabled = false});  // a half has too few digits for a place in an image
   const TensorOptions like{.dtype = theta.dtype(), .device = theta.device()};

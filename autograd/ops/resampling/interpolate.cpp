@@ -52,7 +52,7 @@ Array weights_as(const std::vector<double>& values, DType dtype, Device device) 
 Tensor resample(const Tensor& x, int dim, std::shared_ptr<const Resampling> rows);
 
 struct Resample : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int dim;
   std::shared_ptr<const Resampling> matrix;
   Resample(int d, std::shared_ptr<const Resampling> m) : dim(d), matrix(std::move(m)) {}
@@ -324,7 +324,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   detail::check_defined("interpolate", {{"x", x}});
   check_options(x, options);
   if (detail::any_half(x)) {
-    return detail::in_float32("interpolate", CastRule::promote, {x},
+    return detail::in_float32("interpolate", AutocastRule::fallthrough, {x},
                               [options](const auto& in) { return resampled(in[0], options); });
   }
   return resampled(x, options);

@@ -14,7 +14,7 @@ namespace {
 bool is_skipped(const Shape& shape) { return shape == Shape{0}; }
 
 struct Cat : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int dim;
   explicit Cat(int d) : dim(d) {}
   const char* name() const override { return "cat"; }
@@ -94,7 +94,7 @@ Array joined_already(const Grads& parts, const Shape& shape, int dim) {
 // Views of consecutive sizes along dim, as one operation: its derivative joins the gradients once
 // instead of adding full-size arrays of mostly zeros.
 struct Split : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int dim;
   std::vector<int64_t> sizes;
   Split(int d, std::vector<int64_t> s) : dim(d), sizes(std::move(s)) {}
@@ -119,7 +119,7 @@ struct Split : MultiOp {
 };
 
 struct Unbind : MultiOp {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int dim;
   explicit Unbind(int d) : dim(d) {}
   const char* name() const override { return "unbind"; }

@@ -19,7 +19,7 @@ namespace {
 
 // x's last dimension on the diagonals of its last two.
 struct DiagonalMatrices : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int64_t offset;
   explicit DiagonalMatrices(int64_t o) : offset(o) {}
   const char* name() const override { return "diag_embed"; }

@@ -50,7 +50,7 @@ void in_parts(const Array& x, const Array& out, size_t padded, Body&& body) {
 
 // A frame of a constant; negative widths cut. The derivative is the opposite frame of zeros.
 struct PadConstant : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   std::vector<int64_t> padding;  // pairs from the last dimension backwards
   Scalar value;
   PadConstant(std::vector<int64_t> p, Scalar v) : padding(std::move(p)), value(v) {}
@@ -137,7 +137,7 @@ void continue_ends(const Array& frame, int dim, int64_t before, int64_t after, P
 // A frame that continues the elements, of widths that are not negative. The last dimension is
 // continued first.
 struct PadFrame : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   std::vector<int64_t> padding;  // pairs from the last dimension backwards
   PadMode mode;
   PadFrame(std::vector<int64_t> p, PadMode m) : padding(std::move(p)), mode(m) {}

@@ -20,7 +20,7 @@ namespace {
 namespace k = core::kernels;
 
 struct DiagEmbed : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int64_t offset;
   explicit DiagEmbed(int64_t o) : offset(o) {}
   const char* name() const override { return "diag"; }
@@ -36,7 +36,7 @@ struct DiagEmbed : Op {
 
 // Windows may overlap: their gradients are added up.
 struct Unfold : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   int dim;
   int64_t size, step;
   Unfold(int d, int64_t s, int64_t by) : dim(d), size(s), step(by) {}
@@ -60,7 +60,7 @@ struct Unfold : Op {
 };
 
 struct AsStrided : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Shape shape;
   Dims strides;
   int64_t offset;
@@ -77,7 +77,7 @@ struct AsStrided : Op {
 };
 
 struct Flip : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Dims dims;
   explicit Flip(const Dims& d) : dims(d) {}
   const char* name() const override { return "flip"; }
@@ -96,7 +96,7 @@ void roll_into(const Array& from, const Array& to, const Dims& shifts, int dim) 
 }
 
 struct Roll : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Dims shifts;  // one a dimension, each below its size
   explicit Roll(const Dims& s) : shifts(s) {}
   const char* name() const override { return "roll"; }

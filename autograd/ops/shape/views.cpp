@@ -13,7 +13,7 @@ namespace {
 // Zeros of `shape` with g put where `cut` (a view function) points. The derivative of every view.
 template <class Cut>
 struct Paste : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Shape shape;
   Cut cut;
   Paste(const Shape& s, Cut c) : shape(s), cut(c) {}
@@ -28,7 +28,7 @@ struct Paste : Op {
 
 template <class Cut>
 struct View : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   const char* label;
   Cut cut;
   View(const char* l, Cut c) : label(l), cut(c) {}
@@ -46,7 +46,7 @@ Grads Paste<Cut>::backward(const Tensor& g) {
 // A view whose elements are all of x's, once each: its derivative is the reverse view.
 template <class Cut, class Back>
 struct Rearrange : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   const char* label;
   Cut cut;
   Back back;
@@ -58,7 +58,7 @@ struct Rearrange : Op {
 };
 
 struct Reshape : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Shape shape;
   explicit Reshape(const Shape& s) : shape(s) {}
   const char* name() const override { return "reshape"; }
@@ -68,7 +68,7 @@ struct Reshape : Op {
 };
 
 struct Expand : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Shape shape;
   explicit Expand(const Shape& s) : shape(s) {}
   const char* name() const override { return "expand"; }
@@ -79,14 +79,14 @@ struct Expand : Op {
 };
 
 struct Clone : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   const char* name() const override { return "clone"; }
   Array forward(const Array& x) { return x.clone(); }
   Grads backward(const Tensor& g) override { return {g}; }
 };
 
 struct Convert : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   DType dtype;
   explicit Convert(DType d) : dtype(d) {}
   const char* name() const override { return "to"; }
@@ -96,7 +96,7 @@ struct Convert : Op {
 };
 
 struct Move : Op {
-  static constexpr CastRule kCast = CastRule::promote;
+  static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   Device device;
   explicit Move(Device d) : device(d) {}
   const char* name() const override { return "to"; }

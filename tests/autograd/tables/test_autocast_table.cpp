@@ -12,14 +12,14 @@ namespace hero::test {
 namespace {
 
 // The functions of each row of the table "Under Autocast", by the row's number, and their rules.
-std::map<std::string, CastRule> rules_of_the_page() {
+std::map<std::string, AutocastRule> rules_of_the_page() {
   std::ifstream page(HERO_GOLDEN_DIR "/../../docs/guides/operations.md");
   REQUIRE(page);
-  const std::map<std::string, CastRule> first_cells = {
-      {"the dtype of the `Autocast`", CastRule::low},
-      {"float32", CastRule::float32},
-      {"the widest dtype among them", CastRule::widest}};
-  std::map<std::string, CastRule> rules;
+  const std::map<std::string, AutocastRule> first_cells = {
+      {"the dtype of the `Autocast`", AutocastRule::lower_precision},
+      {"float32", AutocastRule::float32},
+      {"the widest dtype among them", AutocastRule::promote}};
+  std::map<std::string, AutocastRule> rules;
   bool inside = false;
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) inside = line == "## Under Autocast";
@@ -50,7 +50,7 @@ Tensor output_of(const OpRow& row, const Tensors& inputs) {
 bool is_float32(const Tensor& x) { return x.defined() && x.dtype() == kFloat32; }
 
 // What the row does under Autocast, seen from what comes out.
-CastRule seen(const OpRow& row) {
+AutocastRule seen(const OpRow& row) {
   const Tensors floats = inputs_for(row, Layout::contiguous, {.dtype = kFloat32});
   const Tensors halves = inputs_for(row, Layout::contiguous, {.dtype = kBFloat16});
   Tensors mixed = halves;
@@ -59,11 +59,13 @@ CastRule seen(const OpRow& row) {
                plain_of_both = output_of(row, mixed);
   const Autocast autocast;
   const Tensor out = output_of(row, floats);
-  if (!out.defined()) return CastRule::promote;
-  if (out.dtype() != plain.dtype() || !allclose(out, plain, 0.0, 0.0, true)) return CastRule::low;
-  if (is_float32(output_of(row, halves)) && !is_float32(plain_of_halves)) return CastRule::float32;
-  if (!plain_of_both.defined() && is_float32(output_of(row, mixed))) return CastRule::widest;
-  return CastRule::promote;
+  if (!out.defined()) return AutocastRule::fallthrough;
+  if (out.dtype() != plain.dtype() || !allclose(out, plain, 0.0, 0.0, true))
+    return AutocastRule::lower_precision;
+  if (is_float32(output_of(row, halves)) && !is_float32(plain_of_halves))
+    return AutocastRule::float32;
+  if (!plain_of_both.defined() && is_float32(output_of(row, mixed))) return AutocastRule::promote;
+  return AutocastRule::fallthrough;
 }
 
 // Rows of functions of the page that say nothing of them: they make more of their inputs first, or
@@ -155,14 +157,14 @@ Rows further_rows() {
 }  // namespace
 
 TEST_CASE("Autocast does with every operation what the page of operations says") {
-  const std::map<std::string, CastRule> page = rules_of_the_page();
-  std::map<std::string, CastRule> met;
+  const std::map<std::string, AutocastRule> page = rules_of_the_page();
+  std::map<std::string, AutocastRule> met;
   const auto check_row = [&](const OpRow& row) {
     const std::string name = row.name.substr(0, row.name.find_first_of(" ("));
     const auto said = page.find(name);
-    const CastRule expected = said == page.end() ? CastRule::promote : said->second;
-    if (expected == CastRule::widest && row.inputs.size() < 2) return;  // beside a number
-    const CastRule rule = seen(row);
+    const AutocastRule expected = said == page.end() ? AutocastRule::fallthrough : said->second;
+    if (expected == AutocastRule::promote && row.inputs.size() < 2) return;  // beside a number
+    const AutocastRule rule = seen(row);
     static const char* const kNames[] = {"low", "float32", "widest", "promote"};
     INFO(row.name << " is " << kNames[static_cast<int>(rule)] << ", the page says "
                   << kNames[static_cast<int>(expected)]);
