@@ -128,7 +128,7 @@ class Uniform : public Distribution {
 };
 
 /// The parameter of a discrete distribution; give one of the two, as in PyTorch.
-struct Odds {
+struct ProbsOrLogits {
   Tensor probs = {};   ///< probabilities
   Tensor logits = {};  ///< logarithms of the probabilities, [.., K]
 };
@@ -138,7 +138,7 @@ class Bernoulli : public Distribution {
  public:
   /// Makes a distribution. Throws an Error unless exactly one of the two is given, and
   /// probabilities lie in [0, 1], and logits hold no NaN.
-  explicit Bernoulli(const Odds& odds);
+  explicit Bernoulli(const ProbsOrLogits& odds);
   const char* name() const override { return "Bernoulli"; }
   /// The log probability of values 0 and 1.
   Tensor log_prob(const Tensor& value) const override;
@@ -150,7 +150,7 @@ class Bernoulli : public Distribution {
   const Tensor probs, logits;  ///< each computed from the other
 
  private:
-  Bernoulli(const Odds& both, bool complete);
+  Bernoulli(const ProbsOrLogits& both, bool complete);
   Tensor draw(const Shape& shape) const override;
 };
 
@@ -161,7 +161,7 @@ class Categorical : public Distribution {
   /// Makes a distribution; probabilities are divided by their sum. Throws an Error unless exactly
   /// one of the two is given, with at least one dimension, and probabilities are neither negative
   /// nor all 0, and logits hold no NaN and a largest one that is finite.
-  explicit Categorical(const Odds& odds);
+  explicit Categorical(const ProbsOrLogits& odds);
   const char* name() const override { return "Categorical"; }
   /// The log probability of whole numbers from 0 to K - 1.
   Tensor log_prob(const Tensor& value) const override;

@@ -273,7 +273,7 @@ class Wishart : public Distribution {
  public:
   /// df broadcasts with the matrices' batch. Throws an Error unless df exceeds K - 1, and as
   /// MultivariateNormal does.
-  Wishart(const Tensor& df, const Spread& spread);
+  Wishart(const Tensor& df, const CovarianceMatrix& spread);
   const char* name() const override { return "Wishart"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;

@@ -364,9 +364,9 @@ class Dirichlet : public Distribution {
   const Tensor concentration;
 };
 
-/// The covariance of a MultivariateNormal; give one of the three matrices, [.., K, K], as in
-/// PyTorch.
-struct Spread {
+/// The covariance of a MultivariateNormal or a Wishart; give one of the three matrices, [.., K, K],
+/// as in PyTorch.
+struct CovarianceMatrix {
   Tensor covariance_matrix = {};  ///< symmetric and positive definite
   Tensor precision_matrix = {};   ///< the inverse of the covariance
   Tensor scale_tril = {};         ///< its lower factor L, of covariance L L^T: the cheapest
@@ -377,7 +377,7 @@ class MultivariateNormal : public Distribution {
  public:
   /// loc is [.., K]; batches broadcast. Throws an Error unless one matrix is given and is symmetric
   /// and positive definite, scale_tril lower triangular with a positive diagonal.
-  MultivariateNormal(const Tensor& loc, const Spread& spread);
+  MultivariateNormal(const Tensor& loc, const CovarianceMatrix& spread);
   const char* name() const override { return "MultivariateNormal"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;

@@ -12,7 +12,7 @@ namespace hero::distributions {
 class Geometric : public Distribution {
  public:
   /// Throws an Error unless exactly one of the two is given, and probabilities lie in (0, 1].
-  explicit Geometric(const Odds& odds);
+  explicit Geometric(const ProbsOrLogits& odds);
   const char* name() const override { return "Geometric"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
@@ -22,7 +22,7 @@ class Geometric : public Distribution {
   const Tensor probs, logits;  ///< each computed from the other
 
  private:
-  Geometric(const Odds& both, bool complete);
+  Geometric(const ProbsOrLogits& both, bool complete);
   Tensor draw(const Shape& shape) const override;
 };
 
@@ -49,9 +49,9 @@ class Binomial : public Distribution {
   /// total_count, whole numbers of any dtype, broadcasts with the probabilities. Throws an Error if
   /// it is negative, unless exactly one of probs and logits is given, and probabilities lie in [0,
   /// 1].
-  Binomial(const Tensor& total_count, const Odds& odds);
+  Binomial(const Tensor& total_count, const ProbsOrLogits& odds);
   /// The same, with one count for all.
-  Binomial(int64_t total_count, const Odds& odds);
+  Binomial(int64_t total_count, const ProbsOrLogits& odds);
   const char* name() const override { return "Binomial"; }
   Tensor log_prob(const Tensor& value) const override;
   /// The sum over all outcomes; throws an Error unless all counts are equal.
@@ -62,7 +62,7 @@ class Binomial : public Distribution {
   const Tensor total_count, probs, logits;  ///< of the batch shape and one dtype
 
  private:
-  Binomial(const Tensor& total_count, const Odds& both, bool complete);
+  Binomial(const Tensor& total_count, const ProbsOrLogits& both, bool complete);
   explicit Binomial(const std::vector<Tensor>& all);
   Tensor draw(const Shape& shape) const override;
 };
@@ -74,9 +74,9 @@ class NegativeBinomial : public Distribution {
  public:
   /// total_count, any positive number, broadcasts with the probabilities. Throws an Error unless it
   /// is positive, exactly one of probs and logits is given, and probabilities lie in [0, 1).
-  NegativeBinomial(const Tensor& total_count, const Odds& odds);
+  NegativeBinomial(const Tensor& total_count, const ProbsOrLogits& odds);
   /// The same, with one count for all.
-  NegativeBinomial(double total_count, const Odds& odds);
+  NegativeBinomial(double total_count, const ProbsOrLogits& odds);
   const char* name() const override { return "NegativeBinomial"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor mean() const override;
@@ -85,7 +85,7 @@ class NegativeBinomial : public Distribution {
   const Tensor total_count, probs, logits;  ///< of the batch shape and one dtype
 
  private:
-  NegativeBinomial(const Tensor& total_count, const Odds& both, bool complete);
+  NegativeBinomial(const Tensor& total_count, const ProbsOrLogits& both, bool complete);
   explicit NegativeBinomial(const std::vector<Tensor>& all);
   Tensor draw(const Shape& shape) const override;
 };
@@ -95,7 +95,7 @@ class NegativeBinomial : public Distribution {
 class Multinomial : public Distribution {
  public:
   /// Throws an Error if total_count is negative, and as Categorical does.
-  Multinomial(int64_t total_count, const Odds& odds);
+  Multinomial(int64_t total_count, const ProbsOrLogits& odds);
   const char* name() const override { return "Multinomial"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
@@ -115,7 +115,7 @@ class Multinomial : public Distribution {
 class OneHotCategorical : public Distribution {
  public:
   /// Throws an Error as Categorical does.
-  explicit OneHotCategorical(const Odds& odds);
+  explicit OneHotCategorical(const ProbsOrLogits& odds);
   const char* name() const override { return "OneHotCategorical"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override { return categories.entropy(); }
@@ -143,7 +143,7 @@ class OneHotCategoricalStraightThrough : public OneHotCategorical {
 class ContinuousBernoulli : public Distribution {
  public:
   /// Throws an Error as Bernoulli does.
-  explicit ContinuousBernoulli(const Odds& odds);
+  explicit ContinuousBernoulli(const ProbsOrLogits& odds);
   const char* name() const override { return "ContinuousBernoulli"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
@@ -158,14 +158,14 @@ class ContinuousBernoulli : public Distribution {
   const Tensor probs, logits;  ///< each computed from the other
 
  private:
-  ContinuousBernoulli(const Odds& both, bool complete);
+  ContinuousBernoulli(const ProbsOrLogits& both, bool complete);
 };
 
 /// The distribution of the log odds of a RelaxedBernoulli.
 class LogitRelaxedBernoulli : public Distribution {
  public:
   /// temperature is one positive number. Throws an Error as Bernoulli does.
-  LogitRelaxedBernoulli(const Tensor& temperature, const Odds& odds);
+  LogitRelaxedBernoulli(const Tensor& temperature, const ProbsOrLogits& odds);
   const char* name() const override { return "LogitRelaxedBernoulli"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor rsample(const Shape& shape = {}) const override;
@@ -173,7 +173,7 @@ class LogitRelaxedBernoulli : public Distribution {
   const Tensor temperature, probs, logits;
 
  private:
-  LogitRelaxedBernoulli(const Tensor& temperature, const Odds& both, bool complete);
+  LogitRelaxedBernoulli(const Tensor& temperature, const ProbsOrLogits& both, bool complete);
 };
 
 /// Bernoulli's distribution on (0, 1), whose draws lie near 0 and 1 at low temperatures and have
@@ -181,7 +181,7 @@ class LogitRelaxedBernoulli : public Distribution {
 class RelaxedBernoulli : public TransformedDistribution {
  public:
   /// temperature is one positive number. Throws an Error as Bernoulli does.
-  RelaxedBernoulli(const Tensor& temperature, const Odds& odds)
+  RelaxedBernoulli(const Tensor& temperature, const ProbsOrLogits& odds)
       : TransformedDistribution(LogitRelaxedBernoulli(temperature, odds), SigmoidTransform()) {}
   const char* name() const override { return "RelaxedBernoulli"; }
 };
@@ -190,7 +190,7 @@ class RelaxedBernoulli : public TransformedDistribution {
 class ExpRelaxedCategorical : public Distribution {
  public:
   /// temperature is one positive number. Throws an Error as Categorical does.
-  ExpRelaxedCategorical(const Tensor& temperature, const Odds& odds);
+  ExpRelaxedCategorical(const Tensor& temperature, const ProbsOrLogits& odds);
   const char* name() const override { return "ExpRelaxedCategorical"; }
   Tensor log_prob(const Tensor& value) const override;
   Tensor rsample(const Shape& shape = {}) const override;
@@ -207,7 +207,7 @@ class ExpRelaxedCategorical : public Distribution {
 class RelaxedOneHotCategorical : public TransformedDistribution {
  public:
   /// temperature is one positive number. Throws an Error as Categorical does.
-  RelaxedOneHotCategorical(const Tensor& temperature, const Odds& odds)
+  RelaxedOneHotCategorical(const Tensor& temperature, const ProbsOrLogits& odds)
       : TransformedDistribution(ExpRelaxedCategorical(temperature, odds), ExpTransform()) {}
   const char* name() const override { return "RelaxedOneHotCategorical"; }
 };

@@ -26,9 +26,9 @@ Tensor not_whole(const Tensor& x) { return x > floor(x); }
 
 }  // namespace
 
-Geometric::Geometric(const Odds& odds) : Geometric(both_odds("Geometric", odds), true) {}
+Geometric::Geometric(const ProbsOrLogits& odds) : Geometric(both_odds("Geometric", odds), true) {}
 
-Geometric::Geometric(const Odds& both, bool /*complete*/)
+Geometric::Geometric(const ProbsOrLogits& both, bool /*complete*/)
     : Distribution(both.probs.shape()), probs(both.probs), logits(both.logits) {
   check_positive("Geometric", "a probability", probs);
 }
@@ -63,11 +63,11 @@ Tensor Poisson::draw(const Shape& shape) const {
   return poisson_draws(expand(rate, extended(shape)));
 }
 
-Binomial::Binomial(int64_t n, const Odds& odds)
+Binomial::Binomial(int64_t n, const ProbsOrLogits& odds)
     : Binomial(tensor(n), both_odds("Binomial", odds), true) {}
-Binomial::Binomial(const Tensor& n, const Odds& odds)
+Binomial::Binomial(const Tensor& n, const ProbsOrLogits& odds)
     : Binomial(n, both_odds("Binomial", odds), true) {}
-Binomial::Binomial(const Tensor& n, const Odds& both, bool /*complete*/)
+Binomial::Binomial(const Tensor& n, const ProbsOrLogits& both, bool /*complete*/)
     : Binomial(broadcast("Binomial", {counts_of(n, both.probs), both.probs, both.logits})) {}
 
 Binomial::Binomial(const std::vector<Tensor>& all)
@@ -102,11 +102,11 @@ Tensor Binomial::draw(const Shape& shape) const {
   return binomial_draws(expand(total_count, whole), expand(probs, whole));
 }
 
-NegativeBinomial::NegativeBinomial(double n, const Odds& odds)
+NegativeBinomial::NegativeBinomial(double n, const ProbsOrLogits& odds)
     : NegativeBinomial(tensor(n, {.dtype = kFloat64}), odds) {}
-NegativeBinomial::NegativeBinomial(const Tensor& n, const Odds& odds)
+NegativeBinomial::NegativeBinomial(const Tensor& n, const ProbsOrLogits& odds)
     : NegativeBinomial(n, both_odds("NegativeBinomial", odds), true) {}
-NegativeBinomial::NegativeBinomial(const Tensor& n, const Odds& both, bool /*complete*/)
+NegativeBinomial::NegativeBinomial(const Tensor& n, const ProbsOrLogits& both, bool /*complete*/)
     : NegativeBinomial(
           broadcast("NegativeBinomial",
                     {n.to(both.probs.dtype()).to(both.probs.device()), both.probs, both.logits})) {}
@@ -134,7 +134,8 @@ Tensor NegativeBinomial::draw(const Shape& shape) const {
   return poisson_draws(exp(rate + logits.to(kFloat64))).to(probs.dtype());
 }
 
-Multinomial::Multinomial(int64_t n, const Odds& odds) : Multinomial(n, Categorical(odds)) {}
+Multinomial::Multinomial(int64_t n, const ProbsOrLogits& odds)
+    : Multinomial(n, Categorical(odds)) {}
 
 Multinomial::Multinomial(int64_t n, const Categorical& of_one)
     : Distribution(of_one.batch_shape(), {of_one.probs.size(-1)}),
@@ -173,7 +174,8 @@ Tensor Multinomial::draw(const Shape& shape) const {
   return multinomial_draws(total_count, expand(categories.probs, extended(shape)));
 }
 
-OneHotCategorical::OneHotCategorical(const Odds& odds) : OneHotCategorical(Categorical(odds)) {}
+OneHotCategorical::OneHotCategorical(const ProbsOrLogits& odds)
+    : OneHotCategorical(Categorical(odds)) {}
 
 OneHotCategorical::OneHotCategorical(const Categorical& places)
     : Distribution(places.batch_shape(), {places.probs.size(-1)}), categories(places) {}

@@ -3,7 +3,7 @@
 
 namespace hero::distributions {
 
-const Tensor& given(const char* name, const Odds& odds) {
+const Tensor& given(const char* name, const ProbsOrLogits& odds) {
   check(odds.probs.defined() != odds.logits.defined(), name,
         ": give probs or logits, and not both");
   const Tensor& one = odds.probs.defined() ? odds.probs : odds.logits;
@@ -50,7 +50,7 @@ const Tensor& possible(const Tensor& logits) {
 
 }  // namespace
 
-Odds both_odds(const char* name, const Odds& odds) {
+ProbsOrLogits both_odds(const char* name, const ProbsOrLogits& odds) {
   given(name, odds);
   if (odds.logits.defined()) return {sigmoid(odds.logits), odds.logits};
   check_all(logical_and(odds.probs >= 0, odds.probs <= 1), odds.probs,
@@ -58,9 +58,9 @@ Odds both_odds(const char* name, const Odds& odds) {
   return {odds.probs, log_odds(odds.probs)};
 }
 
-Bernoulli::Bernoulli(const Odds& odds) : Bernoulli(both_odds("Bernoulli", odds), true) {}
+Bernoulli::Bernoulli(const ProbsOrLogits& odds) : Bernoulli(both_odds("Bernoulli", odds), true) {}
 
-Bernoulli::Bernoulli(const Odds& both, bool /*complete*/)
+Bernoulli::Bernoulli(const ProbsOrLogits& both, bool /*complete*/)
     : Distribution(both.probs.shape()), probs(both.probs), logits(both.logits) {}
 
 // -log(sigmoid(l)) where the value is 1, -log(1 - sigmoid(l)) where it is 0.
@@ -81,7 +81,7 @@ Tensor Bernoulli::draw(const Shape& shape) const {
   return (u < probs.to(kFloat64)).to(probs.dtype());
 }
 
-Categorical::Categorical(const Odds& odds)
+Categorical::Categorical(const ProbsOrLogits& odds)
     : Distribution(without_last(with_classes(given("Categorical", odds)).shape())),
       logits(odds.logits.defined() ? log_softmax(possible(odds.logits), -1)
                                    : log(clamped(normalised(odds.probs)))),

@@ -19,7 +19,7 @@ Tensor steps(int64_t n, const Tensor& x) { return arange(n, beside(x)); }
 
 }  // namespace
 
-Wishart::Wishart(const Tensor& d, const Spread& spread)
+Wishart::Wishart(const Tensor& d, const CovarianceMatrix& spread)
     : Wishart(d, factor_of("Wishart", spread), true) {}
 
 Wishart::Wishart(const Tensor& degrees, const Tensor& factor, bool /*checked*/)

@@ -9,7 +9,7 @@ namespace hero::distributions {
 
 // The lower triangle of the covariance's factor. That of the inverse of P: with J, which reverses
 // the order, J P J = L L^T, so P^-1 = (J L^-T J)(J L^-T J)^T, and J L^-T J is lower again.
-Tensor factor_of(const char* name, const Spread& spread) {
+Tensor factor_of(const char* name, const CovarianceMatrix& spread) {
   const int count = static_cast<int>(spread.covariance_matrix.defined()) +
                     static_cast<int>(spread.precision_matrix.defined()) +
                     static_cast<int>(spread.scale_tril.defined());
@@ -57,7 +57,7 @@ Tensor squared_length(const Tensor& factor, const Tensor& x) {
 
 }  // namespace
 
-MultivariateNormal::MultivariateNormal(const Tensor& l, const Spread& spread)
+MultivariateNormal::MultivariateNormal(const Tensor& l, const CovarianceMatrix& spread)
     : MultivariateNormal(l, factor_of("MultivariateNormal", spread), true) {}
 
 MultivariateNormal::MultivariateNormal(const Tensor& l, const Tensor& factor, bool /*checked*/)

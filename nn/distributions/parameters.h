@@ -24,13 +24,14 @@ const Tensor& check_positive(const char* name, const char* parameter, const Tens
 std::vector<Tensor> broadcast(const char* name, const std::vector<Tensor>& parameters);
 
 /// The one of probs and logits that is given.
-const Tensor& given(const char* name, const Odds& odds);
+const Tensor& given(const char* name, const ProbsOrLogits& odds);
 
 /// Probabilities as Bernoulli has them, in [0, 1], and their log odds.
-Odds both_odds(const char* name, const Odds& odds);
+ProbsOrLogits both_odds(const char* name, const ProbsOrLogits& odds);
 
-/// The lower factor of a covariance. Throws an Error unless one matrix is given, and fits Spread.
-Tensor factor_of(const char* name, const Spread& spread);
+/// The lower factor of a covariance. Throws an Error unless one matrix is given, and fits
+/// CovarianceMatrix.
+Tensor factor_of(const char* name, const CovarianceMatrix& spread);
 /// The logarithm of the determinant of a triangular matrix, of each of a batch.
 Tensor log_determinant(const Tensor& factor);
 /// From 1 to the next number of a floating dtype.

@@ -37,10 +37,10 @@ const Tensor& one_temperature(const char* name, const Tensor& temperature) {
 
 }  // namespace
 
-ContinuousBernoulli::ContinuousBernoulli(const Odds& odds)
+ContinuousBernoulli::ContinuousBernoulli(const ProbsOrLogits& odds)
     : ContinuousBernoulli(both_odds("ContinuousBernoulli", odds), true) {}
 
-ContinuousBernoulli::ContinuousBernoulli(const Odds& both, bool /*complete*/)
+ContinuousBernoulli::ContinuousBernoulli(const ProbsOrLogits& both, bool /*complete*/)
     : Distribution(both.probs.shape()), probs(both.probs), logits(both.logits) {}
 
 // log((exp(l) - 1) / l), of |l|, since it is l more for l than for -l.
@@ -110,10 +110,11 @@ Tensor ContinuousBernoulli::rsample(const Shape& shape) const {
   return icdf(rand(extended(shape), beside(logits)));
 }
 
-LogitRelaxedBernoulli::LogitRelaxedBernoulli(const Tensor& t, const Odds& odds)
+LogitRelaxedBernoulli::LogitRelaxedBernoulli(const Tensor& t, const ProbsOrLogits& odds)
     : LogitRelaxedBernoulli(t, both_odds("RelaxedBernoulli", odds), true) {}
 
-LogitRelaxedBernoulli::LogitRelaxedBernoulli(const Tensor& t, const Odds& both, bool /*complete*/)
+LogitRelaxedBernoulli::LogitRelaxedBernoulli(const Tensor& t, const ProbsOrLogits& both,
+                                             bool /*complete*/)
     : Distribution(both.probs.shape()),
       temperature(one_temperature("RelaxedBernoulli", t)),
       probs(both.probs),
@@ -130,7 +131,7 @@ Tensor LogitRelaxedBernoulli::rsample(const Shape& shape) const {
   return (log(u) - log1p(-u) + logits) / temperature;
 }
 
-ExpRelaxedCategorical::ExpRelaxedCategorical(const Tensor& t, const Odds& odds)
+ExpRelaxedCategorical::ExpRelaxedCategorical(const Tensor& t, const ProbsOrLogits& odds)
     : ExpRelaxedCategorical(t, Categorical(odds)) {}
 
 ExpRelaxedCategorical::ExpRelaxedCategorical(const Tensor& t, const Categorical& places)

@@ -113,7 +113,7 @@ TEST_CASE("distributions have PyTorch's log probabilities, entropies, divergence
       check_case(c, Uniform(p["low"], p["high"]), Uniform(q["low"], q["high"]), p);
     } else {
       const auto odds = [](const std::map<std::string, Tensor>& given) {
-        Odds one;
+        ProbsOrLogits one;
         if (given.contains("probs")) one.probs = given.at("probs");
         if (given.contains("logits")) one.logits = given.at("logits");
         return one;

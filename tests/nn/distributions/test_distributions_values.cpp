@@ -51,7 +51,7 @@ double number_of(const json& value) {
   return value == "inf" ? infinity : -infinity;
 }
 
-Odds odds_of(const Params& p) {
+ProbsOrLogits odds_of(const Params& p) {
   const auto get = [&](const char* name) { return p.contains(name) ? p.at(name) : Tensor(); };
   return {.probs = get("probs"), .logits = get("logits")};
 }
@@ -85,8 +85,8 @@ Made relaxed(const Params& p) {
   return std::make_shared<D>(p.at("temperature"), odds_of(p));
 }
 
-Spread spread_of(const Params& p) {
-  Spread spread;
+CovarianceMatrix spread_of(const Params& p) {
+  CovarianceMatrix spread;
   if (p.contains("covariance_matrix")) spread.covariance_matrix = p.at("covariance_matrix");
   if (p.contains("precision_matrix")) spread.precision_matrix = p.at("precision_matrix");
   if (p.contains("scale_tril")) spread.scale_tril = p.at("scale_tril");
