@@ -10,15 +10,10 @@
 #include <hero/autograd/tensor/memory.h>
 #include <hero/core/memory/allocator.h>
 #include <hero/core/print.h>
-#include <hero/core/threads/thread_state.h>
 
 namespace hero {
 
 namespace {
-
-thread_local bool recording = true;
-[[maybe_unused]] const core::ThreadSlot<bool> kRecordingSlot([] { return recording; },
-                                                             [](bool on) { recording = on; });
 
 core::Ref<detail::TensorImpl> make_impl(Array&& array) {
   check(array.defined(), "tensor: the array is undefined");
@@ -53,10 +48,6 @@ BackwardRequest make_backward_request(const char* op, const std::vector<Tensor>&
   }
   return walk;
 }
-
-bool grad_enabled() { return recording; }
-GradMode::GradMode(bool enabled) : previous_(recording) { recording = enabled; }
-GradMode::~GradMode() { recording = previous_; }
 
 void HookHandle::remove() {
   if (const auto alive = alive_.lock()) *alive = false;
