@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <hero/core/error.h>
+#include <hero/core/io/crc32c.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
 #include <hero/core/threads/at_fork.h>
@@ -165,7 +166,7 @@ void rename_into_place(const std::string& root, int64_t step, const std::string&
     file.commit();
   };
   write(kStateFile, state);
-  write(kCompleteFile, complete_text({state.size(), crc32c(state)}));
+  write(kCompleteFile, complete_text({state.size(), core::crc32c(state)}));
   flush_folder("checkpoint", unfinished.string());
   {
     const std::lock_guard guard(renaming);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <hero/nn/training/checkpoint.h>
-#include <hero/nn/training/crc32c.h>
+#include <hero/nn/training/file_digest.h>
 
 namespace hero::nn::checkpoints {
 

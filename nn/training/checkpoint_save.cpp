@@ -7,6 +7,7 @@
 
 #include <hero/autograd/sharding/replaced_values.h>
 #include <hero/core/error.h>
+#include <hero/core/io/crc32c.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
 #include <hero/core/io/safetensors_file.h>
@@ -79,7 +80,7 @@ void write_object(const std::string& folder, const std::string& name,
   core::save_safetensors(file, dict, {}, encoding,
                          {.in_new_folder = true, .observe = [&](std::span<const std::byte> bytes) {
                             digest.bytes += bytes.size();
-                            digest.crc32c = crc32c(bytes, digest.crc32c);
+                            digest.crc32c = core::crc32c(bytes, digest.crc32c);
                           }});
   files[name] = {{"bytes", digest.bytes}, {"crc32c", checkpoints::hex(digest.crc32c)}};
 }

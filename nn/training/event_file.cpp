@@ -2,7 +2,7 @@
 #include <cstring>
 #include <optional>
 
-#include <hero/nn/training/crc32c.h>
+#include <hero/core/io/crc32c.h>
 #include <hero/nn/training/event_file.h>
 
 namespace hero::nn {
@@ -26,7 +26,9 @@ enum Field : uint8_t {
 constexpr uint64_t kStatusStart = 1;
 
 // A checksum over data that holds checksums is weak; hence the mask (TensorFlow, record_writer).
-uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8u; }
+uint32_t masked_crc(std::string_view bytes) {
+  return std::rotr(core::crc32c(bytes), 15) + 0xa282ead8u;
+}
 
 template <class T>
 void put_number(std::string& out, T value) {  // little endian, as this machine

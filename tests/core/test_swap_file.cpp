@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <hero/core/io/crc32c.h>
 #include <hero/core/io/swap_slots.h>
 #include <hero/core/ledger.h>
 #include <hero/core/swap_file.h>
@@ -81,18 +80,6 @@ class OpenedAgain {
 };
 
 }  // namespace
-
-TEST_CASE("CRC-32C has the sums of its definition", "[swap]") {
-  const std::string digits = "123456789";
-  const auto bytes = std::as_bytes(std::span(digits));
-  CHECK(hero::core::crc32c(bytes) == 0xE3069283);
-  CHECK(hero::core::crc32c(bytes.subspan(4), hero::core::crc32c(bytes.first(4))) == 0xE3069283);
-  // RFC 3720, appendix B.4
-  const std::vector<std::byte> zeros(32), ones(32, std::byte{0xFF});
-  CHECK(hero::core::crc32c(zeros) == 0x8A9136AA);
-  CHECK(hero::core::crc32c(ones) == 0x62A8AB43);
-  CHECK(hero::core::crc32c({}) == 0);
-}
 
 TEST_CASE("slots never overlap and free neighbours are joined", "[swap]") {
   uint64_t state = 7;

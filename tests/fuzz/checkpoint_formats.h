@@ -13,7 +13,7 @@
 #include <hero/nn/linear.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
-#include <hero/nn/training/crc32c.h>
+#include <hero/nn/training/file_digest.h>
 
 namespace hero_fuzz {
 

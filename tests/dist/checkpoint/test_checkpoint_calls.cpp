@@ -8,7 +8,7 @@
 #include "support/temp_dir.h"
 
 #include <hero/core/io/sha256.h>
-#include <hero/nn/training/crc32c.h>
+#include <hero/nn/training/file_digest.h>
 
 using namespace hero;
 using namespace hero::test;

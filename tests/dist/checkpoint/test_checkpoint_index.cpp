@@ -15,7 +15,7 @@
 
 #include <hero/dist/checkpoint/manifest.h>
 #include <hero/nn/training/checkpoint_folder.h>
-#include <hero/nn/training/crc32c.h>
+#include <hero/nn/training/file_digest.h>
 
 using namespace hero;
 using namespace hero::test;

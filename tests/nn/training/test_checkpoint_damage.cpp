@@ -14,7 +14,7 @@
 #include <hero/core/error.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
-#include <hero/nn/training/crc32c.h>
+#include <hero/nn/training/file_digest.h>
 
 using Catch::Matchers::ContainsSubstring;
 using hero::nn::Checkpointer, hero::nn::Resume;
