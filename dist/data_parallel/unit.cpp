@@ -25,8 +25,7 @@ Unit::Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOp
     }
     parameter.group = group->together_with(parameter.former ? parameter.former->group : nullptr);
   }
-  flat_.counts = ChunkCounts::balanced(place_parameters(), options_.groups.shard.size());
-  flat_.own = flat_.counts.chunk(options_.groups.shard.rank());
+  cut_into_shards();
   reduce_ = make_reduce(options_);
   if (options_.stage == Stage::none) {
     target_ = std::make_unique<OffloadTarget>();

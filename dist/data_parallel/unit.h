@@ -177,6 +177,7 @@ class Unit {
   bool is_of_root() const;
   void take_over();
   int64_t place_parameters();
+  void cut_into_shards();
   void shard_parameters();
   bool has_own_storage(DType dtype) const;
   void set_leaf(const UnitParameter& parameter) const;

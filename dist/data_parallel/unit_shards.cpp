@@ -59,6 +59,12 @@ int64_t Unit::place_parameters() {
   return cuts ? up_to_multiple(total, kAlign * options_.groups.ranks()) : total;
 }
 
+// Which rank has which elements: the flat parameter is cut into one contiguous chunk for each rank.
+void Unit::cut_into_shards() {
+  flat_.counts = ChunkCounts::balanced(place_parameters(), options_.groups.shard.size());
+  flat_.own = flat_.counts.chunk(options_.groups.shard.rank());
+}
+
 int64_t Unit::numel() const {
   return std::accumulate(
       parameters_.begin(), parameters_.end(), int64_t{0},
