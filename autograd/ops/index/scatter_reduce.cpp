@@ -28,8 +28,8 @@ Scalar neutral(ScatterReduce reduce, DType dtype) {
   if (reduce == ScatterReduce::sum || reduce == ScatterReduce::mean) return 0;
   const bool largest = reduce == ScatterReduce::amax;
   if (is_floating(dtype)) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    return largest ? -kInfinity : kInfinity;
+    const double infinity = std::numeric_limits<double>::infinity();
+    return largest ? -infinity : infinity;
   }
   Scalar bound;
   dispatch(dtype, [&]<class T>(TypeTag<T>) {
