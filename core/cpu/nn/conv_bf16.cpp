@@ -202,6 +202,14 @@ void end_zeros(int64_t count, int64_t outputs, int64_t places, const HalfEnd& en
   }
 }
 
+// Whether all groups are computed at once by dot_kernel(), for so many rows of results in each: at
+// level amx where they do not fill a tile. A product of few rows for each group of each image takes
+// ten times as long as all of them together.
+bool joins_groups(const bf16::TileKernel& kernel, int64_t rows) {
+  constexpr int64_t kTileRows = 16;
+  return bf16::kHasGroups && (&kernel == &bf16::dot_kernel() || rows < kTileRows);
+}
+
 // Calls body(the convolution of one group of an image, w, what follows, y) for all of them.
 template <class Body>
 void each_group_alone(const Convolution& of, const BFloat16* w, const HalfEnd& end, BFloat16* y,
@@ -225,7 +233,7 @@ void each_group_alone(const Convolution& of, const BFloat16* w, const HalfEnd& e
 void convolve_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                    const HalfEnd& end, BFloat16* y) {
   if (of.groups > 1) {
-    if (bf16::has_groups(kernel)) return convolve_groups(of, w, end, y);
+    if (joins_groups(kernel, of.outputs / of.groups)) return convolve_groups(of, w, end, y);
     const int64_t size = of.outputs / of.groups * (of.channels / of.groups) * of.taps();
     return each_group_alone(of, w, end, y, size,
                             [&](const Convolution& one, const BFloat16* own, const HalfEnd& e,
@@ -243,7 +251,7 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
                         const HalfEnd& end, BFloat16* y) {
   const int64_t columns = of.outputs / of.groups * of.taps();
   if (!are_finite(of.channels * columns, w)) return false;
-  if (of.groups > 1 && bf16::has_groups(kernel)) {
+  if (of.groups > 1 && joins_groups(kernel, of.outputs / of.groups)) {
     convolve_groups_back(of, w, end, y);
     return true;
   }

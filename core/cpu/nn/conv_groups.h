@@ -14,7 +14,7 @@ namespace hero::core::cpu {
 class BackPhases;
 
 /// As convolve() and convolve_back(), or, of bfloat16, as convolve_bf16() and convolve_back_bf16()
-/// of below level amx. Weights are finite, and each image of x is contiguous. Only those of
+/// by dot_kernel(). Weights are finite, and each image of x is contiguous. Only those of
 /// bfloat16 apply a bias and an activation to the sums.
 /// \{
 template <class T>
@@ -34,7 +34,7 @@ void convolve_lanes_back(const BackPhases& phases, const Convolution& of, const 
                          const HalfEnd& end, T* y);
 /// w [channels, taps] = the gradient of the weight of a depthwise convolution, whose groups have
 /// one channel and one output: over the places of an image, and over the images. Of float the bits
-/// are those of products with columns, of bfloat16 those of native ones below level amx. x is
+/// are those of products with columns, of bfloat16 those of native ones by dot_kernel(). x is
 /// contiguous.
 template <class T>
 void depthwise_weights(const Convolution& of, const T* y, T* w);

@@ -104,7 +104,7 @@ bool has_weight_gradient(const call::HasConvolution& call) {
   const int64_t groups = call.groups;
   if (x.dtype() == kFloat64 || (groups > 1 && x.size(3) > kWidest)) return false;
   if (groups > 1 && x.dtype() == kBFloat16 && native_half_products()) {
-    if (!bf16::has_groups(bf16::native_kernel())) return false;
+    if (!bf16::kHasGroups) return false;
     const bool is_depthwise = x.size(1) == groups && call.to[0] == groups;
     const bool has_lanes = have_half_lanes(
         x.size(1) / groups, call.to[0] / groups, window.kernel[1] * window.kernel[2],

@@ -21,7 +21,9 @@
 // third, .. elements are added up in order, each by one fused multiply-add of float32, and those of
 // their second, fourth, .. ones by themselves; the two sums are added, and what results is added to
 // the element of C, which began at zero. All of these read subnormal numbers as zeros and give zero
-// where their result is one. Nothing else enters here either.
+// where their result is one. Nothing else enters here either. Convolutions whose groups have fewer
+// than 16 outputs each (for the gradient of the input: channels), and the gradients of the weights
+// of groups, have the bits of below level amx.
 //
 // [note: bfloat16 in layers] What a layer does beside the products above. The output of a
 // convolution is one sum over channels, each with its taps row by row (depth first), padding as

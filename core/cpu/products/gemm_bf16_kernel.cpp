@@ -195,16 +195,3 @@ const TileKernel& dot_kernel() { std::abort(); }
 }  // namespace hero::core::cpu::bf16
 
 #endif
-
-namespace hero::core::cpu::bf16 {
-
-bool has_groups(const TileKernel& kernel) {
-#if defined(__x86_64__)
-  return &kernel == &dot_kernel();
-#else
-  static_cast<void>(kernel);
-  return false;
-#endif
-}
-
-}  // namespace hero::core::cpu::bf16

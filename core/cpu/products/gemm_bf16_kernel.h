@@ -71,9 +71,14 @@ const TileKernel& dot_kernel();
 const TileKernel& amx_kernel();
 /// The kernel of level(), which is one of these two.
 const TileKernel& native_kernel();
-/// Whether convolutions in groups have a kernel in its order, so that their groups are computed all
-/// at once: dot_kernel() of x86-64.
-bool has_groups(const TileKernel& kernel);
+/// Whether convolutions in groups have kernels in the order of dot_kernel(), by which their groups
+/// are computed all at once: those of x86-64.
+inline constexpr bool kHasGroups =
+#if defined(__x86_64__)
+    true;
+#else
+    false;
+#endif
 
 /// The number of rows of A up to which transposing B in registers is faster than packing it.
 inline constexpr int kFewRows = 8;
