@@ -10,7 +10,7 @@ using hero::dist::Communicator;
 
 namespace {
 
-enum Note : size_t { kParameters, kGradients, kOptimizer };
+enum Note : size_t { kOptimizer, kHeld, kMostHeld };
 
 std::vector<Run> train(int ranks) {
   return exercise::run_ranks(ranks, [](const Communicator& world, Run& run) {
@@ -18,16 +18,17 @@ std::vector<Run> train(int ranks) {
     const auto optimizer = exercise::zero1(net, world, exercise::kSGD);
     require(optimizer != nullptr, "zero1() returns no object.");
     run.values.push_back(values_of(net));
+    hero::Ledger& ledger = hero::current_ledger();
     for (int step = 0; step < exercise::kSteps; ++step) {
       world.traffic().reset();
       optimizer->zero_grad();
       loss_of(net, step, world.rank()).backward();
+      ledger.reset_peak();
       optimizer->step();
+      run.notes = {ledger.live(MemoryTag::optimizer), exercise::held_bytes(),
+                   exercise::most_held_bytes()};
       run.values.push_back(values_of(net));
       run.sent = world.traffic().bytes();
-    }
-    for (const MemoryTag tag : {MemoryTag::parameter, MemoryTag::gradient, MemoryTag::optimizer}) {
-      run.notes.push_back(hero::current_ledger().live(tag));
     }
   });
 }
@@ -73,13 +74,25 @@ std::string memory() {
                 ? " That is the momentum of all parameters: give the optimizer this "
                   "rank's part alone."
                 : "");
-    require(held[kParameters] <= 4 * numel && held[kGradients] <= 4 * numel, "Rank ", rank,
-            " of 4 keeps ", grouped(held[kParameters]), " bytes of parameters and ",
-            grouped(held[kGradients]), " of gradients, where ", grouped(4 * numel),
-            " of each are needed: take windows, slice(), and no copies.");
+    const int64_t all = 8 * numel + states;
+    require(held[kHeld] <= all, "Rank ", rank, " of 4 holds ", grouped(held[kHeld]),
+            " bytes after a step. All parameters, all gradients and its part of the momentum have ",
+            grouped(all), ".",
+            held[kHeld] >= all + 4 * numel
+                ? " As much as all parameters lies beside them once more: shard_ is a window, "
+                  "slice(), on parameters_ itself and not on a clone of it."
+                : " A copy of this rank's part lies beside the whole: take windows, slice(), of "
+                  "parameters_ and of gradients_, and no clone() or new array.");
+    require(held[kMostHeld] <= all + states, "Rank ", rank, " of 4 holds up to ",
+            grouped(held[kMostHeld]), " bytes in step(), and ", grouped(all),
+            " after it. Another whole array is made and given back: the output of all_gather is "
+            "parameters_, and that of reduce_scatter one part.");
   }
-  return "rank 0 of 4 keeps " + grouped(runs[0].notes[kOptimizer]) +
-         " bytes of momentum, by the formula Psi / N " + grouped(4 * numel / kRanks) + ".";
+  const std::vector<int64_t>& first = runs[0].notes;
+  return "rank 0 of 4 keeps " + grouped(first[kOptimizer]) +
+         " bytes of momentum, by the formula Psi / N " + grouped(4 * numel / kRanks) +
+         "; with all parameters and gradients it holds " + grouped(first[kHeld]) +
+         ", by the formula 2 Psi + Psi / N " + grouped(8 * numel + 4 * numel / kRanks) + ".";
 }
 
 }  // namespace

@@ -46,6 +46,16 @@ std::vector<Named> copies_of(const Network& net, bool gradients) {
 
 std::vector<Named> values_of(const Network& net) { return copies_of(net, false); }
 
+int64_t held_bytes() {
+  const hero::Ledger& ledger = hero::current_ledger();
+  return ledger.live() - ledger.live(hero::MemoryTag::other);
+}
+
+int64_t most_held_bytes() {
+  const hero::Ledger& ledger = hero::current_ledger();
+  return ledger.peak() - ledger.live(hero::MemoryTag::other);
+}
+
 Alone train_alone(int ranks) {
   Alone alone;
   Network net = make_network(1);

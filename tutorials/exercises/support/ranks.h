@@ -41,6 +41,13 @@ hero::Tensor loss_of(Network& net, int step, int rank);
 /// Its parameters' values, copied.
 std::vector<Named> values_of(const Network& net);
 
+/// The bytes that the calling rank holds, under whatever tag, without the rows and the copies of
+/// this file.
+int64_t held_bytes();
+/// The most that it held since the ledger's peaks were reset. Rows and copies are the same since
+/// then.
+int64_t most_held_bytes();
+
 /// What one process computes that takes the rows of all ranks, one after the other.
 struct Alone {
   std::vector<std::vector<Named>> values;                  ///< before the first step and after each
