@@ -9,7 +9,7 @@ using hero::dist::Communicator;
 namespace {
 
 constexpr int64_t kBucketBytes = 16 << 10;
-enum Note : size_t { kCalls, kEarly };
+enum Note : size_t { kCalls, kEarly, kHeld };
 
 // Training under the answer. Every rank begins with other values.
 std::vector<Run> train(int ranks) {
@@ -27,9 +27,10 @@ std::vector<Run> train(int ranks) {
       loss_of(net, step, world.rank()).backward();
       parallel->finish();
       sgd.step();
+      const int64_t held = exercise::held_bytes();
       run.values.push_back(values_of(net));
       run.sent = world.traffic().bytes();
-      run.notes = {world.traffic().calls(), early};
+      run.notes = {world.traffic().calls(), early, held};
     }
   });
 }
@@ -78,6 +79,22 @@ std::string traffic() {
          grouped(2 * psi * (kRanks - 1) / kRanks) + ".";
 }
 
+std::string memory() {
+  const std::vector<Run> runs = train(4);
+  const int64_t psi = 4 * exercise::make_network(1).parameter_count();
+  for (size_t rank = 0; rank < runs.size(); ++rank) {
+    const int64_t held = runs[rank].notes[kHeld];
+    require(held <= 3 * psi, "Rank ", rank, " of 4 holds ", grouped(held),
+            " bytes after a step. Parameters, gradients and momentum have ", grouped(3 * psi), ".",
+            held >= 4 * psi
+                ? " As much as all gradients lies beside them: packed gradients that have been "
+                  "unpacked are needed no more, bucket.packed = {}."
+                : " Something that has travelled is kept: bucket.packed = {} gives it back.");
+  }
+  return "after a step rank 0 of 4 holds " + grouped(runs[0].notes[kHeld]) +
+         " bytes, by the formula 3 Psi " + grouped(3 * psi) + ": nothing that has travelled stays.";
+}
+
 std::string overlap() {
   const Run run = train(2)[0];
   const int64_t calls = run.notes[kCalls], early = run.notes[kEarly];
@@ -99,5 +116,6 @@ int main() {
                           {"3 ranks", on(3), exercise::kRanksHang},
                           {"4 ranks", on(4), exercise::kRanksHang},
                           {"bytes", traffic, exercise::kRanksHang},
+                          {"memory", memory, exercise::kRanksHang},
                           {"overlap", overlap, exercise::kRanksHang}});
 }
