@@ -68,7 +68,7 @@ std::string parts() {
   return std::to_string(cases.size()) + " cases of owned().";
 }
 
-enum Note : size_t { kGradients, kMostGradients, kOptimizer, kEarly, kCalls };
+enum Note : size_t { kGradients, kMostGradients, kOptimizer, kEarly, kCalls, kHeld, kMostHeld };
 
 // The gradients of a rank's part after the first backward of an answer.
 std::vector<Run> train(int ranks, std::vector<Array>* gradients = nullptr) {
@@ -89,10 +89,17 @@ std::vector<Run> train(int ranks, std::vector<Array>* gradients = nullptr) {
       const int64_t most = ledger.peak(MemoryTag::gradient);
       if (gradients && step == 0)
         (*gradients)[static_cast<size_t>(world.rank())] = optimizer->gradient().clone();
+      ledger.reset_peak();
       optimizer->step();
+      run.notes = {left,
+                   most,
+                   ledger.live(MemoryTag::optimizer),
+                   early,
+                   world.traffic().calls(),
+                   exercise::held_bytes(),
+                   exercise::most_held_bytes()};
       run.values.push_back(values_of(net));
       run.sent = world.traffic().bytes();
-      run.notes = {left, most, ledger.live(MemoryTag::optimizer), early, world.traffic().calls()};
     }
   });
 }
@@ -207,6 +214,17 @@ std::string memory() {
             " bytes: free a gradient in the hook, before backward goes on.");
     require(held[kOptimizer] == own, "Rank ", rank, " of 4 keeps ", grouped(held[kOptimizer]),
             " bytes of momentum. By the formula Psi / N it is ", grouped(own), ".");
+    const int64_t all = psi + 2 * own;
+    require(held[kHeld] <= all, "Rank ", rank, " of 4 holds ", grouped(held[kHeld]),
+            " bytes after a step. All parameters and its parts of the gradients and of the "
+            "momentum have ",
+            grouped(all),
+            ". Something is kept beside them: a copy of gradients that were reduced, or of "
+            "parameters that are in flat_.");
+    require(held[kMostHeld] <= all + own, "Rank ", rank, " of 4 holds up to ",
+            grouped(held[kMostHeld]), " bytes in step(), and ", grouped(all),
+            " after it. A second whole array is made and given back: all_gather writes into flat_ "
+            "itself.");
   }
   return "rank 0 of 4 keeps " + grouped(runs[0].notes[kGradients]) +
          " bytes of gradients and as many of momentum, by the formula Psi / N " +
