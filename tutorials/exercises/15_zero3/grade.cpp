@@ -12,7 +12,7 @@ using hero::dist::Communicator;
 
 namespace {
 
-enum Note : size_t { kParameters, kGradients, kOptimizer, kWhole, kMostWhole };
+enum Note : size_t { kParameters, kGradients, kOptimizer, kWhole, kMostWhole, kHeld };
 
 std::vector<Run> train(int ranks) {
   return exercise::run_ranks(ranks, [](const Communicator& world, Run& run) {
@@ -47,6 +47,7 @@ std::vector<Run> train(int ranks) {
                    whole, ledger.peak(MemoryTag::communication)};
       note_values();
     }
+    run.notes.push_back(exercise::held_bytes());
   });
 }
 
@@ -67,6 +68,37 @@ std::vector<Run> train_or_say(int ranks) {
 std::string bits(int ranks) {
   exercise::compare(train_or_say(ranks), exercise::train_alone(ranks));
   return "after 3 steps all parameters are bitwise those of one process.";
+}
+
+// gather() and free() by themselves, on two ranks: what each does, and that the second call in a
+// row does nothing.
+std::string calls() {
+  exercise::run_ranks(2, [](const Communicator& world, Run&) {
+    Network net = exercise::make_network(1);
+    const auto layer = exercise::zero3(net.second, world);
+    require(layer != nullptr, "zero3() returns no object.");
+    const hero::Ledger& ledger = hero::current_ledger();
+    const int64_t size = 4 * net.second.parameter_count();
+    const std::string rank = "Rank " + std::to_string(world.rank());
+    layer->gather();
+    require(ledger.live(MemoryTag::communication) == size, rank, " holds ",
+            grouped(ledger.live(MemoryTag::communication)),
+            " bytes of a whole layer after gather(), and the layer has ", grouped(size),
+            ": give_memory(flat_).");
+    require(world.traffic().calls() == 1, rank, " makes ", world.traffic().calls(),
+            " calls in gather(), and one all_gather is needed: every rank has to call "
+            "gather_into(), since each has a part that the others need.");
+    layer->gather();
+    require(world.traffic().calls() == 1, rank,
+            " gathers again when gather() is called for a layer that is whole. Its values are "
+            "there: ask has_memory(flat_) first.");
+    layer->free();
+    layer->free();
+    require(ledger.live(MemoryTag::communication) == 0, rank, " holds ",
+            grouped(ledger.live(MemoryTag::communication)),
+            " bytes of a whole layer after free(): take_memory(flat_).");
+  });
+  return "gather() and free() act on every rank, and only once.";
 }
 
 constexpr int kRanks = 4;
@@ -105,6 +137,11 @@ std::string memory() {
     require(held[kParameters] == own && held[kOptimizer] == own, "Rank ", rank, " of 4 keeps ",
             grouped(held[kParameters]), " bytes of parameters and ", grouped(held[kOptimizer]),
             " of momentum. By the formula Psi / N it is ", grouped(own), " of each.");
+    require(held[kHeld] <= 3 * own, "Rank ", rank, " of 4 holds ", grouped(held[kHeld]),
+            " bytes between two steps. Its parts of parameters, gradients and momentum have ",
+            grouped(3 * own),
+            ". Something is kept beside them: a copy of a layer that was whole, or of its packed "
+            "gradients.");
   }
   return "rank 0 of 4 keeps " + grouped(runs[0].notes[kParameters]) +
          " bytes of parameters, as many of gradients and of momentum, by the formula Psi / N " +
@@ -138,7 +175,8 @@ std::string traffic() {
 int main() {
   const auto on = [](int ranks) { return [ranks] { return bits(ranks); }; };
   return exercise::grade("Exercise 15. ZeRO-3: a layer is whole only while it computes",
-                         {{"1 rank", on(1), exercise::kRanksHang},
+                         {{"calls", calls, exercise::kRanksHang},
+                          {"1 rank", on(1), exercise::kRanksHang},
                           {"2 ranks", on(2), exercise::kRanksHang},
                           {"3 ranks", on(3), exercise::kRanksHang},
                           {"4 ranks", on(4), exercise::kRanksHang},
