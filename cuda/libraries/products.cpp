@@ -285,38 +285,43 @@ class Plans {
  public:
   explicit Plans(const char* op) { check_cublaslt(cublaslt().Create(&handle_), op); }
 
-  // Null where no algorithm exists, or what is done otherwise is quicker.
+  // Null where no algorithm exists, or what is done otherwise is quicker. No lock is held while a
+  // plan is made: to measure waits for the stream, which may wait for another rank of the process,
+  // and that rank may want a plan before its call. Of two threads that make one the first decides.
   Plan* get(const char* op, const Problem& problem, const Addresses& at,
             const Otherwise& otherwise) {
-    std::unique_lock lock(mutex_);
-    auto found = plans_.find(problem);
-    const bool measured = may_measure();
-    double limit = std::numeric_limits<double>::infinity();
-    if (found == plans_.end() && measured && otherwise) {
-      lock.unlock();  // it may be made of products
-      limit = least_time(op, otherwise);
-      lock.lock();
-      found = plans_.find(problem);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = plans_.find(problem);
+      if (found != plans_.end()) {
+        ++plans_reused;
+        return found->second.get();
+      }
     }
-    if (found != plans_.end()) {
-      ++plans_reused;
-      return found->second.get();
-    }
-    auto plan = std::make_unique<Plan>(op, problem, handle_);
-    cublasLtMatmulHeuristicResult_t candidates[kCandidates];
-    const int count = plan->candidates(op, problem, at.epilogue, candidates);
-    if (count == 0) {
-      plan.reset();
-    } else if (measured && (count > 1 || problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT)) {
-      if (!measure(op, *plan, at, candidates, count, limit)) plan.reset();
-    } else {
-      plan->choose(candidates[0]);
-    }
-    ++plans_made;
-    return plans_.emplace(problem, std::move(plan)).first->second.get();
+    std::unique_ptr<Plan> plan = make(op, problem, at, otherwise);
+    const std::lock_guard lock(mutex_);
+    const auto [place, is_new] = plans_.try_emplace(problem, std::move(plan));
+    ++(is_new ? plans_made : plans_reused);
+    return place->second.get();
   }
 
  private:
+  std::unique_ptr<Plan> make(const char* op, const Problem& problem, const Addresses& at,
+                             const Otherwise& otherwise) {
+    const bool measured = may_measure();
+    double limit = std::numeric_limits<double>::infinity();
+    if (measured && otherwise) limit = least_time(op, otherwise);
+    auto plan = std::make_unique<Plan>(op, problem, handle_);
+    cublasLtMatmulHeuristicResult_t candidates[kCandidates];
+    const int count = plan->candidates(op, problem, at.epilogue, candidates);
+    if (count == 0) return nullptr;
+    if (!measured || (count == 1 && problem.epilogue == CUBLASLT_EPILOGUE_DEFAULT)) {
+      plan->choose(candidates[0]);
+      return plan;
+    }
+    return measure(op, *plan, at, candidates, count, limit) ? std::move(plan) : nullptr;
+  }
+
   cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;
   std::unordered_map<Problem, std::unique_ptr<Plan>, ProblemHash> plans_;

@@ -4,6 +4,7 @@
 
 #ifdef HERO_TEST_CUSIM
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -214,6 +215,41 @@ TEST_CASE("nccl: where memory comes when a GPU is idle, ranks that share it end 
       seconds_of_step(1));
   CHECK_THAT(errors[static_cast<size_t>(last)],
              ContainsSubstring("time-out after 1 s: rank 0 did not arrive"));
+}
+
+// Rank 0 measures behind a sum for which the other rank has not asked.
+TEST_CASE(
+    "nccl: a rank measures a product while its GPU waits for another rank that does so, too") {
+  const NcclDevices devices;
+  const SharedGPUs shared;
+  const int ranks = cuda::device_count() + 1, last = ranks - 1;
+  std::atomic<bool> measures = false;
+  run_ranks(
+      ranks,
+      [&](Communicator& world) {
+        const int me = world.rank();
+        const Array x = Array::full({4}, me, kFloat32, world.device());
+        const Array a = Array::ones({1, 19, 37}, kFloat32, world.device());
+        const Array b = Array::ones({1, 37, 11}, kFloat32, world.device());
+        const Array product = Array::zeros({1, 19, 11}, kFloat32, world.device());
+        world.all_reduce(Array::ones({1}, kFloat32, world.device()));  // the ranks are connected
+        world.barrier();
+        if (me == last) {
+          expect(comes([&] { return measures.load(); }), "rank 0 begins");
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          core::backend(world.device()).run(core::call::Matmul{a, b, product});
+        }
+        world.all_reduce(x);
+        if (me == 0) {
+          measures = true;
+          core::backend(world.device()).run(core::call::Matmul{a, b, product});
+        }
+        expect(same_values(x, Array::full({4}, last * ranks / 2)), "the sum");
+        if (me == 0 || me == last) {
+          expect(same_values(product, Array::full({1, 19, 11}, 37.0)), "the product");
+        }
+      },
+      seconds_of_step(5));
 }
 
 #endif
