@@ -96,18 +96,20 @@ Shards shards_of(const Cut& cut, bool filled) {
   return shards;
 }
 
-void save_on(Disk& disk, int ranks) {
-  exercise::run_ranks(ranks, [&](const Communicator& world, Run&) {
+std::vector<Run> save_on(Disk& disk, int ranks) {
+  return exercise::run_ranks(ranks, [&](const Communicator& world, Run& run) {
     const Cut cut(world, kNumel);
     View folder(disk, world.rank(), ranks);
+    world.traffic().reset();
     exercise::save(folder, shards_of(cut, true), cut, world);
+    run.sent = world.traffic().bytes();
   });
 }
 
 std::string saving() {
   for (int ranks = 1; ranks <= kMost; ++ranks) {
     Disk disk;
-    save_on(disk, ranks);
+    const std::vector<Run> runs = save_on(disk, ranks);
     const std::string on = "On " + std::to_string(ranks) + (ranks == 1 ? " rank " : " ranks ");
     const auto cut = ChunkCounts::balanced(kNumel, ranks);
     for (size_t state = 0; state < 2; ++state) {
@@ -132,6 +134,11 @@ std::string saving() {
     require(disk.lists == 1, on, "the list is written ", disk.lists, " times: one rank writes it.");
     require(disk.list == cut.to_vector(), on,
             "the list does not say how many numbers each rank has: cut.counts.");
+    for (const Run& run : runs) {
+      require(run.sent == 0, on, "save() sends ", grouped(run.sent),
+              " bytes to other ranks: a shard is written by the rank that has it, and no rank ever "
+              "holds the whole.");
+    }
   }
   return "on 1, 2, 3 and 4 ranks a file for each rank and state, and the list when all are there.";
 }
