@@ -110,7 +110,7 @@ CommandLine parse(int& argc, char** argv) {
 // The mpi backend where it is asked for, or where mpirun or srun has started several processes:
 // each of them would otherwise run the whole program by itself and write the same files. The
 // backend of the host; with --backend nccl the one beside which it works.
-BackendKind backend_for(const CommandLine& options, const StartedWorld& started) {
+BackendKind choose_backend(const CommandLine& options, const StartedWorld& started) {
   const BackendKind backend = options.backend.value_or(BackendKind::local);
   const bool named = options.backend && backend != BackendKind::nccl;
   require_backend(backend);
@@ -210,7 +210,7 @@ int run_attempts(int& argc, char** argv, const RankProgram& body, const LaunchOp
     check(static_cast<bool>(body), "launch: there is no function for the ranks to run");
     options = parse(argc, argv);
     if (supervised) options.ranks.reset();  // there are as many as mpirun was told to start
-    backend = backend_for(options, started);
+    backend = choose_backend(options, started);
     if (options.backend == BackendKind::nccl) options.run.backend = BackendKind::nccl;
     check((backend == BackendKind::local && options.run.backend == BackendKind::local) ||
               options.run.link_bytes_per_second == 0,
