@@ -2,6 +2,8 @@
 // What a product of halves does with its float32 sums.
 #include <cstdint>
 
+#include <hero/core/cpu/caches.h>
+
 namespace hero::core::cpu {
 
 /// A receiver of the sums of a product of halves: it is called once for each part of C, on any
@@ -28,7 +30,7 @@ inline constexpr int64_t kSumsColumns = 32;
 template <class T>
 [[gnu::always_inline]] inline void prefetch_part(const T* first, int64_t step, int64_t rows,
                                                  int64_t columns) {
-  constexpr int64_t kLine = 64 / sizeof(T);
+  constexpr int64_t kLine = kCacheLine / sizeof(T);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; j += kLine) __builtin_prefetch(first + i * step + j, 0, 2);
   }
