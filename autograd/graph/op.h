@@ -5,10 +5,10 @@
 //   #include <hero/core/functions/map.h>  // elementwise kernels on arrays
 //   struct Cube : hero::Op {
 //     const char* name() const override { return "cube"; }
-//     static constexpr hero::AutocastRule kAutocast = hero::AutocastRule::fallthrough;  // under
-//     Autocast static constexpr unsigned kSaveInputs = 0b1;  // input 0 is needed in backward Array
-//     forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); } Grads
-//     backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
+//     static constexpr hero::AutocastRule kAutocast = hero::AutocastRule::fallthrough;
+//     static constexpr unsigned kSaveInputs = 0b1;  // input 0 is needed in backward
+//     Array forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); }
+//     Grads backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
 //   };
 //   Tensor cube(const Tensor& x) { return record(Cube{}, x); }
 #include <concepts>

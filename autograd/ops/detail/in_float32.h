@@ -29,8 +29,8 @@ using Definition = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 /// casts the inputs.
 ///
 ///   if (any_half(x)) {
-///     return in_float32("celu", AutocastRule::fallthrough, {x}, [=](const auto& in) { return
-///     celu(in[0], alpha); });
+///     return in_float32("celu", AutocastRule::fallthrough, {x},
+///                       [=](const auto& in) { return celu(in[0], alpha); });
 ///   }
 Tensor in_float32(const char* op, AutocastRule cast, const std::vector<Tensor>& inputs,
                   Definition definition);
