@@ -170,8 +170,13 @@ TEST_CASE("every half becomes the float that it is on its way into a product", "
     const Array one = Array::full({1, 1}, 1, dtype);
     const auto column = all.reshape({kCount, 1}), row = all.reshape({1, kCount});
     const Array x = all.to(kFloat32).reshape({kCount});
+    // one in each row, at every place of a line that is turned as it is packed
+    const Array lines = Array::zeros({kCount, 64}, dtype);
+    auto* const places = reinterpret_cast<uint16_t*>(lines.bytes());
+    for (int64_t i = 0; i < kCount; ++i) places[i * 64 + i % 64] = bits[i];
     for (const Array& out : {matmul(column, one.expand({1, 20})).select(1, 3).contiguous(),
-                             matmul(one.expand({20, 1}), row).select(0, 3).contiguous()}) {
+                             matmul(one.expand({20, 1}), row).select(0, 3).contiguous(),
+                             matmul(lines, one.expand({64, 20})).select(1, 3).contiguous()}) {
       const auto found = out.to(kFloat32).to_vector<float>(), expected = x.to_vector<float>();
       for (size_t i = 0; i < found.size(); ++i) {
         // the chain begins at zero, so a zero is positive
