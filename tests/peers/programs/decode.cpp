@@ -1,8 +1,9 @@
 // The likeliest text of a folder of Hugging Face's transformers; see decode.py.
 //   decode gpt|llama FOLDER PROMPTS TOKENS BATCH WEIGHTS
 // reads prompts (safetensors, "prompts" [B, T]), draws TOKENS for the first BATCH of them, and
-// writes the seconds of the second of two runs, then the tokens of each row. WEIGHTS are float32,
-// bfloat16, or a type such as Q4_1, to which linear layers are quantised.
+// writes the seconds until the first token and those of all, each of the second of two runs, then
+// the tokens of each row. WEIGHTS are float32, bfloat16, or a type such as Q4_1, to which linear
+// layers are quantised.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,15 +26,16 @@ int decode(const std::string& folder, const std::string& weights, const Tensor& 
   Model model = Model::from_pretrained(folder, {.dtype = half ? kBFloat16 : kFloat32});
   if (!half && weights != "float32") nn::quantize_linear(model, weights);
   model.eval();
-  const nn::GenerateOptions options{.max_new_tokens = tokens, .temperature = 0.0};
   Tensor text;
-  double seconds = 0.0;
-  for (int run = 0; run < 2; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    text = model.generate(prompts, options);
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const int64_t count : {int64_t{1}, tokens}) {
+    double seconds = 0.0;
+    for (int run = 0; run < 2; ++run) {
+      const auto start = std::chrono::steady_clock::now();
+      text = model.generate(prompts, {.max_new_tokens = count, .temperature = 0.0});
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    std::printf("%.6f\n", seconds);
   }
-  std::printf("%.6f\n", seconds);
   for (const int64_t id : text.template to_vector<int64_t>()) {
     std::printf("%lld ", static_cast<long long>(id));
   }
