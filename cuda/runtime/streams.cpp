@@ -1,9 +1,11 @@
 // Streams and events as values. Streams of the driver are never destroyed: they return to a pool of
 // their device, so that cached memory that belongs to a stream is used again.
 #include <algorithm>
-#include <map>
+#include <cstdlib>
 #include <mutex>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <hero/core/accelerator.h>
@@ -18,57 +20,111 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 
-// Streams take turns in the device's hardware queues, in the order in which they were made: those
-// in use share the fewest where the first ones made are used again.
-struct FreeStreams {
-  std::mutex mutex;
-  std::map<size_t, cudaStream_t> free[2][kMaxDevices];  // [priority][device], by number
-  struct Made {
-    int device;
-    size_t number;  // in the order in which they were made
-  };
-  std::unordered_map<cudaStream_t, Made> all;
+// Streams take turns in the device's hardware queues, in the order in which they were made: the
+// n-th one made has queue n modulo their number.
+struct Made {
+  cudaStream_t stream = nullptr;
+  Stream::Priority priority = Stream::Priority::normal;
+  bool used = false;
 };
-FreeStreams& free_streams() {
-  static auto* value = new FreeStreams;
+struct DeviceStreams {
+  std::vector<Made> all;  // in the order in which they were made
+  int used = 0;
+  int ranks = 0;  // that share the device
+};
+struct Streams {
+  std::mutex mutex, making;  // `making` before `mutex`
+  DeviceStreams of[kMaxDevices];
+  std::unordered_map<cudaStream_t, std::pair<int, size_t>> places;  // device, and place in `all`
+};
+Streams& streams() {
+  static auto* value = new Streams;
   return *value;
 }
 
-cudaStream_t take_stream(int index, Stream::Priority priority) {
-  {
-    FreeStreams& s = free_streams();
-    const std::lock_guard lock(s.mutex);
-    auto& free = s.free[static_cast<int>(priority)][index];
-    if (!free.empty()) return free.extract(free.begin()).mapped();
+constexpr int kMostQueues = 32;  // that a GPU can be told to have
+
+// [note: streams of ranks that share a GPU] What waits in a queue holds up all that was put into
+// the queue after it, whatever the stream. Where that is a call of one rank, which waits for
+// another rank's call behind it, both wait for ever. So ranks of a process that share a GPU use at
+// most as many streams as it has queues, each with a queue to itself.
+void reserve_stream(DeviceStreams& here, int index) {
+  const int queues = hardware_queues();
+  check(here.ranks < 2 || here.used < queues, "stream: the ", here.ranks,
+        " ranks of this process on cuda:", index, " would use ", here.used + 1,
+        " streams, and the GPU has ", queues, queues == 1 ? " queue" : " queues",
+        " for them: calls of two ranks in one queue may wait for each other for ever; ",
+        queue_remedy());
+  ++here.used;
+}
+
+// A stream that is not in use, of the queue with the fewest that are; the oldest of several. Null
+// where one must be made.
+Made* find_stream(DeviceStreams& here, Stream::Priority priority) {
+  const auto queues = static_cast<size_t>(hardware_queues());
+  std::vector<int> used(queues, 0);
+  for (size_t i = 0; i < here.all.size(); ++i) used[i % queues] += here.all[i].used;
+  size_t best = here.all.size();
+  for (size_t i = 0; i < here.all.size(); ++i) {
+    if (here.all[i].used || here.all[i].priority != priority) continue;
+    if (best == here.all.size() || used[i % queues] < used[best % queues]) best = i;
   }
+  const bool none = best == here.all.size() || (here.ranks > 1 && used[best % queues] > 0);
+  return none ? nullptr : &here.all[best];
+}
+
+void make_stream(int index, Stream::Priority priority) {
   const DeviceGuard guard(index);
+  Streams& s = streams();
+  const std::lock_guard making(s.making);
   cudaStream_t stream = nullptr;
   int least = 0, greatest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream");
   check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                           priority == Stream::Priority::high ? greatest : least),
              "stream");
-  FreeStreams& s = free_streams();
   const std::lock_guard lock(s.mutex);
-  s.all[stream] = {index, s.all.size()};
-  return stream;
+  s.places[stream] = {index, s.of[index].all.size()};
+  s.of[index].all.push_back({stream, priority});
 }
 
-void give_stream(int index, Stream::Priority priority, cudaStream_t stream) {
-  FreeStreams& s = free_streams();
+cudaStream_t take_stream(int index, Stream::Priority priority) {
+  Streams& s = streams();
+  DeviceStreams& here = s.of[index];
+  std::unique_lock lock(s.mutex);
+  reserve_stream(here, index);
+  try {
+    Made* found = nullptr;
+    while ((found = find_stream(here, priority)) == nullptr) {
+      lock.unlock();
+      make_stream(index, priority);
+      lock.lock();
+    }
+    found->used = true;
+    return found->stream;
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    --here.used;
+    throw;
+  }
+}
+
+void give_stream(cudaStream_t stream) {
+  Streams& s = streams();
   const std::lock_guard lock(s.mutex);
-  s.free[static_cast<int>(priority)][index].emplace(s.all.at(stream).number, stream);
+  const auto [index, place] = s.places.at(stream);
+  s.of[index].all[place].used = false;
+  --s.of[index].used;
 }
 
 }  // namespace
 
 struct Stream::State {
-  State(int device, Priority p) : index(device), priority(p), stream(take_stream(device, p)) {}
-  ~State() { give_stream(index, priority, stream); }
+  State(int device, Priority priority) : index(device), stream(take_stream(device, priority)) {}
+  ~State() { give_stream(stream); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   int index;
-  Priority priority;
   cudaStream_t stream;
 };
 
@@ -111,10 +167,10 @@ cudaStream_t known_stream(int index) { return current_handles[index]; }
 
 int stream_device(cudaStream_t stream) {
   {
-    FreeStreams& s = free_streams();
+    Streams& s = streams();
     const std::lock_guard lock(s.mutex);
-    const auto found = s.all.find(stream);
-    if (found != s.all.end()) return found->second.device;
+    const auto found = s.places.find(stream);
+    if (found != s.places.end()) return found->second.first;
   }
   int current = 0;
   cudaGetDevice(&current);
@@ -122,13 +178,28 @@ int stream_device(cudaStream_t stream) {
 }
 
 int streams_in_use(int index) {
-  FreeStreams& s = free_streams();
+  Streams& s = streams();
   const std::lock_guard lock(s.mutex);
-  const auto made = std::count_if(s.all.begin(), s.all.end(), [index](const auto& each) {
-    return each.second.device == index;
-  });
-  return static_cast<int>(made) - static_cast<int>(s.free[0][index].size()) -
-         static_cast<int>(s.free[1][index].size());
+  return s.of[index].used;
+}
+
+int hardware_queues() {
+  constexpr int kDefault = 8;
+  const char* const said = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int queues = said == nullptr ? 0 : std::atoi(said);
+  return queues < 1 ? kDefault : std::min(queues, kMostQueues);
+}
+
+std::string queue_remedy() {
+  return hardware_queues() < kMostQueues
+             ? "set CUDA_DEVICE_MAX_CONNECTIONS to " + std::to_string(kMostQueues)
+             : "put fewer ranks on it";
+}
+
+void count_rank(int index, int by) {
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  s.of[index].ranks += by;
 }
 
 cudaStream_t current_stream() {

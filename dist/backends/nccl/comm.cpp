@@ -172,12 +172,16 @@ Comm::Comm(ncclComm_t handle, Name name, Terms terms)
     : library_(nccl::library()),
       name_(std::move(name)),
       terms_(watched(std::move(terms), name_)),
-      stream_(terms_.device, cuda::Stream::Priority::high),
       handle_(handle) {
   terms_.watch->add(*this);
 }
 
 Comm::~Comm() { terms_.watch->remove(*this); }
+
+const cuda::Stream& Comm::stream() {
+  if (!stream_) stream_.emplace(terms_.device, cuda::Stream::Priority::high);
+  return *stream_;
+}
 
 void Comm::finish_or_abort() noexcept {
   try {
@@ -251,7 +255,7 @@ void Comm::check_health(const std::string& where) {
 
 void Comm::finish(const Patience& patience) {
   await(terms_.timeouts, Phase::step, "nccl: the calls of " + name_.text(), patience,
-        [&] { return stream_.query(); });
+        [&] { return !stream_ || stream_->query(); });
 }
 
 std::string Comm::async_error() {

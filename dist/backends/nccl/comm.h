@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -94,9 +95,10 @@ class Comm {
   const Name& name() const { return name_; }
   const Terms& terms() const { return terms_; }
   ncclComm_t handle() const { return handle_; }
-  const cuda::Stream& stream() const { return stream_; }
+  /// Made with the first call, on the rank's thread: a GPU has few queues for streams.
+  const cuda::Stream& stream();
   /// The stream as NCCL takes it.
-  cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_.handle()); }
+  cudaStream_t queue() { return static_cast<cudaStream_t>(stream().handle()); }
 
   /// What NCCL was asked for in groups since the last such question, as work that waits for other
   /// ranks; null where it was asked for nothing.
@@ -134,7 +136,7 @@ class Comm {
   const Library& library_;
   const Name name_;
   const Terms terms_;
-  const cuda::Stream stream_;
+  std::optional<cuda::Stream> stream_;
   const std::shared_ptr<std::atomic<bool>> aborted_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<cuda::AwaitedWork> awaited_;
   std::mutex mutex_;  // of the handle: held by whoever gives it to NCCL

@@ -30,8 +30,7 @@ namespace {
 // first byte goes while nobody waits for it.
 void connect_ends(ncclComm_t comm, int me, Device device, const std::string& where) {
   const Library& nccl = library();
-  const cuda::Stream stream(device);
-  const cuda::StreamScope scope(stream);
+  const cuda::Stream stream = cuda::Stream::current(device);  // of this thread
   const auto queue = static_cast<cudaStream_t>(stream.handle());
   const core::Array byte = core::Array::empty({1}, kUInt8, device);
   check_nccl(nccl, nccl.GroupStart(), nullptr, where);

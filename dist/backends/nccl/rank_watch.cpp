@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -25,15 +24,11 @@ constexpr auto kBetweenLooks = std::chrono::microseconds(50);
 // call waits for what the GPU was asked for before on another stream, and so calls of ranks may
 // wait for each other.
 std::string queue_advice(Device device) {
-  constexpr int kQueues = 8, kMost = 32;
-  const char* const said = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  const int queues = said == nullptr ? kQueues : std::atoi(said);
-  const int streams = cuda::streams_in_use(device.index);
-  if (queues < 1 || streams <= queues) return "";
+  const int queues = cuda::hardware_queues(), streams = cuda::streams_in_use(device.index);
+  if (streams <= queues) return "";
   return "; the " + std::to_string(streams) + " streams of " + to_string(device) + " share " +
-         std::to_string(queues) + (queues == 1 ? " queue" : " queues") + " of the GPU: " +
-         (queues < kMost ? "set CUDA_DEVICE_MAX_CONNECTIONS to " + std::to_string(kMost)
-                         : "put fewer ranks on it");
+         std::to_string(queues) + (queues == 1 ? " queue" : " queues") +
+         " of the GPU: " + cuda::queue_remedy();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/free_gate.h>
+#include <hero/cuda/runtime/streams.cuh>
 #include <hero/dist/backends/nccl/comm.h>
 #include <hero/dist/backends/nccl/thread_ranks.h>
 #include <hero/dist/backends/nccl/watchdog.h>
@@ -81,11 +82,13 @@ ThreadRank::ThreadRank(int device, double timeout) : device_(device), timeout_(t
   cuda::set_before_free(&wait_before_free);
   cuda::set_before_wait(&confirm_before_wait);
   cuda::set_after_wait(&check_after_wait);
+  cuda::count_rank(device_, 1);
   const std::lock_guard lock(ranks().mutex);
   ranks().all.push_back(this);
 }
 
 ThreadRank::~ThreadRank() {
+  cuda::count_rank(device_, -1);
   const std::lock_guard lock(ranks().mutex);
   std::erase(ranks().all, this);
 }

@@ -5,6 +5,7 @@
 #ifdef HERO_TEST_CUSIM
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,10 +13,12 @@
 #include "cuda/nccl/nccl_checks.h"
 #include "cuda/nccl/nccl_ranks.h"
 #include "cuda/nccl/queues.h"
+#include "cusim/streams.h"
 #include <cusim_device.h>
 
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/graph.h>
+#include <hero/cuda/runtime/streams.cuh>
 
 using namespace hero;
 using namespace hero::test;
@@ -145,6 +148,60 @@ TEST_CASE(
              ContainsSubstring("time-out after 1 s: all ranks have asked for it") &&
                  ContainsSubstring(" share 1 queue of the GPU: set CUDA_DEVICE_MAX_CONNECTIONS to "
                                    "32"));
+}
+
+TEST_CASE("nccl: ranks that share a GPU are told when their streams are more than its queues") {
+  const Patience patience;
+  const SharedGPUs shared;
+  const Queues few(3);  // the two ranks on cuda:0 need a stream each, and one for the sum
+  const int ranks = cuda::device_count() + 1;
+  std::string said;
+  for (const std::string& error : errors_of(
+           ranks,
+           [](Communicator& world) {
+             const Array x = Array::ones({4}, kFloat32, world.device());
+             world.all_reduce(x);
+             x.to(kCpu);
+           },
+           seconds_of_step(60))) {
+    if (error.find("stream: ") != std::string::npos) said = error;
+  }
+  CHECK_THAT(said, ContainsSubstring("stream: the 2 ranks of this process on cuda:0 would use ") &&
+                       ContainsSubstring(
+                           " streams, and the GPU has 3 queues for them: calls of two ranks in "
+                           "one queue may wait for each other for ever; set "
+                           "CUDA_DEVICE_MAX_CONNECTIONS to 32"));
+}
+
+TEST_CASE("nccl: streams of ranks that share a GPU have a queue each, however many were made") {
+  using Priority = cuda::Stream::Priority;
+  const NcclDevices devices;
+  const Device last = {DeviceType::cuda, 3};
+  constexpr int kQueues = 16;
+  const auto take = [&](Priority priority, int count) {
+    std::vector<cuda::Stream> taken;
+    for (int i = 0; i < count; ++i) taken.emplace_back(last, priority);
+    return taken;
+  };
+  const int others = cuda::streams_in_use(3);
+  REQUIRE(others <= 2);
+  take(Priority::normal, kQueues);  // and given back
+  const Queues queues(kQueues);
+  for (const int by : {1, 1}) cuda::count_rank(3, by);
+  {
+    std::vector<cuda::Stream> all = take(Priority::normal, 6);
+    for (const cuda::Stream& each : take(Priority::high, 8)) all.push_back(each);
+    std::set<const void*> used;
+    for (const cuda::Stream& each : all) {
+      used.insert(static_cast<cudaStream_t>(each.handle())->hardware.get());
+    }
+    CHECK(used.size() == all.size());
+    CHECK_THROWS_WITH(take(Priority::high, kQueues - others - 13),
+                      ContainsSubstring("would use 17 streams") &&
+                          ContainsSubstring("set CUDA_DEVICE_MAX_CONNECTIONS to 32"));
+  }
+  for (const int by : {-1, -1}) cuda::count_rank(3, by);
+  CHECK(cuda::streams_in_use(3) == others);
 }
 
 TEST_CASE("nccl: a captured step that exchanges arrays with other ranks is an error") {

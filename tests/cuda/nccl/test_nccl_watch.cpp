@@ -254,7 +254,7 @@ TEST_CASE("nccl: calls run on streams of high priority") {
   const dist::nccl::Library& library = dist::nccl::library();
   ncclUniqueId id = {};
   REQUIRE(library.GetUniqueId(&id) == ncclSuccess);
-  const dist::nccl::Comm comm(
+  dist::nccl::Comm comm(
       dist::nccl::connect(library, dist::nccl::by_id(library, id, 1, 0), "joining", 60, [] {}),
       {"alone", 0}, {kGpu});
   int least = 0, greatest = 0, priority = 0;
