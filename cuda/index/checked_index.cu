@@ -43,18 +43,16 @@ std::atomic<Report*>& report_of(int device) {
   return *reports[static_cast<size_t>(device)];
 }
 
-// Under a lock, so that no thread has made one in vain: page-locked memory goes back to the driver
-// through the gate of all devices alone (cuda/runtime/free_gate.h).
+// Without a lock, since it may wait for other ranks (cuda/runtime/free_gate.h); of several threads
+// one keeps its own.
 Report* make_report(int device) {
   std::atomic<Report*>& place = report_of(device);
   if (Report* const made = place) return made;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (Report* const made = place) return made;
-  void* block = nullptr;
-  const Uncaptured uncaptured;  // the first index may be one of a step that is being captured
-  check_cuda(cudaMallocHost(&block, sizeof(Report)), "index");
-  return place = new (block) Report{};
+  void* const block = pinned_memory().allocate(sizeof(Report));
+  Report* made = nullptr;
+  if (place.compare_exchange_strong(made, new (block) Report{})) return place;
+  free_pinned(block);
+  return made;
 }
 
 __device__ void write_down(Report* report, const IndexError& error, int64_t value, int64_t at) {

@@ -52,7 +52,7 @@ void* CachingAllocator::allocate(int64_t bytes, StreamId stream) {
   if (routes_.empty()) collect(false);
   free_late();
   Block* block = take(pool, wanted, small);
-  if (!block) block = new_segment(pool, wanted, small);
+  if (!block) block = new_segment(pool, wanted, small, lock);
   while (!block) {
     lock.unlock();
     const bool can_go = upstream_.before_free();
@@ -60,7 +60,7 @@ void* CachingAllocator::allocate(int64_t bytes, StreamId stream) {
     block = take(pool, wanted, small);  // others may have freed one meanwhile
     if (block) break;
     const bool all_went = give_back();
-    block = new_segment(pool, wanted, small);
+    block = new_segment(pool, wanted, small, lock);
     if (!block && (all_went || !can_go)) out_of_memory(wanted.bytes);
   }
   in_use_.emplace(block->at, block);
@@ -88,12 +88,14 @@ CachingAllocator::Block* CachingAllocator::take(Pool& pool, const Wanted& wanted
   return block;
 }
 
-CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted& wanted,
-                                                       bool small) {
+CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted& wanted, bool small,
+                                                       std::unique_lock<std::mutex>& lock) {
   const int64_t bytes = !pool.cached ? wanted.bytes
                         : small      ? kSmallSegment
                                      : round_up(wanted.bytes, kSmallSegment);
+  lock.unlock();
   void* memory = upstream_.allocate(bytes);
+  lock.lock();
   if (!memory) return nullptr;
   auto* at = static_cast<std::byte*>(memory);
   auto segment =

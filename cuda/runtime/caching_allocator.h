@@ -23,7 +23,8 @@ using EventId = void*;
 class Upstream {
  public:
   virtual ~Upstream() = default;
-  /// Allocates memory aligned to 256 bytes or more; null if there is not enough.
+  /// Allocates memory aligned to 256 bytes or more; null if there is not enough. Called without a
+  /// lock held.
   virtual void* allocate(int64_t bytes) = 0;
   /// Frees a segment that streams may still use, for which it waits for the device. Returns false
   /// if it may not wait now, as the wait might not end: the segment stays until a later call.
@@ -147,7 +148,9 @@ class CachingAllocator {
   Pool& pool_for(StreamId stream);
   Block* take(Pool& pool, const Wanted& wanted, bool small);
   // Null if the upstream does not have enough memory.
-  Block* new_segment(Pool& pool, const Wanted& wanted, bool small);
+  /// Lets go of the lock meanwhile.
+  Block* new_segment(Pool& pool, const Wanted& wanted, bool small,
+                     std::unique_lock<std::mutex>& lock);
   // Frees the cached segments that can be freed, because memory ran out; false if one has to stay.
   bool give_back() noexcept;
   void split(Block* block, int64_t bytes);

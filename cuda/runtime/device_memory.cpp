@@ -18,6 +18,7 @@ class DeviceMemory final : public CudaUpstream {
 
   void* allocate(int64_t bytes) override {
     const DeviceGuard guard(index_);
+    const InCallGate gate(index_);
     const Uncaptured uncaptured;
     void* segment = nullptr;
     const cudaError_t status = cudaMalloc(&segment, static_cast<size_t>(bytes));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <hero/cuda/runtime/free_gate.h>
+#include <hero/cuda/runtime/runtime.cuh>
 
 namespace hero::cuda {
 
@@ -20,6 +21,7 @@ Gate& gate() {
 }
 
 std::atomic<BeforeFree> told_before_free = nullptr;
+std::atomic<int> shared = 0;  // objects of GpusShared
 
 }  // namespace
 
@@ -47,6 +49,18 @@ InFreeGate::InFreeGate(int device) : lock_(gate().mutex) {
   const auto& works = gate().works;
   const auto closes = [device](const AwaitedWork* work) { return work->closes(device); };
   if (std::any_of(works.begin(), works.end(), closes)) lock_.unlock();
+}
+
+GpusShared::GpusShared() { ++shared; }
+GpusShared::~GpusShared() { --shared; }
+
+InCallGate::InCallGate(int device) {
+  while (shared > 0 && !capturing()) {
+    here_.emplace(device);
+    if (*here_) return;
+    here_.reset();
+    if (!before_free(device, FreeWait::open)) return;
+  }
 }
 
 void set_before_free(BeforeFree wait) { told_before_free = wait; }

@@ -9,8 +9,22 @@
 // until a later call. If memory has run out, a thread waits until the gate is open, but not longer
 // than a step may take. Communicators, whose end frees memory, too, are put by until it is
 // ([note: communicators are destroyed when no rank is waited for] in dist/backends/nccl/comm.h).
+//
+// [note: calls for which the driver may wait] Where ranks of a process share a GPU, the driver may
+// wait for it, and so for another rank, in calls that cannot be put off, too: those that allocate
+// memory of a device or page-locked memory of the host, make a stream or a library's handle, or
+// instantiate a graph. There NCCL is asked for a collective when all its ranks have begun it, and a
+// rank about to make such a call first asks for what it has begun ([note: calls of ranks that share
+// a GPU] in dist/backends/nccl/backend.h): so the gate opens without any later call of the rank,
+// which waits for that and makes the call within it. What needs no gate: events, which are made and
+// destroyed without the device; a graph that is destroyed while it runs, whose resources go back
+// later; kernels, which are loaded before (rendezvous.cpp). Where each rank has a GPU, that waits
+// for calls of the rank itself, for which the others come whatever its host waits for, and no gate
+// is needed, as long as the driver waits for no device but the current one. A thread that captures
+// a graph asks NCCL for nothing meanwhile, and makes such calls as they come.
 #include <functional>
 #include <mutex>
+#include <optional>
 
 namespace hero::cuda {
 
@@ -46,6 +60,27 @@ class InFreeGate {
 
  private:
   std::unique_lock<std::mutex> lock_;
+};
+
+/// While one lives, ranks of this process share GPUs.
+class GpusShared {
+ public:
+  GpusShared();
+  ~GpusShared();
+  GpusShared(const GpusShared&) = delete;
+  GpusShared& operator=(const GpusShared&) = delete;
+};
+
+/// Stands around a call for which the driver may wait for a device (-1: for all), and which cannot
+/// be put off. While ranks of the process share GPUs, the constructor returns in the gate, when it
+/// is open, or outside it where it never will be; else at once. The thread holds no lock that a
+/// rank needs on its way to its calls, and frees no memory of a device meanwhile.
+class InCallGate {
+ public:
+  explicit InCallGate(int device);
+
+ private:
+  std::optional<InFreeGate> here_;
 };
 
 /// What a thread waits for before it frees memory: for its own ranks' calls that wait for other

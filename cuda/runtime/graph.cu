@@ -8,6 +8,7 @@
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/graph.h>
 #include <hero/cuda/runtime/device_memory.cuh>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/cuda/runtime/graph.cuh>
 #include <hero/cuda/runtime/launch.cuh>
 #include <hero/cuda/runtime/runtime.cuh>
@@ -267,6 +268,7 @@ cudaGraph_t GraphedStep::State::capture() {
 }
 
 void GraphedStep::State::instantiate(cudaGraph_t graph) {
+  const InCallGate gate(options.device.index);
   if (exec) {
     cudaGraphExecUpdateResultInfo info;
     if (cudaGraphExecUpdate(exec, graph, &info) == cudaSuccess) return;

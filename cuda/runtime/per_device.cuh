@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include <hero/core/ledger.h>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/cuda/runtime/runtime.cuh>
 
 namespace hero::cuda {
@@ -22,6 +23,12 @@ T& of_current_device(const char* op) {
   static std::mutex mutex;
   static auto& devices = *new std::map<int, std::unique_ptr<T>>;
   const int index = current_cuda(op).index;
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = devices.find(index);
+    if (found != devices.end()) return *found->second;
+  }
+  const InCallGate gate(index);
   const std::lock_guard lock(mutex);
   std::unique_ptr<T>& value = devices[index];
   if (!value) value = std::make_unique<T>(op);

@@ -7,6 +7,7 @@
 #include <hero/core/memory/allocator.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/runtime/device_memory.cuh>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/cuda/runtime/runtime.cuh>
 
 namespace hero::cuda {
@@ -19,6 +20,7 @@ class PinnedUpstream final : public CudaUpstream {
 
   void* allocate(int64_t bytes) override {
     const DeviceGuard guard(device_in_use());
+    const InCallGate gate(-1);
     const Uncaptured uncaptured;
     void* segment = nullptr;
     const cudaError_t status = cudaMallocHost(&segment, static_cast<size_t>(bytes));

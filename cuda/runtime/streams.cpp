@@ -12,6 +12,7 @@
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/device_memory.cuh>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/cuda/runtime/streams.cuh>
 
 namespace hero::cuda {
@@ -75,6 +76,7 @@ Made* find_stream(DeviceStreams& here, Stream::Priority priority) {
 
 void make_stream(int index, Stream::Priority priority) {
   const DeviceGuard guard(index);
+  const InCallGate gate(index);
   Streams& s = streams();
   const std::lock_guard making(s.making);
   cudaStream_t stream = nullptr;

@@ -59,7 +59,7 @@ cudaError_t make(void** result, size_t bytes, int place) {
   *result = nullptr;
   if (cusim::forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
   if (bytes == 0) return cudaSuccess;
-  if (place >= 0 && late) cusim::drain_device(place);
+  if (late) cusim::drain_device(current);
   if (place >= 0 && held[place] + bytes > memory) return said(cudaErrorMemoryAllocation);
   // exactly so many bytes, so that the address sanitizer sees the first one beyond
   if (posix_memalign(result, 256, bytes) != 0) return said(cudaErrorMemoryAllocation);
@@ -102,6 +102,7 @@ std::vector<int> cusim::contexts() {
 void cusim::set_device_count(int count) { devices = count; }
 void cusim::set_memory(size_t bytes) { memory = bytes; }
 void cusim::allocate_late(bool value) { late = value; }
+bool cusim::allocates_late() { return late; }
 int64_t cusim::attributes_set() { return attributes; }
 size_t cusim::live_blocks() {
   const std::lock_guard lock(world());

@@ -285,8 +285,11 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
   use_current();
   const std::lock_guard lock(world());
+  int device = 0;
+  cudaGetDevice(&device);
+  if (allocates_late()) drain_device(device);
   *stream = new cusim_stream;
-  cudaGetDevice(&(*stream)->device);
+  (*stream)->device = device;
   (*stream)->priority = priority;
   (*stream)->number = streams_made++;
   take_hardware_queue(*stream);

@@ -47,6 +47,8 @@ class WorldLock {
 WorldLock& world();
 
 cudaError_t said(cudaError_t status);
+/// As allocate_late() says.
+bool allocates_late();
 /// The calling thread's current device has a context from now on.
 void use_current();
 /// The error that a piece of work left behind, for good; cudaSuccess while there is none.

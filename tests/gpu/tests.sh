@@ -6,7 +6,7 @@ sanitized="test_attention test_norm test_softmax test_reduce test_scan test_upda
 
 run_tests() {
   if [ -x "$tests" ]; then
-    HERO_CUDA_POISON=1 CUDA_DEVICE_MAX_CONNECTIONS=32 stage tests tests.log "${HERO_GPU_TEST_SECONDS:-300}" \
+    HERO_CUDA_POISON=1 CUDA_DEVICE_MAX_CONNECTIONS=32 CUDA_MODULE_LOADING=EAGER stage tests tests.log "${HERO_GPU_TEST_SECONDS:-300}" \
       "$root/tests/gpu/by_file" "$tests" "$work/by_file" || failed=1
     keep_results
     grep -v '^{' "$work/said" | grep -E '^(test_|all:|died|failed|skipped)' | head -n 80

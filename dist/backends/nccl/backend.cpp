@@ -76,6 +76,8 @@ class NcclBackend : public Backend {
     auto pending = std::make_shared<NcclPending>(rank_, group_, next, std::move(call),
                                                  std::move(input), std::move(output));
     auto same = std::dynamic_pointer_cast<NcclPending>(after);
+    // Whoever has begun a call can ask for it.
+    if (same && rank_->terms.shared) same->confirm(NcclPending::Join::no);
     if (same && same->asked()) {
       pending->follow(std::move(same));
     } else if (after) {
@@ -94,6 +96,7 @@ class NcclBackend : public Backend {
   }
 
   std::shared_ptr<Backend> group(std::span<const int> members, const std::string& axis) override {
+    confirm_begun();
     std::shared_ptr<Backend> part = host().group(members, axis);
     std::shared_ptr<Backend> rendezvous = rendezvous_of(*part, axis);
     Comms comms =
@@ -103,6 +106,7 @@ class NcclBackend : public Backend {
   }
 
   void group_of_others(const std::string& axis) override {
+    confirm_begun();
     split_communicators(group_->comms, *group_->rendezvous, {}, axis);
   }
 
@@ -137,14 +141,28 @@ class NcclBackend : public Backend {
   }
   Backend& host() const { return *group_->host; }
 
+  // Making communicators allocates memory: [note: calls of ranks that share a GPU].
+  void confirm_begun() {
+    if (!rank_->terms.shared) return;
+    const std::vector<std::shared_ptr<NcclPending>> all = rank_->begun;
+    for (const auto& pending : all) {
+      if (!pending->is_message()) pending->confirm(NcclPending::Join::no);
+    }
+  }
+
   void begin(const std::shared_ptr<NcclPending>& pending) {
     const Call& call = pending->call;
     if (call.op != Collective::send && call.op != Collective::recv) {
       Comm& comm = group_->comms.of(call);
+      if (rank_->terms.shared) {
+        pending->stage(comm);
+        pending->state(host());
+        group_->waiting.push_back(pending);
+        rank_->ask_for_messages();
+        return;
+      }
       if (!comm.connected() && size() > 1) pending->announce();
-      pending->ask(comm, [&](const End& end, const std::string& where) {
-        ask_collective(end, call, where);
-      });
+      pending->ask_all(comm);
       return pending->state(host());
     }
     if (call.root == rank()) return begin_own(*group_, pending);
@@ -154,6 +172,7 @@ class NcclBackend : public Backend {
       messages.lane = std::make_unique<Lane>(*group_->rendezvous, ends.first, ends.second,
                                              group_->axis, rank_->terms);
     }
+    if (rank_->terms.shared) pending->mark_begin();
     pending->state(host());
     messages.waiting.push_back(pending);
   }
@@ -181,11 +200,11 @@ class NcclBackend : public Backend {
 std::shared_ptr<Backend> make_backend(std::shared_ptr<Backend> host, int local_rank, int local_size,
                                       const Timeouts& timeouts) {
   std::shared_ptr<Backend> rendezvous = rendezvous_of(*host, "world");
-  const Device device = choose_gpu(*rendezvous, local_rank, local_size);
+  const auto [device, shared] = choose_gpu(*rendezvous, local_rank, local_size);
   cuda::use_device(device.index);
   const std::function<bool()> failed = [host] { return host->has_failed(); };
   auto rank = std::make_shared<GpuRank>(
-      Terms{device, timeouts, failed,
+      Terms{device, timeouts, shared, failed,
             std::make_shared<RankWatch>(device, "rank " + std::to_string(host->rank()), timeouts,
                                         failed)});
   Comms comms = make_communicators(*rendezvous, "world", rank->terms);

@@ -21,8 +21,17 @@ namespace hero::dist::nccl {
 // reaches it there. So who gives up lets such calls end first. A message is stated when it begins,
 // goes to NCCL when both ends have begun it, and is stated again; the host waits for that. A rank
 // asks for all such messages before any wait() ends.
+//
+// [note: calls of ranks that share a GPU] Where two ranks of the world have the same GPU, a call of
+// the driver may wait for it, and so for what another rank has asked for, whose other end the rank
+// that makes the call has not asked for. So there collectives go as messages do: they are stated
+// when they begin, with all memory that they need, go to NCCL when all ranks have begun them, those
+// of a group one after the other, and are stated again. What the GPU was asked for then waits for
+// no host but on its way to NCCL: who makes such a call asks first for all that it has begun
+// ([note: calls for which the driver may wait] in cuda/runtime/free_gate.h), and makes groups when
+// all that it has begun is asked for.
 
-/// The backend of a rank that has a GPU to itself (choose_gpu() says which), over one for the host,
+/// The backend of a rank that has a GPU (choose_gpu() says which), over one for the host,
 /// which every rank of the host's world must wrap at the same time. Arrays of the host, and all
 /// agreements between the ranks, go by `host`; those of the GPU by NCCL.
 std::shared_ptr<Backend> make_backend(std::shared_ptr<Backend> host, int local_rank, int local_size,

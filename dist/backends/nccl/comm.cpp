@@ -168,10 +168,11 @@ ncclComm_t connect(const Library& library, const Make& make, const std::string& 
   return joining.take();
 }
 
-Comm::Comm(ncclComm_t handle, Name name, Terms terms)
+Comm::Comm(ncclComm_t handle, Name name, Terms terms, std::optional<cuda::Stream> stream)
     : library_(nccl::library()),
       name_(std::move(name)),
       terms_(watched(std::move(terms), name_)),
+      stream_(std::move(stream)),
       handle_(handle) {
   terms_.watch->add(*this);
 }

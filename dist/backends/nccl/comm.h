@@ -35,6 +35,7 @@ class RankWatch;
 struct Terms {
   Device device = {DeviceType::cuda, 0};
   Timeouts timeouts = {};                 ///< of waiting for NCCL
+  bool shared = false;                    ///< ranks of the world share GPUs
   std::function<bool()> failed = {};      ///< whether a rank has failed; any thread may ask
   std::shared_ptr<RankWatch> watch = {};  ///< null: each communicator has its own
 };
@@ -86,7 +87,8 @@ void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
 /// both could go on: what other ranks wait for does not queue behind large kernels.
 class Comm {
  public:
-  Comm(ncclComm_t handle, Name name, Terms terms);
+  /// `stream`: on which its calls run, of high priority; without, its own.
+  Comm(ncclComm_t handle, Name name, Terms terms, std::optional<cuda::Stream> stream = {});
   ~Comm();  ///< when it was destroyed or aborted
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
@@ -95,7 +97,7 @@ class Comm {
   const Name& name() const { return name_; }
   const Terms& terms() const { return terms_; }
   ncclComm_t handle() const { return handle_; }
-  /// Made with the first call, on the rank's thread: a GPU has few queues for streams.
+  /// Its own is made with the first call, on the rank's thread: a GPU has few queues for streams.
   const cuda::Stream& stream();
   /// The stream as NCCL takes it.
   cudaStream_t queue() { return static_cast<cudaStream_t>(stream().handle()); }

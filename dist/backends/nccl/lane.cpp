@@ -25,14 +25,18 @@ ncclUniqueId id_in(const core::Array& bytes) {
 
 namespace {
 
+core::Array byte_on(const cuda::Stream& stream) {
+  const cuda::StreamScope scope(stream);
+  return core::Array::empty({1}, kUInt8, stream.device());
+}
+
 // NCCL connects two ranks in their first call, in which the host of each waits for the other. Ranks
 // that so wait for one another in a circle, each in another lane, would wait for ever: a lane's
 // first byte goes while nobody waits for it.
-void connect_ends(ncclComm_t comm, int me, Device device, const std::string& where) {
+void connect_ends(ncclComm_t comm, int me, const core::Array& byte, const cuda::Stream& stream,
+                  const std::string& where) {
   const Library& nccl = library();
-  const cuda::Stream stream = cuda::Stream::current(device);  // of this thread
   const auto queue = static_cast<cudaStream_t>(stream.handle());
-  const core::Array byte = core::Array::empty({1}, kUInt8, device);
   check_nccl(nccl, nccl.GroupStart(), nullptr, where);
   const ncclResult_t asked = me == 0 ? nccl.Send(byte.bytes(), 1, ncclUint8, 1, comm, queue)
                                      : nccl.Recv(byte.bytes(), 1, ncclUint8, 0, comm, queue);
@@ -46,7 +50,9 @@ void connect_ends(ncclComm_t comm, int me, Device device, const std::string& whe
 Lane::Lane(Backend& rendezvous, int from, int to, const std::string& axis, Terms terms)
     : name_{axis + ", messages of rank " + std::to_string(from) + " to rank " + std::to_string(to),
             rendezvous.rank() == from ? 0 : 1},
-      terms_(std::move(terms)) {
+      terms_(std::move(terms)),
+      stream_(terms_.device, cuda::Stream::Priority::high),
+      first_byte_(byte_on(stream_)) {
   const bool sends = name_.rank == 0;
   id_ = sends ? make_id(axis)
               : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
@@ -69,13 +75,15 @@ Comm* Lane::ready() {
     const cuda::DeviceGuard guard(terms_.device.index);
     const std::string where = "nccl: joining " + name_.text();
     connecting_ = std::make_unique<cuda::AwaitedWork>(terms_.device.index);
-    joining_ =
-        std::make_unique<Joining>(library(), by_id(library(), id_in(id_), 2, name_.rank), where,
-                                  [where, me = name_.rank, device = terms_.device](
-                                      ncclComm_t comm) { connect_ends(comm, me, device, where); });
+    joining_ = std::make_unique<Joining>(
+        library(), by_id(library(), id_in(id_), 2, name_.rank), where,
+        [where, me = name_.rank, byte = first_byte_, stream = stream_](ncclComm_t comm) {
+          connect_ends(comm, me, byte, stream, where);
+        });
   }
   if (!joining_->ready()) return nullptr;
-  comm_ = CommOwner(new Comm(joining_->take(), name_, terms_));
+  comm_ = CommOwner(new Comm(joining_->take(), name_, terms_, stream_));
+  first_byte_ = {};
   joining_.reset();
   connecting_.reset();
   return comm_.get();

@@ -27,6 +27,8 @@ class Lane {
  private:
   const Name name_;
   const Terms terms_;
+  const cuda::Stream stream_;
+  core::Array first_byte_;  // until it is there
   core::Array id_;
   std::shared_ptr<Pending> id_here_;
   std::unique_ptr<cuda::AwaitedWork> connecting_;  // as long as the first byte may wait

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <hero/core/array.h>
@@ -50,13 +51,16 @@ size_t length(int64_t count) { return static_cast<size_t>(count); }
 // A call on its way to NCCL.
 class Asking {
  public:
-  Asking(const End& end, const Call& call, const std::string& where)
-      : end_(end), call_(call), where_(where), item_(item_size(call.dtype)) {}
+  Asking(const End& end, const Call& call, const std::string& where, core::Array staged = {})
+      : end_(end),
+        call_(call),
+        where_(where),
+        item_(item_size(call.dtype)),
+        staged_(std::move(staged)) {}
 
   void run() {
-    if (call_.reduces()) {
-      return call_.order == Order::native || is_exact(call_) ? native() : ordered();
-    }
+    if (is_ordered()) return ordered();
+    if (call_.reduces()) return native();
     switch (call_.op) {
       case Collective::all_gather:
         return all_gather(call_.input);
@@ -73,7 +77,17 @@ class Asking {
     }
   }
 
+  core::Array staging() const {
+    if (!is_ordered() || segment() == 0) return {};
+    const int64_t others = summed(end_.rank).count > 0 ? end_.size - 1 : 0;
+    const MemoryScope tag(MemoryTag::communication);
+    return core::Array::empty({others * segment() * item_}, kUInt8, end_.device);
+  }
+
  private:
+  bool is_ordered() const {
+    return call_.reduces() && call_.order != Order::native && !is_exact(call_);
+  }
   Chunk chunk(int i) const { return call_.counts.chunk(i); }
   Chunk own() const { return chunk(end_.rank); }
   bool is_root() const { return end_.rank == call_.root; }
@@ -195,69 +209,72 @@ class Asking {
     end_.exchange.combine(call_.fold(), sums, call_.output, count);
   }
 
-  // Where this rank's sums go, and what it sums.
+  // Where this rank's sums go.
   void ordered() {
     if (call_.op == Collective::all_reduce) return ordered_of_all();
-    if (call_.op == Collective::reduce) {
-      exchange_and_sum(
-          [&](int i) {
-            return i == call_.root ? Chunk{0, call_.size} : Chunk{};
-          },
-          call_.output);
-      return;
-    }
-    exchange_and_sum([&](int i) { return chunk(i); }, call_.output);
+    exchange_and_sum(call_.output);
   }
 
   // [note: parts of an all_reduce] Nobody but this backend sees them. All ranks sum up equal parts,
   // which begin at 16 bytes and which NCCL gathers in a call of its own; the last rank sums up what
   // is left as well, less than 16 bytes a rank, and broadcasts it.
+  int64_t even_part() const { return call_.size / end_.size / pack() * pack(); }
   void ordered_of_all() {
     if (call_.size == 0) return;
-    const int64_t pack = 16 / item_;
-    const int64_t even = call_.size / end_.size / pack * pack, left = call_.size - even * end_.size;
-    const int last = end_.size - 1;
+    const int64_t even = even_part(), left = call_.size - even * end_.size;
     std::byte* const sums = call_.output + end_.rank * even * item_;
-    exchange_and_sum([&](int i) { return Chunk{i * even, i == last ? even + left : even}; }, sums);
+    exchange_and_sum(sums);
     std::byte* const behind = call_.output + end_.size * even * item_;
     group([&] {
       if (even > 0) gather_even(sums, even);
       if (left == 0) return;
-      said(end_.comm.library().Broadcast(behind, behind, length(left * item_), ncclUint8, last,
-                                         end_.comm.handle(), end_.comm.queue()));
+      said(end_.comm.library().Broadcast(behind, behind, length(left * item_), ncclUint8,
+                                         end_.size - 1, end_.comm.handle(), end_.comm.queue()));
     });
   }
 
-  // Rank i sums up chunk(i) of all inputs. All ranks make the same number of steps: those of the
-  // longest part.
-  template <class ChunkOf>
-  void exchange_and_sum(const ChunkOf& chunk, std::byte* sums) {
-    const Chunk own = chunk(end_.rank);
-    int64_t longest = 0;
-    for (int i = 0; i < end_.size; ++i) longest = std::max(longest, chunk(i).count);
-    const int64_t others = end_.size - 1, pack = 16 / item_;
-    const int64_t fits = kStaged / item_ / std::max<int64_t>(others, 1) / pack * pack;
-    // whole packs, so that each rank's segment begins where the device reads 16 bytes at a time
-    const int64_t whole = (longest + pack - 1) / pack * pack;
-    const int64_t segment = std::min(whole, std::max(fits, pack));
-    if (segment == 0) return;
-    const MemoryScope tag(MemoryTag::communication);
-    const core::Array staged =
-        core::Array::empty({own.count > 0 ? others * segment * item_ : 0}, kUInt8, end_.device);
-    for (int64_t begin = 0; begin < longest; begin += segment) {
+  // What rank i sums up of all inputs.
+  Chunk summed(int i) const {
+    if (call_.op == Collective::reduce) return i == call_.root ? Chunk{0, call_.size} : Chunk{};
+    if (call_.op != Collective::all_reduce) return chunk(i);
+    const int64_t even = even_part(), left = call_.size - even * end_.size;
+    return {i * even, i == end_.size - 1 ? even + left : even};
+  }
+  // All ranks make the same number of steps: those of the longest part.
+  int64_t longest() const {
+    int64_t most = 0;
+    for (int i = 0; i < end_.size; ++i) most = std::max(most, summed(i).count);
+    return most;
+  }
+  int64_t pack() const { return 16 / item_; }
+  // The elements of a step: whole packs, so that each rank's segment begins where the device reads
+  // 16 bytes at a time.
+  int64_t segment() const {
+    const int64_t others = std::max(end_.size - 1, 1),
+                  fits = kStaged / item_ / others / pack() * pack();
+    const int64_t whole = (longest() + pack() - 1) / pack() * pack();
+    return std::min(whole, std::max(fits, pack()));
+  }
+
+  // Rank i sums up summed(i) of all inputs.
+  void exchange_and_sum(std::byte* sums) {
+    const Chunk own = summed(end_.rank);
+    const int64_t most = longest(), step = segment();
+    if (step == 0) return;
+    const core::Array staged = staged_.defined() ? staged_ : staging();
+    for (int64_t begin = 0; begin < most; begin += step) {
       const auto count = [&](const Chunk& p) {
-        return std::clamp<int64_t>(p.count - begin, 0, segment);
+        return std::clamp<int64_t>(p.count - begin, 0, step);
       };
       std::vector<const std::byte*> inputs(static_cast<size_t>(end_.size));
       group([&] {
         int64_t place = 0;
         for (int i = 0; i < end_.size; ++i) {
           if (i == end_.rank) continue;
-          if (count(chunk(i)) > 0) {
-            send(i, call_.input + (chunk(i).begin + begin) * item_, count(chunk(i)));
-          }
+          const Chunk its = summed(i);
+          if (count(its) > 0) send(i, call_.input + (its.begin + begin) * item_, count(its));
           if (count(own) > 0) {
-            std::byte* const to = staged.bytes() + place++ * segment * item_;
+            std::byte* const to = staged.bytes() + place++ * step * item_;
             receive(i, to, count(own));
             inputs[static_cast<size_t>(i)] = to;
           }
@@ -274,13 +291,17 @@ class Asking {
   const Call& call_;
   const std::string& where_;
   const int64_t item_;
+  const core::Array staged_;
 };
 
 }  // namespace
 
-void ask_collective(const End& end, const Call& call, const std::string& where) {
-  Asking(end, call, where).run();
+void ask_collective(const End& end, const Call& call, const std::string& where,
+                    core::Array staged) {
+  Asking(end, call, where, std::move(staged)).run();
 }
+
+core::Array staging_of(const End& end, const Call& call) { return Asking(end, call, "").staging(); }
 
 void ask_message(const End& end, const Call& call, const std::string& where) {
   if (call.size == 0) return;

@@ -2,6 +2,7 @@
 // What a rank asks of NCCL for a call.
 #include <string>
 
+#include <hero/core/array.h>
 #include <hero/core/exchange.h>
 #include <hero/dist/backends/call.h>
 #include <hero/dist/backends/nccl/comm.h>
@@ -20,8 +21,12 @@ struct End {
 /// floating dtypes in Order::tree and Order::ranks are exchanged in segments and added up, with the
 /// bits of ordered_reduce(); what has come and is not added up lies in at most 64 MiB, or 16 bytes
 /// for each other rank. Order::native, and integers and bools, which have one result in any order:
-/// NCCL's own.
-void ask_collective(const End& end, const Call& call, const std::string& where);
+/// NCCL's own. `staged`: of staging_of(), or undefined, and then allocated here.
+void ask_collective(const End& end, const Call& call, const std::string& where,
+                    core::Array staged = {});
+/// The memory in which ask_collective() puts what has come, allocated in the current stream;
+/// undefined where it needs none.
+core::Array staging_of(const End& end, const Call& call);
 
 /// Asks for one end of a message to rank 1 of the communicator, or from rank 0.
 void ask_message(const End& end, const Call& call, const std::string& where);

@@ -14,14 +14,21 @@ constexpr auto kLast = std::chrono::seconds(5);  // for the last calls, where al
 
 bool GpuRank::ask_for_messages() {
   if (unheard) std::rethrow_exception(std::exchange(unheard, nullptr));
+  const AskingScope asking_for_all(*this);  // what that allocates or frees asks for nothing itself
   bool none_left = true;
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
     if (!group) continue;
+    while (!group->waiting.empty() && group->waiting.front()->stated_by_all()) {
+      const std::shared_ptr<NcclPending> first = group->waiting.front();
+      first->ask_all(group->comms.of(first->call));
+      first->state(*group->rendezvous);
+      group->waiting.pop_front();
+    }
     for (auto& [ends, messages] : group->lanes) {
       while (!messages.waiting.empty()) {
         NcclPending& first = *messages.waiting.front();
-        if (!first.stated_by_both()) break;
+        if (!first.stated_by_all()) break;
         Comm* const comm = messages.lane->ready();
         none_left = none_left && comm != nullptr;
         if (comm == nullptr) break;
@@ -40,6 +47,7 @@ bool GpuRank::has_messages() const {
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
     if (!group) continue;
+    if (!group->waiting.empty()) return true;
     for (const auto& [ends, messages] : group->lanes) {
       if (!messages.waiting.empty()) return true;
     }
@@ -100,6 +108,7 @@ void GpuRank::give_up() noexcept {
       messages.waiting.clear();
     }
     group->own.clear();
+    group->waiting.clear();
   }
   terms.watch->abort_all(deadline);
 }

@@ -13,6 +13,7 @@
 
 #include <hero/core/accelerator.h>
 #include <hero/core/error.h>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/cuda/runtime/runtime.cuh>
 #include <hero/cuda/runtime/times.cuh>
 #include <hero/dist/backends/backend.h>
@@ -42,13 +43,16 @@ struct GpuRank : ThreadRank {
   ~GpuRank() override { destroy_retired(); }
   const Terms terms;
   const Device device;
+  const std::unique_ptr<cuda::GpusShared> shares =
+      terms.shared ? std::make_unique<cuda::GpusShared>() : nullptr;
   std::vector<std::shared_ptr<NcclPending>> begun;
   std::vector<std::weak_ptr<GpuGroup>> groups;
 
   core::Exchange& exchange() const {
     return core::accelerator("nccl", device).exchange(device.index);
   }
-  // Asks for messages that both ends have begun; true when there is none left of those.
+  // Asks for messages that both ends have begun, and what else waits until all have; true when
+  // there is no such message left.
   bool ask_for_messages();
   bool has_messages() const;
   // As ask_for_messages(), which throws again what this has thrown.
@@ -104,6 +108,8 @@ struct GpuGroup {
   std::map<std::pair<int, int>, Messages> lanes = {};
   /// Messages to oneself that miss their other end.
   std::vector<std::shared_ptr<NcclPending>> own = {};
+  /// Collectives that have begun and are not asked for, as ranks share GPUs, in their order.
+  std::deque<std::shared_ptr<NcclPending>> waiting = {};
 };
 
 /// A call of arrays on the GPU.
@@ -171,15 +177,15 @@ class NcclPending : public Pending {
   template <class Ask>
   void ask(Comm& comm, const Ask& how) {
     const cuda::DeviceGuard guard(rank_->device.index);
-    const std::shared_ptr<core::DeviceEvent> ready = rank_->exchange().record_event();
+    const std::shared_ptr<core::DeviceEvent> ready =
+        begun_ ? begun_ : rank_->exchange().record_event();
     const cuda::StreamScope scope(comm.stream());
     ready->join();
     if (after_) after_->done_->join();
     const AskingScope asking(*rank_);
     const Clock::time_point start = Clock::now();
     try {
-      how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
-          where_);
+      how(end_of(comm), where_);
     } catch (...) {
       // NCCL waited for a rank that has failed: the host's backend says which
       if (group_->host->has_failed()) {
@@ -198,6 +204,25 @@ class NcclPending : public Pending {
     comm.calls().add({number_, where_, call.phase, ready, done_, call.flight});
   }
 
+  void ask_all(Comm& comm) {
+    ask(comm, [&](const End& end, const std::string& where) {
+      ask_collective(end, call, where, std::move(staged_));
+    });
+  }
+
+  // Of a call that is asked for later, wherever the thread is then: it comes behind all that the
+  // calling thread's stream was asked for.
+  void mark_begin() {
+    const cuda::DeviceGuard guard(rank_->device.index);
+    begun_ = rank_->exchange().record_event();
+  }
+  // The same for a collective, and takes the memory that it needs.
+  void stage(Comm& comm) {
+    mark_begin();
+    const cuda::DeviceGuard guard(rank_->device.index);
+    const cuda::StreamScope scope(comm.stream());
+    staged_ = staging_of(end_of(comm), call);
+  }
   bool asked() const { return done_ != nullptr; }
   // The call is asked for behind that one, which has been asked for.
   void follow(std::shared_ptr<NcclPending> other) {
@@ -211,15 +236,15 @@ class NcclPending : public Pending {
   void state(Backend& host) {
     const AskingScope asking(*rank_);
     Call said = statement();
-    if (after_) said.after = after_->statement_;
-    after_ = nullptr;
+    if (after_ && asked()) said.after = std::exchange(after_, nullptr)->statement_;
     statement_ = host.post(std::move(said), {}, {});
     if (!awaited_) return;
     awaited_->opens_when(
         [said = statement_, aborted = comm_->aborted()] { return *aborted || said->complete(); });
   }
 
-  bool stated_by_both() const { return statement_->test(); }
+  bool is_message() const { return call.op == Collective::send || call.op == Collective::recv; }
+  bool stated_by_all() const { return statement_->test(); }
 
   // Whether NCCL's call, if it was asked for, waits for no other rank's.
   bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }
@@ -256,8 +281,11 @@ class NcclPending : public Pending {
     }
   }
 
+  End end_of(Comm& comm) const {
+    return {comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()};
+  }
+
   bool agreed() const { return done_ && statement_ && statement_->test(); }
-  bool is_message() const { return call.op == Collective::send || call.op == Collective::recv; }
 
   // Whether the stream may wait for the call before it is known that all have asked for it. The
   // others must come to know it without a further word of this rank, and where every launch waits,
@@ -301,6 +329,8 @@ class NcclPending : public Pending {
   uint64_t sequence_;
   std::string where_;
   core::Array input_, output_;
+  core::Array staged_;
+  std::shared_ptr<core::DeviceEvent> begun_;  // null: where it is asked for
   std::shared_ptr<core::DeviceEvent>
       done_;  // the communicator's stream is there when the call is made
   std::shared_ptr<Pending> statement_, coming_;

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include <hero/core/array.h>
 #include <hero/core/error.h>
 #include <hero/cuda/cuda.h>
@@ -19,10 +21,16 @@
 namespace hero::dist::nccl {
 namespace {
 
-constexpr int64_t kUuid = 32;  // characters
+constexpr int64_t kUuid = 32, kWord = kUuid + 12;  // characters
 // NCCL lets ranks share a GPU from this version on, where the environment of each says so.
 constexpr int kSharedGPUs = 23000;
 constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
+constexpr const char* kLoadVariable = "CUDA_MODULE_LOADING";
+
+bool says(const char* variable, std::string_view value) {
+  const char* const said = std::getenv(variable);
+  return said != nullptr && said == value;
+}
 
 // Asks every rank for its bytes, which come to `all` in the order of ranks.
 std::shared_ptr<Pending> gather(Backend& rendezvous, const char* what, const core::Array& mine,
@@ -145,41 +153,49 @@ std::shared_ptr<Backend> rendezvous_of(Backend& host, const std::string& axis) {
   return host.group(everyone, axis);
 }
 
-Device choose_gpu(Backend& rendezvous, int local_rank, int local_size) {
+ChosenGpu choose_gpu(Backend& rendezvous, int local_rank, int local_size) {
   const int count = cuda::device_count();
   check(count > 0, "backend: nccl needs GPUs: ", cuda::reason());
   const Device device{DeviceType::cuda, static_cast<int8_t>(local_rank % count)};
-  const char* const said = std::getenv(kShareVariable);
-  const bool shares = said != nullptr && std::string_view(said) == "1";
-  // the GPU, and whether this rank may share it
-  const std::string uuid = cuda::device_properties(device).uuid + (shares ? '1' : '0');
+  // the GPU, whether this rank may share it, whether its kernels are loaded before, its process
+  std::string word = cuda::device_properties(device).uuid +
+                     (says(kShareVariable, "1") ? '1' : '0') +
+                     (says(kLoadVariable, "EAGER") ? '1' : '0') + std::to_string(::getpid());
+  word.resize(static_cast<size_t>(kWord), ' ');
   const core::Array mine =
-      core::Array::from(std::span(reinterpret_cast<const uint8_t*>(uuid.data()), uuid.size()),
-                        {static_cast<int64_t>(uuid.size())});
-  constexpr int64_t kWord = kUuid + 1;
+      core::Array::from(std::span(reinterpret_cast<const uint8_t*>(word.data()), word.size()),
+                        {static_cast<int64_t>(word.size())});
   const core::Array all = core::Array::zeros({kWord * rendezvous.size()}, kUInt8);
   gather(rendezvous, "the ranks' GPUs", mine, all)->wait();
-  const std::string_view uuids(reinterpret_cast<const char*>(all.data<uint8_t>()),
+  const std::string_view words(reinterpret_cast<const char*>(all.data<uint8_t>()),
                                static_cast<size_t>(all.numel()));
-  const auto of = [&](int rank) {
-    return uuids.substr(static_cast<size_t>(kWord * rank), static_cast<size_t>(kUuid));
+  const auto of = [&](int rank, int64_t first, int64_t length) {
+    return words.substr(static_cast<size_t>(kWord * rank + first), static_cast<size_t>(length));
   };
-  const auto may_share = [&](int rank) {
-    return uuids[static_cast<size_t>(kWord * rank + kUuid)] == '1';
-  };
+  const auto gpu_of = [&](int rank) { return of(rank, 0, kUuid); };
+  const auto may_share = [&](int rank) { return of(rank, kUuid, 1) == "1"; };
+  const auto loads_before = [&](int rank) { return of(rank, kUuid + 1, 1) == "1"; };
+  const auto process_of = [&](int rank) { return of(rank, kUuid + 2, kWord - kUuid - 2); };
   const int version = library().version;
+  bool shared = false;
   for (int rank = 0; rank < rendezvous.size(); ++rank) {
     for (int before = 0; before < rank; ++before) {
-      if (of(before) != of(rank)) continue;
+      if (gpu_of(before) != gpu_of(rank)) continue;
+      shared = true;
       const bool allowed = version >= kSharedGPUs && may_share(before) && may_share(rank);
       check(allowed, "backend: nccl gives every rank a GPU, and ranks ", before, " and ", rank,
             " would have the same one: ", local_size, " ranks of this machine see ", count,
             "; start fewer there, let threads share a GPU with --backend local, or set ",
             kShareVariable, "=1 for every rank, which needs NCCL 2.30 or newer (here it is ",
             text_of_version(version), ")");
+      check(process_of(before) != process_of(rank) || loads_before(rank), "backend: ranks ", before,
+            " and ", rank,
+            " are threads that share a GPU, and to load a kernel the driver may wait "
+            "for it, and so for the other rank; set ",
+            kLoadVariable, "=EAGER");
     }
   }
-  return device;
+  return {device, shared};
 }
 
 Comms make_communicators(Backend& rendezvous, const std::string& axis, const Terms& terms) {

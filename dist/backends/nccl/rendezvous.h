@@ -13,11 +13,18 @@ namespace hero::dist::nccl {
 /// The ranks of `host` among themselves once more: their calls of `host` are counted from 0 still.
 std::shared_ptr<Backend> rendezvous_of(Backend& host, const std::string& axis);
 
+struct ChosenGpu {
+  Device device;
+  bool shared = false;  ///< two of the ranks, this one or others, have the same
+};
+
 /// The GPU of this rank, which is number `local_rank` of the `local_size` ranks on its machine: the
 /// one with that number among those that its process sees; where a launcher shows every process
 /// only its own, the number is counted round. An Error on all ranks, which all call this, where one
-/// sees no GPU, or two have the same one and NCCL does not let them share it.
-Device choose_gpu(Backend& rendezvous, int local_rank, int local_size);
+/// sees no GPU, or two have the same one and NCCL does not let them share it, or they are threads
+/// of a process that loads a kernel when it is first launched, for which the driver may wait for
+/// the GPU.
+ChosenGpu choose_gpu(Backend& rendezvous, int local_rank, int local_size);
 
 /// A group's communicators. Calls of one run one after the other, so reductions have one of their
 /// own: what is gathered ahead never waits for one. Null for a rank of no group.

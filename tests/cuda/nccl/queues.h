@@ -30,11 +30,13 @@ struct Queues {
 };
 #endif
 
-/// While it lives ranks may share GPUs, which have all the queues that there are: kernels of two
-/// ranks wait for each other, so their streams must not share one.
+/// While it lives ranks may share GPUs, which have all the queues that there are, and whose kernels
+/// are loaded before: those of two ranks wait for each other, so their streams must not share a
+/// queue, and no kernel may be loaded meanwhile.
 class SharedGPUs {
   const Queues queues_{32};
   const EnvironmentVariable shared_{"NCCL_MULTI_RANK_GPU_ENABLE", "1"};
+  const EnvironmentVariable loaded_{"CUDA_MODULE_LOADING", "EAGER"};
 };
 
 }  // namespace hero_test

@@ -244,7 +244,8 @@ TEST_CASE("nccl: a rank that lets go of a group does not wait for the work of a 
   const int open = cusim::open_communicators();
   dist::RunOptions options = kNccl;
   options.timeout = 2;
-  std::atomic<bool> asked = false, went_on = false;
+  std::atomic<bool> went_on = false;
+  std::atomic<int> begun = 0;
   cusim::take_nccl_log();
   run_ranks(
       ranks,
@@ -253,19 +254,16 @@ TEST_CASE("nccl: a rank that lets go of a group does not wait for the work of a 
         Communicator pair = world.split(me < 2 ? 0 : -1, 0, "pair");
         const Array x = Array::full({4}, me, kFloat32, world.device());
         world.barrier();
-        Work sum;
-        if (me == last) {
-          sum = world.all_reduce(x, {.async = true});
-          asked = true;
-        }
-        expect(comes([&] { return asked.load(); }), "the last rank asks for the sum");
+        if (me == last) expect(comes([&] { return begun == last; }), "the others begin the sum");
+        Work sum = world.all_reduce(x, {.async = true});  // the last one asks for it at once
+        ++begun;
         if (me == 0) {
+          expect(comes([&] { return begun == ranks; }), "the last rank begins the sum");
           pair = {};  // its GPU waits for this rank's part of the sum
           expect(!is_logged("CommFinalize: rank 0 of 2"), "its communicators are put by");
           went_on = true;
         }
         expect(comes([&] { return went_on.load(); }), "rank 0 goes on");
-        if (me != last) sum = world.all_reduce(x, {.async = true});
         sum.wait();
         expect(same_values(x, Array::full({4}, last * ranks / 2)), "the sum");
         world.barrier();
