@@ -19,7 +19,8 @@ run_nccl() {
   # The kernels of all ranks, each of a few blocks, must be on the GPU at the same time, and none behind
   # another rank's in a hardware queue: there are as many queues as there can be. No kernel is loaded while
   # another rank's waits.
-  CUDA_MODULE_LOADING=EAGER HERO_CUDA_POISON=1 NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 HERO_GPU_JOBS=1 CUDA_DEVICE_MAX_CONNECTIONS=32 \
+  HERO_CUDA_POISON=1 NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 CUDA_DEVICE_MAX_CONNECTIONS=32 \
+    CUDA_MODULE_LOADING=EAGER HERO_GPU_JOBS=1 HERO_GPU_CASES="nccl:*" \
     HERO_GPU_FILES="${HERO_GPU_FILES:-test_nccl test_nccl_eight test_strategies_gpu test_compressed test_offload}" \
     stage nccl nccl.log "${HERO_GPU_NCCL_SECONDS:-240}" "$root/tests/gpu/by_file" "$tests" "$work/by_file" || failed=1
   keep_results
