@@ -21,7 +21,7 @@ Gate& gate() {
 }
 
 std::atomic<BeforeFree> told_before_free = nullptr;
-std::atomic<int> shared = 0;  // objects of GpusShared
+std::atomic<int> sharing = 0;  // objects of GpusShared
 
 }  // namespace
 
@@ -51,11 +51,11 @@ InFreeGate::InFreeGate(int device) : lock_(gate().mutex) {
   if (std::any_of(works.begin(), works.end(), closes)) lock_.unlock();
 }
 
-GpusShared::GpusShared() { ++shared; }
-GpusShared::~GpusShared() { --shared; }
+GpusShared::GpusShared() { ++sharing; }
+GpusShared::~GpusShared() { --sharing; }
 
 InCallGate::InCallGate(int device) {
-  while (shared > 0 && !capturing()) {
+  while (sharing > 0 && !capturing()) {
     here_.emplace(device);
     if (*here_) return;
     here_.reset();
