@@ -2,6 +2,8 @@
 #include "exercises/12_ddp/exercise.h"
 #include "exercises/support/ranks.h"
 
+#include <hero/core/ledger.h>
+
 using exercise::grouped, exercise::Network, exercise::require, exercise::Run;
 using hero::Tensor;
 using hero::dist::Communicator;
@@ -9,7 +11,7 @@ using hero::dist::Communicator;
 namespace {
 
 constexpr int64_t kBucketBytes = 16 << 10;
-enum Note : size_t { kCalls, kEarly, kHeld };
+enum Note : size_t { kCalls, kEarly, kHeld, kMostHeld };
 
 // Training under the answer. Every rank begins with other values.
 std::vector<Run> train(int ranks) {
@@ -24,13 +26,15 @@ std::vector<Run> train(int ranks) {
     for (int step = 0; step < exercise::kSteps; ++step) {
       world.traffic().reset();
       sgd.zero_grad();
+      hero::current_ledger().reset_peak();
       loss_of(net, step, world.rank()).backward();
       parallel->finish();
+      const int64_t most_held = exercise::most_held_bytes();
       sgd.step();
       const int64_t held = exercise::held_bytes();
       run.values.push_back(values_of(net));
       run.sent = world.traffic().bytes();
-      run.notes = {world.traffic().calls(), early, held};
+      run.notes = {world.traffic().calls(), early, held, most_held};
     }
   });
 }
@@ -82,6 +86,7 @@ std::string traffic() {
 std::string memory() {
   const std::vector<Run> runs = train(4);
   const int64_t psi = 4 * exercise::make_network(1).parameter_count();
+  const int64_t alone = exercise::most_without_gradients(exercise::Gone::with_parameter);
   for (size_t rank = 0; rank < runs.size(); ++rank) {
     const int64_t held = runs[rank].notes[kHeld];
     require(held <= 3 * psi, "Rank ", rank, " of 4 holds ", grouped(held),
@@ -90,6 +95,11 @@ std::string memory() {
                 ? " As much as all gradients lies beside them: packed gradients that have been "
                   "unpacked are needed no more, bucket.packed = {}."
                 : " Something that has travelled is kept: bucket.packed = {} gives it back.");
+    const int64_t most = runs[rank].notes[kMostHeld], enough = alone + 3 * psi;
+    require(most <= enough, "Rank ", rank, " of 4 holds up to ", grouped(most),
+            " bytes in backward and finish(). One process that keeps no gradient holds ",
+            grouped(alone), "; with all gradients, the packed ones and the momentum that are ",
+            grouped(enough), ". Something is copied that need not be: gradients are packed once.");
   }
   return "after a step rank 0 of 4 holds " + grouped(runs[0].notes[kHeld]) +
          " bytes, by the formula 3 Psi " + grouped(3 * psi) + ": nothing that has travelled stays.";

@@ -68,7 +68,16 @@ std::string parts() {
   return std::to_string(cases.size()) + " cases of owned().";
 }
 
-enum Note : size_t { kGradients, kMostGradients, kOptimizer, kEarly, kCalls, kHeld, kMostHeld };
+enum Note : size_t {
+  kGradients,
+  kMostGradients,
+  kOptimizer,
+  kEarly,
+  kCalls,
+  kHeld,
+  kMostHeld,
+  kMostInBackward
+};
 
 // The gradients of a rank's part after the first backward of an answer.
 std::vector<Run> train(int ranks, std::vector<Array>* gradients = nullptr) {
@@ -87,6 +96,7 @@ std::vector<Run> train(int ranks, std::vector<Array>* gradients = nullptr) {
       loss_of(net, step, world.rank()).backward();
       const int64_t left = ledger.live(MemoryTag::gradient);
       const int64_t most = ledger.peak(MemoryTag::gradient);
+      const int64_t most_in_backward = exercise::most_held_bytes();
       if (gradients && step == 0)
         (*gradients)[static_cast<size_t>(world.rank())] = optimizer->gradient().clone();
       ledger.reset_peak();
@@ -97,7 +107,8 @@ std::vector<Run> train(int ranks, std::vector<Array>* gradients = nullptr) {
                    early,
                    world.traffic().calls(),
                    exercise::held_bytes(),
-                   exercise::most_held_bytes()};
+                   exercise::most_held_bytes(),
+                   most_in_backward};
       run.values.push_back(values_of(net));
       run.sent = world.traffic().bytes();
     }
@@ -198,6 +209,7 @@ std::string memory() {
   int64_t largest = 0;
   for (const hero::Tensor& p : net.parameters()) largest = std::max(largest, p.array().nbytes());
   const auto cut = ChunkCounts::balanced(psi / 4, kRanks);
+  const int64_t alone = exercise::most_without_gradients(exercise::Gone::with_parameter);
   for (size_t rank = 0; rank < runs.size(); ++rank) {
     const int64_t own = 4 * cut.count(static_cast<int>(rank));
     const std::vector<int64_t>& held = runs[rank].notes;
@@ -212,6 +224,12 @@ std::string memory() {
             "have ",
             grouped(own + largest),
             " bytes: free a gradient in the hook, before backward goes on.");
+    require(held[kMostInBackward] <= alone + 2 * own, "Rank ", rank, " of 4 holds up to ",
+            grouped(held[kMostInBackward]),
+            " bytes in backward. One process that keeps no gradient holds ", grouped(alone),
+            ", and the rank's parts of gradients and momentum have ", grouped(2 * own),
+            ". Gradients are copied before they are reduced: p.grad().array() itself is the input "
+            "of reduce_scatter.");
     require(held[kOptimizer] == own, "Rank ", rank, " of 4 keeps ", grouped(held[kOptimizer]),
             " bytes of momentum. By the formula Psi / N it is ", grouped(own), ".");
     const int64_t all = psi + 2 * own;

@@ -12,7 +12,7 @@ using hero::dist::Communicator;
 
 namespace {
 
-enum Note : size_t { kParameters, kGradients, kOptimizer, kWhole, kMostWhole, kHeld };
+enum Note : size_t { kParameters, kGradients, kOptimizer, kWhole, kMostWhole, kMostHeld, kHeld };
 
 std::vector<Run> train(int ranks) {
   return exercise::run_ranks(ranks, [](const Communicator& world, Run& run) {
@@ -41,10 +41,12 @@ std::vector<Run> train(int ranks) {
       const int64_t whole = ledger.live(MemoryTag::communication);
       loss.backward();
       const int64_t gradients = ledger.live(MemoryTag::gradient);
+      const int64_t most_held = exercise::most_held_bytes();
       sgd.step();
       run.sent = world.traffic().bytes();
-      run.notes = {ledger.live(MemoryTag::parameter), gradients, ledger.live(MemoryTag::optimizer),
-                   whole, ledger.peak(MemoryTag::communication)};
+      run.notes = {ledger.live(MemoryTag::parameter),     gradients,
+                   ledger.live(MemoryTag::optimizer),     whole,
+                   ledger.peak(MemoryTag::communication), most_held};
       note_values();
     }
     run.notes.push_back(exercise::held_bytes());
@@ -114,6 +116,7 @@ std::vector<int64_t> sizes() {
 std::string memory() {
   const std::vector<Run> runs = train(kRanks);
   int64_t largest = 0, psi = 0;
+  const int64_t alone = exercise::most_without_gradients(exercise::Gone::with_layer);
   for (const int64_t size : sizes()) largest = std::max(largest, 4 * size), psi += 4 * size;
   for (size_t rank = 0; rank < runs.size(); ++rank) {
     int64_t own = 0;
@@ -134,6 +137,14 @@ std::string memory() {
             grouped(held[kMostWhole]),
             " bytes of whole parameters and packed gradients at once, and one layer has ",
             grouped(largest), " bytes. Free a layer's parameters before its gradients are packed.");
+    const int64_t enough = alone - psi + 3 * own + largest;
+    require(held[kMostHeld] <= enough, "Rank ", rank, " of 4 holds up to ",
+            grouped(held[kMostHeld]),
+            " bytes in forward and backward. One process that keeps no gradients holds ",
+            grouped(alone - psi),
+            " beside its parameters; with the rank's parts of parameters, gradients and momentum, "
+            "and with one whole layer, that are ",
+            grouped(enough), ". Something is copied that need not be.");
     require(held[kParameters] == own && held[kOptimizer] == own, "Rank ", rank, " of 4 keeps ",
             grouped(held[kParameters]), " bytes of parameters and ", grouped(held[kOptimizer]),
             " of momentum. By the formula Psi / N it is ", grouped(own), " of each.");

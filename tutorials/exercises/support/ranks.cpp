@@ -1,6 +1,7 @@
 #include "exercises/support/ranks.h"
 
 #include <cmath>
+#include <map>
 
 #include <hero/core/ledger.h>
 
@@ -54,6 +55,27 @@ int64_t held_bytes() {
 int64_t most_held_bytes() {
   const hero::Ledger& ledger = hero::current_ledger();
   return ledger.peak() - ledger.live(hero::MemoryTag::other);
+}
+
+int64_t most_without_gradients(Gone gone) {
+  hero::Ledger ledger;
+  const hero::LedgerScope scope(ledger);
+  Network net = make_network(1);
+  std::map<const hero::nn::Module*, size_t> complete;  // gradients of each layer
+  for (const hero::nn::Module* layer : net.children()) {
+    for (const Tensor& p : layer->parameters()) {
+      p.register_leaf_hook([&complete, layer, gone](const Tensor& q) {
+        if (gone == Gone::with_parameter) {
+          q.set_grad({});
+        } else if (++complete[layer] == layer->parameters().size()) {
+          for (const Tensor& of_layer : layer->parameters()) of_layer.set_grad({});
+        }
+      });
+    }
+  }
+  ledger.reset_peak();
+  loss_of(net, 0, 0).backward();
+  return most_held_bytes();
 }
 
 Alone train_alone(int ranks) {

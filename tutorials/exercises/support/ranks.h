@@ -48,6 +48,15 @@ int64_t held_bytes();
 /// then.
 int64_t most_held_bytes();
 
+/// When a gradient goes in the step of most_without_gradients().
+enum class Gone {
+  with_parameter,  ///< when it is complete
+  with_layer,      ///< when all of its layer are complete
+};
+/// The most bytes that the forward and backward of one process hold which keeps no gradient, as
+/// most_held_bytes(): parameters, activations, and gradients that are about to go.
+int64_t most_without_gradients(Gone gone);
+
 /// What one process computes that takes the rows of all ranks, one after the other.
 struct Alone {
   std::vector<std::vector<Named>> values;                  ///< before the first step and after each
