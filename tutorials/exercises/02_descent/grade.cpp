@@ -57,7 +57,19 @@ const std::vector<std::pair<Path, std::string>>& mistakes() {
          v = kMu * v - (1 - kMu) * kRate * slope(x);
          return x + v;
        }),
-       "The push is multiplied by 1 - mu: that is a running mean, whose steps are shorter."}};
+       "The push is multiplied by 1 - mu: that is a running mean, whose steps are shorter."},
+      {path([](const Tensor& x, Tensor& v) {
+         const Tensor before = v;
+         v = kMu * v - kRate * slope(x);
+         return x + before;
+       }),
+       "The point was moved by the velocity of the step before: first the new velocity, then the "
+       "point."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = kMu * (v - kRate * slope(x));
+         return x + v;
+       }),
+       "mu shortens the push, too: it is a share of the velocity alone."}};
   return list;
 }
 
@@ -78,6 +90,23 @@ std::string nesterov() {
                     return ahead + v;
                   }),
                   "The step begins at the point ahead, and should begin at x."});
+  list.push_back({path([](const Tensor& x, Tensor& v) {
+                    const Tensor push = kRate * slope(x);
+                    v = kMu * v - push;
+                    return x + kMu * v - push;
+                  }),
+                  "This is the form of the frameworks, whose point is the one ahead. In the "
+                  "look-ahead form the slope is that at x + mu * velocity."});
+  list.push_back({right(-kMu),
+                  "The point that was asked lies behind x: it should be ahead, x + mu "
+                  "* velocity."});
+  list.push_back({path([](const Tensor& x, Tensor& v) {
+                    v = kMu * v - kRate * slope(x);
+                    v = kMu * v - kRate * slope(x + kMu * v);
+                    return x + v;
+                  }),
+                  "The velocity was made twice: the point ahead is made of that of the step "
+                  "before."});
   list.push_back({right(1), "The point ahead is x + velocity; it should be x + mu * velocity."});
   return compare(
       path([](const Tensor& x, Tensor& v) { return exercise::nesterov(x, slope, v, kRate, kMu); }),

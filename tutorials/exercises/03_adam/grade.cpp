@@ -33,24 +33,29 @@ Path by_library(const Options& options) {
 
 // A step of Adam with mistakes.
 struct Variant {
-  bool corrected = true, root = true, eps_inside = false, late = false, square_of_mean = false,
-       by_mean = true;
+  bool corrected = true, square_corrected = true, root = true, eps_inside = false,
+       square_of_mean = false, by_mean = true, swapped = false, stored = false;
+  int64_t counted = 1;  // how often a step is
   double shrink = 0.0, in_gradient = 0.0;
+  bool shrinks_after = false;
 };
 Path path(const Variant& variant) {
   State s = begin();
+  const double beta1 = variant.swapped ? kBeta2 : kBeta1, beta2 = variant.swapped ? kBeta1 : kBeta2;
   return walk(kSteps, [&](const Tensor& x) {
     const Tensor g = exercise::slope(x) + variant.in_gradient * x;
-    if (!variant.late) ++s.steps;
-    s.mean = kBeta1 * s.mean + (1 - kBeta1) * g;
-    s.square = kBeta2 * s.square + (1 - kBeta2) * square(variant.square_of_mean ? s.mean : g);
+    s.steps += variant.counted;
+    s.mean = beta1 * s.mean + (1 - beta1) * g;
+    s.square = beta2 * s.square + (1 - beta2) * square(variant.square_of_mean ? s.mean : g);
     const auto t = static_cast<double>(s.steps);
     const Tensor m = (variant.by_mean ? s.mean : g) /
-                     (variant.corrected && variant.by_mean ? 1 - std::pow(kBeta1, t) : 1.0);
-    const Tensor v = s.square / (variant.corrected ? 1 - std::pow(kBeta2, t) : 1.0);
-    if (variant.late) ++s.steps;
+                     (variant.corrected && variant.by_mean ? 1 - std::pow(beta1, t) : 1.0);
+    const Tensor v =
+        s.square / (variant.corrected && variant.square_corrected ? 1 - std::pow(beta2, t) : 1.0);
+    if (variant.stored) s.mean = m, s.square = v;
     const Tensor below = variant.eps_inside ? sqrt(v + kEps) : (variant.root ? sqrt(v) : v) + kEps;
-    return x - variant.shrink * x - kRate * m / below;
+    const Tensor next = x - kRate * m / below;
+    return next - variant.shrink * (variant.shrinks_after ? next : x);
   });
 }
 
@@ -59,6 +64,12 @@ const std::vector<std::pair<Path, std::string>>& mistakes() {
       {path({.corrected = false}),
        "The running means are not corrected: they begin at zero, and the first ones are too "
        "small."},
+      {path({.square_corrected = false}),
+       "The running mean of the squares is not corrected, and it begins at zero, too."},
+      {path({.stored = true}),
+       "The corrected means are put into the state, and corrected once more in the next step: the "
+       "state keeps the running means as they are."},
+      {path({.swapped = true}), "beta1 and beta2 have changed places."},
       {path({.root = false}), "The mean square is used without its root."},
       {path({.eps_inside = true}), "eps is added under the root, and should be added after it."},
       {path({.square_of_mean = true}),
@@ -98,6 +109,12 @@ std::string adamw() {
                   "The decay was added to the gradient and has passed through the running means: "
                   "this is Adam with an L2 "
                   "penalty. In AdamW the parameters shrink by themselves."});
+  list.push_back({path({.counted = 2, .shrink = kRate * kDecay}),
+                  "Every step is counted twice: adam() counts it, and adamw() need not."});
+  list.push_back({path({.shrink = kRate * kDecay, .shrinks_after = true}),
+                  "The parameters shrink after Adam's step, and should before it."});
+  list.push_back(
+      {path({.shrink = -kRate * kDecay}), "The parameters grow by the decay: subtract it."});
   list.push_back({path({.shrink = kDecay}), "The decay is not multiplied by the learning rate."});
   return compare(got,
                  by_library<hero::optim::AdamW>(hero::optim::AdamWOptions{

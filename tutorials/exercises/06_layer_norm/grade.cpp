@@ -32,6 +32,9 @@ std::string forward() {
        {centred / sqrt(variance + kEps), "The weight and the bias are not used."},
        {centred / sqrt(variance + kEps) * w, "The bias is not used."},
        {norm(zeros_like(m), sqrt(variance + kEps)), "The mean was not subtracted."},
+       {norm(m, sqrt(mean(square(x), {1}, true) + kEps)),
+        "The squares were taken before the mean was subtracted: the variance is the mean of (x - "
+        "mean)^2."},
        {norm(columns, sqrt(mean(square(x - columns), {0}, true) + kEps)),
         "Columns were normalised, and rows should be: take the mean over dimension 1."}});
   return "y is that of the library's layer_norm, up to roundings.";
@@ -45,6 +48,12 @@ std::string backward() {
   const Tensor x = c.x.detach(), w = c.weight.detach(), m = mean(x, {1}, true);
   const Tensor root = sqrt(mean(square(x - m), {1}, true) + kEps), n = (x - m) / root, h = g * w;
   const Tensor of_h = mean(h, {1}, true), of_hn = n * mean(h * n, {1}, true);
+  // the gradient of x with another root
+  const auto by_root = [&](const Tensor& other) {
+    const Tensor wrong_n = (x - m) / other;
+    return (h - of_h - wrong_n * mean(h * wrong_n, {1}, true)) / other;
+  };
+  const Tensor variance = mean(square(x - m), {1}, true);
   const exercise::Gradients got = exercise::layer_norm_backward(g, x, w, kEps);
   compare("The gradient of x", got.x, right[0],
           {{h / root,
@@ -52,6 +61,19 @@ std::string backward() {
            {(h - of_h) / root, "The share of the variance is missing: - n * mean of (h * n)."},
            {(h - of_hn) / root, "The share of the mean is missing: - mean of h."},
            {h - of_h - of_hn, "It is not divided by the root."},
+           {(h - sum(h, {1}, true) - n * sum(h * n, {1}, true)) / root,
+            "Sums over the row stand where its means should."},
+           {(h - mean(h, {0}, true) - n * mean(h * n, {0}, true)) / root,
+            "The means are those of the columns: take them over dimension 1, with the third "
+            "argument true."},
+           {(h - mean(h) - n * mean(h * n)) / root,
+            "The means are those of the whole matrix, and each row has its own: mean(h, {1}, "
+            "true)."},
+           {by_root(sqrt(variance)), "eps is not under the root here, as it is in forward."},
+           {by_root(sqrt(variance) + kEps),
+            "eps was added after the root here, and is under it in forward."},
+           {by_root(sqrt(variance * (4.0 / 3.0) + kEps)),
+            "The variance was divided by D - 1 here, and by D in forward."},
            {(g - mean(g, {1}, true) - n * mean(g * n, {1}, true)) / root,
             "The weight is not in it: the gradient of n is g * weight."}});
   exercise::require(
@@ -62,6 +84,7 @@ std::string backward() {
       {{mean(g * n, {0}),
         "That is a mean over the rows, and should be the sum: the weight is used in every row."},
        {sum(g * x, {0}), "That is the sum of g * x: the weight is multiplied by n."},
+       {sum(g, {0}), "That is the gradient of the bias."},
        {sum(h * n, {0}), "The weight itself is in it, and y = n * weight gives it n alone."}});
   compare(
       "The gradient of the bias", got.bias, right[2],

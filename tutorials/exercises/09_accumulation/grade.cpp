@@ -84,7 +84,9 @@ std::string parts() {
             " rows is computed at once.");
     for (size_t i = 0; i < right.size(); ++i) {
       const Tensor got = model.parameters[i].grad();
-      require(got.defined(), place, "the gradient of ", model.names[i], " is undefined.");
+      require(got.defined(), place, "the gradient of ", model.names[i],
+              " is undefined. Gradients are cleared before the first part, and stay after the "
+              "last.");
       Tensor sum = zeros_like(right[i]), full = zeros_like(right[i]);
       for (size_t part = 0; part < each.size(); ++part) {
         sum = sum + each[part][i];
@@ -107,6 +109,12 @@ std::string parts() {
               "Every part weighs the same. The last one is shorter, and its share of all rows is "
               "smaller."},
              {full, "The last part, which is shorter, is missing."},
+             {sum * (static_cast<double>(rows) / kRows),
+              "Every part weighs as a whole one. The last one has fewer rows: its share is (last - "
+              "first) / all."},
+             {zeros_like(right[i]),
+              "Everything is multiplied by zero: in C++ a whole number divided by a larger one is "
+              "0. Make doubles of both, static_cast<double>(all)."},
              {each.back()[i] * (static_cast<double>(last_rows) / kRows),
               "This is the share of the last part alone: clear gradients before the first part, "
               "and not before each."}});

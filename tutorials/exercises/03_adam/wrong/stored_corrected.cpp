@@ -1,0 +1,28 @@
+// says: The corrected means are put into the state
+#include <cmath>
+
+#include "exercises/03_adam/exercise.h"
+
+using hero::Tensor;
+
+namespace exercise {
+
+Tensor adam(const Tensor& x, const Tensor& g, State& state, double lr, double beta1, double beta2,
+            double eps) {
+  ++state.steps;
+  state.mean = beta1 * state.mean + (1 - beta1) * g;
+  state.square = beta2 * state.square + (1 - beta2) * square(g);
+  state.mean = state.mean / (1 - std::pow(beta1, state.steps));
+  state.square = state.square / (1 - std::pow(beta2, state.steps));
+  return x - lr * state.mean / (sqrt(state.square) + eps);
+}
+
+// AdamW: before Adam's step each parameter shrinks by lr times weight_decay of itself. The decay
+// does not pass through the running means.
+Tensor adamw(const Tensor& x, const Tensor& g, State& state, double lr, double beta1, double beta2,
+             double eps, double weight_decay) {
+  const Tensor shrunk = x - lr * weight_decay * x;
+  return adam(shrunk, g, state, lr, beta1, beta2, eps);
+}
+
+}  // namespace exercise
