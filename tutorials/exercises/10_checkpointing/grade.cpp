@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kLayers = 16;
 constexpr int64_t kRows = 32, kWidth = 24;
-constexpr int64_t kActivation = 4 * kRows * kWidth;  // bytes of what a layer passes on
+constexpr int64_t kActivation = 4 * kRows * kWidth;    // bytes of what a layer passes on
+constexpr int64_t kLayer = 4 * (kWidth + 1) * kWidth;  // bytes of its parameters
 
 // tanh(x w + b), with dropout behind it where `rate` is not 0. Counts the calls of its layers.
 struct Chain {
@@ -106,6 +107,9 @@ void check(double rate, size_t every, const std::string& if_wrong) {
   const double wanted = step_whole(right), value = step(chain, every);
   const std::vector<Named> expected = right.gradients(), got = chain.gradients();
   const std::string pieces = "In pieces of " + std::to_string(every) + ": ";
+  require(!chain.x.requires_grad(), pieces,
+          "x, which belongs to the caller, requires a gradient now, and would add up one in every "
+          "step: detach() an input before requires_grad_().");
   size_t missing = 0;
   for (const Named& named : got) missing += named.values.defined() ? 0 : 1;
   require(missing == 0, pieces, missing / 2, " of ", kLayers, " layers have no gradient.",
@@ -166,6 +170,17 @@ std::string calls() {
   return "in pieces of 16, 4 and 1 it calls layers " + list + " times, by the formula 2 n - k.";
 }
 
+// The most bytes of a second step, whatever they are for, beside what there is before it.
+int64_t most_of_second_step(size_t every) {
+  const hero::Ledger& ledger = hero::current_ledger();
+  Chain chain(0.0);
+  step(chain, every);
+  const int64_t before = ledger.live();
+  hero::current_ledger().reset_peak();
+  step(chain, every);
+  return ledger.peak() - before;
+}
+
 std::string memory() {
   hero::Ledger& ledger = hero::current_ledger();
   std::string list;
@@ -192,6 +207,14 @@ std::string memory() {
                 ? " Layers are recorded twice, and kept: forward has to record nothing."
                 : " Keep the input of a piece, and not that of each layer; and a piece that is "
                   "done keeps nothing.");
+    const int64_t beside = most_of_second_step(every);
+    require(beside <= (formula + kComputing) * kActivation + kLayer, "In pieces of ", every,
+            " it holds up to ", grouped(beside),
+            " bytes beside parameters and their gradients. By the formula n / k + k activations "
+            "it is ",
+            grouped(formula * kActivation), ", and a layer computes with no more than ", kComputing,
+            " and its gradients besides. A piece that is done keeps nothing: neither its input "
+            "nor the gradient of that.");
     list +=
         (list.empty() ? "" : ", ") + grouped(held) + " (" + grouped(formula * kActivation) + ")";
   }

@@ -37,8 +37,17 @@ std::string mistake(const std::vector<std::vector<float>>& got, const std::vecto
   size_t complete = 0, whole = 0;
   for (size_t r = 0; r < got.size(); ++r) complete += got[r] == right ? 1 : 0;
   for (size_t i = 0; i < right.size(); ++i) whole += got[rank][i] == right[i] ? 1 : 0;
-  if (complete == 1 && got[0] == right)
+  bool own = true, larger = false;  // it is what it was; some of it is more than the sum
+  for (size_t i = 0; i < right.size(); ++i) {
+    own = own && got[rank][i] == element(static_cast<int>(rank), static_cast<int64_t>(i));
+    larger = larger || got[rank][i] > right[i];
+  }
+  if (complete == 1 && got[0] == right && own)
     return " Only rank 0 has the sum: it has to be sent to the others.";
+  if (n > 1 && whole * static_cast<size_t>(n) == right.size() && larger) {
+    return " One part of the array is the sum, and another is more than that: in the second loop "
+           "a part that comes takes the place of the one that is there, and is not added to it.";
+  }
   if (n > 1 && whole * static_cast<size_t>(n) == right.size()) {
     return " One part of the array is the sum on each rank: that is a reduce_scatter. The second "
            "loop brings the parts "
@@ -49,7 +58,8 @@ std::string mistake(const std::vector<std::vector<float>>& got, const std::vecto
     for (size_t i = 0; i < right.size(); ++i)
       same = same && got[rank][i] == element(other, static_cast<int64_t>(i));
     if (same && other == static_cast<int>(rank))
-      return " The array of rank " + std::to_string(rank) + " is what it was.";
+      return " The array of rank " + std::to_string(rank) +
+             " is what it was: nothing has come back to it.";
     if (same) {
       return " This is the array of rank " + std::to_string(other) +
              ": what was received has replaced what was there, and "
@@ -105,7 +115,9 @@ std::string ring() {
   for (size_t rank = 0; rank < runs.size(); ++rank) {
     require(runs[rank].sent == kFormula, "Rank ", rank, " of 4 sends ", grouped(runs[rank].sent),
             " bytes. By the formula 2 n (N - 1) / N it is ", grouped(kFormula),
-            ": a message is one part, not the whole array.");
+            runs[rank].sent < 2 * kFormula
+                ? ": two loops of N - 1 rounds, in each of which a rank sends one part."
+                : ": a message is one part, not the whole array.");
   }
   return "the sum on 1 to 5 ranks. Every rank of 4 sends " + grouped(runs[0].sent) +
          " bytes, by the formula 2 n (N - 1) / N " + grouped(kFormula) + ".";
@@ -134,7 +146,8 @@ int main() {
       "Two ranks wait for each other. In a ring this happens where every rank waits until its "
       "message was received, "
       "before it receives the one of its neighbour: begin to send with .async = true, receive, "
-      "then wait.";
+      "then wait. It happens, too, where a rank sends to another one than that which receives "
+      "from it.";
   return exercise::grade("Exercise 11. all_reduce from send and recv",
                          {{"naive", naive, hangs}, {"ring", ring, hangs}, {"tree", tree, hangs}});
 }
