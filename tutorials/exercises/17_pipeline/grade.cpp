@@ -66,7 +66,8 @@ std::vector<std::vector<Named>> alone(int layers, int micro_batches, bool last_f
 // piece of work takes one tick.
 class Timed : public exercise::Stage {
  public:
-  Timed(const Communicator& world, Layer& layer) : world_(world), layer_(layer) {
+  Timed(const Communicator& world, Layer& layer, int micro_batches)
+      : world_(world), layer_(layer), micro_batches_(micro_batches) {
     layer.fc.weight.register_leaf_hook([this](const Tensor&) { work('a', backwards_++); });
   }
   int rank() const override { return world_.rank(); }
@@ -74,6 +75,7 @@ class Timed : public exercise::Stage {
 
   Tensor rows(int i) override {
     require(is_first(), "rows() is called on rank ", rank(), ": only the first rank has them.");
+    require_micro_batch(i);
     return clone(numbers(i, 1));
   }
   Tensor compute(const Tensor& x) override {
@@ -84,10 +86,13 @@ class Timed : public exercise::Stage {
   }
   Tensor loss(const Tensor& y, int i) override {
     require(is_last(), "loss() is called on rank ", rank(), ": only the last rank has one.");
+    require(y.defined(), "loss() of micro-batch ", i,
+            " gets an undefined y: its forward has not run, or its output was given back.");
     return loss_of(y, i);
   }
   Tensor receive_input(int i) override {
     require(!is_first(), "receive_input() is called on the first rank, which has none before it.");
+    require_micro_batch(i);
     return receive(i, rank() - 1, "the input");
   }
   void send_output(int i, const Tensor& y) override {
@@ -116,6 +121,12 @@ class Timed : public exercise::Stage {
 
  private:
   static Tensor clone(const Tensor& x) { return Tensor(x.array().clone()); }
+
+  void require_micro_batch(int i) const {
+    require(i >= 0 && i < micro_batches_, "Rank ", rank(), " begins micro-batch ", i, " of ",
+            micro_batches_, ", which are counted from 0: it does no more forwards than there are ",
+            "micro-batches, also where more ranks are behind it.");
+  }
 
   void work(char first, int count) {
     line_.resize(std::max(line_.size(), ready_), '.');
@@ -146,6 +157,7 @@ class Timed : public exercise::Stage {
 
   const Communicator& world_;
   Layer& layer_;
+  int micro_batches_;
   std::vector<hero::dist::Work> sends_;
   std::string line_;  // a digit is a forward, a letter a backward, a point a tick without work
   size_t ready_ = 0;  // when the last message came
@@ -158,12 +170,12 @@ struct Step {
   std::vector<Run> runs;           // notes: bytes of activations, at most and at the end
 };
 
-Step step(Schedule schedule, int ranks, int micro_batches) {
+Step step_or_error(Schedule schedule, int ranks, int micro_batches) {
   Step result;
   result.lines.resize(static_cast<size_t>(ranks));
   result.runs = exercise::run_ranks(ranks, [&](const Communicator& world, Run& run) {
     Layer layer = make_layer(world.rank());
-    Timed stage(world, layer);
+    Timed stage(world, layer, micro_batches);
     const auto pipeline = exercise::pipeline(stage);
     require(pipeline != nullptr, "pipeline() returns no object.");
     hero::Ledger& ledger = hero::current_ledger();
@@ -179,6 +191,19 @@ Step step(Schedule schedule, int ranks, int micro_batches) {
   for (const std::string& line : result.lines) ticks = std::max(ticks, line.size());
   for (std::string& line : result.lines) line.resize(ticks, '.');
   return result;
+}
+
+// The same, which says why a graph is gone.
+Step step(Schedule schedule, int ranks, int micro_batches) {
+  try {
+    return step_or_error(schedule, ranks, micro_batches);
+  } catch (const hero::Error& error) {
+    const std::string text = error.what();
+    if (text.find("backward ran through this graph before") == std::string::npos) throw;
+    throw Wrong("It throws an error: " + text +
+                ". Several micro-batches are under way at once: keep the input and the output of "
+                "each, inputs_[i] and outputs_[i].");
+  }
 }
 
 std::string picture(const std::vector<std::string>& lines) {
@@ -220,6 +245,13 @@ void check_bits(Schedule schedule) {
         } else if (std::fabs(factor(mine[0], right[rank][0]) - micro_batches) < 0.01) {
           why = " It is " + std::to_string(micro_batches) +
                 " times too large: the batch's loss is the mean over the micro-batches.";
+        } else if (rank + 1 < right.size() && micro_batches > 1 &&
+                   std::fabs(factor(mine[0], right[rank][0]) *
+                                 std::pow(micro_batches, right.size() - 1 - rank) -
+                             1) < 0.01) {
+          why =
+              " It is divided by the number of micro-batches once more on every rank: only the "
+              "loss is, and the gradients that are received follow from it.";
         }
         throw Wrong("On " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " with " +
                     std::to_string(micro_batches) + " micro-batches, " + difference.text + why);

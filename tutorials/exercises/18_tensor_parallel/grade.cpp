@@ -34,9 +34,11 @@ struct Case {
       : w(whole({out, in}, seed)),
         b(whole({out}, seed + 1)),
         x(whole({kRows, in}, seed + 2)),
-        g(whole({kRows, out}, seed + 3)) {}
+        g(whole({kRows, out}, seed + 3)),
+        before(whole({kRows, in}, seed + 4)) {}
   Tensor y() const { return matmul(x, w.t()) + b; }
   Tensor w, b, x, g;
+  Tensor before;  // what goes in in the step before
 };
 
 struct Result {
@@ -92,6 +94,8 @@ void check(const Cut& how, int ranks) {
     };
     same("weight", layer->weight, at(c.w, how.w), how.w);
     same("bias", layer->bias, at(c.b, how.b), how.b);
+    layer->forward(at(c.before, how.x));  // another step, of which nothing may be left
+    layer->backward(at(c.g, how.y));
     result.y = layer->forward(at(c.x, how.x));
     result.of_x = layer->backward(at(c.g, how.y));
     result.of_w = layer->weight_gradient, result.of_b = layer->bias_gradient;
@@ -107,7 +111,15 @@ void check(const Cut& how, int ranks) {
     const Tensor summand = matmul(x, w.t());
     std::vector<std::pair<Tensor, std::string>> of_y = {
         {at(c.y() - c.b, how.y), "The bias is missing."}};
-    std::vector<std::pair<Tensor, std::string>> of_x = {}, of_w = {}, of_b = {};
+    const Tensor old_w = matmul(g.t(), at(c.before, how.x));
+    const std::string added =
+        "That of the step before is in it as well: backward sets a gradient, and does not add to "
+        "it.";
+    std::vector<std::pair<Tensor, std::string>>
+        of_x = {},
+        of_w = {{old_w, "It is made of the x of the step before: keep that of the last forward."},
+                {old_w + matmul(g.t(), x), added}},
+        of_b = {{2.0 * sum(g, {0}), added}};
     if (ranks > 1) {
       if (how.y < 0) {
         of_y.insert(
@@ -127,9 +139,9 @@ void check(const Cut& how, int ranks) {
         of_x = {{all,
                  "It was summed over the ranks. But each rank has columns of x of its own, and all "
                  "have the same gradient of y: nothing is to be summed."}};
-        of_w = {
-            {n * matmul(g.t(), x), "It is " + std::to_string(ranks) +
-                                       " times too large: all ranks have the same gradient of y."}};
+        of_w.emplace_back(n * matmul(g.t(), x),
+                          "It is " + std::to_string(ranks) +
+                              " times too large: all ranks have the same gradient of y.");
         of_b = {{n * sum(g, {0}),
                  "It is " + std::to_string(ranks) +
                      " times too large: every rank has the whole gradient of y, and the whole "
