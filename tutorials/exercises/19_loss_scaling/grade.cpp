@@ -93,8 +93,8 @@ std::string loss() {
 }
 
 std::string gradients() {
-  for (const ScalerOptions options : {ScalerOptions{.first = 65536.0, .interval = 4},
-                                      ScalerOptions{.first = 1024.0, .interval = 1},
+  for (const ScalerOptions options : {ScalerOptions{.first = 1024.0, .interval = 1},
+                                      ScalerOptions{.first = 65536.0, .interval = 4},
                                       ScalerOptions{.first = 0x1p40, .interval = 4}}) {
     Subject subject(options);
     const bool stepped = subject.step();
@@ -125,13 +125,24 @@ std::string gradients() {
       }
       const Tensor values = subject.parameters[i].detach();
       require(same(values, subject.masters[i].detach().to(kFloat16)), with, "parameter ", i,
-              " has not the new values of its master after the step.");
+              " has not the new values of its master after the step: copy_ writes them into it. "
+              "An assignment would only make parameters_[i] the name of another tensor.");
       require(!subject.parameters[i].grad().defined(), with, "parameter ", i,
               " still has its gradient after the step: the next backward would add to it.");
     }
   }
   return "the masters get float32 gradients without the scale, and the parameters the masters' new "
          "values.";
+}
+
+// Numbers that are finite, and their sum is not.
+void large() {
+  Subject subject({.first = 1024.0, .interval = 4});
+  for (const Tensor& p : subject.parameters)
+    p.set_grad(hero::full({p.numel()}, 40000.0, {.dtype = kFloat16}));
+  require(subject.scaler->step() && subject.steps == 1,
+          "Where all gradients are 40000, which is finite in float16, the step is left out. Look "
+          "at each number, isfinite(p.grad()), and not at a sum of them, which may be infinite.");
 }
 
 std::string overflow() {
@@ -160,6 +171,7 @@ std::string overflow() {
               number(subject.scaler->get_scale()), ", and should be half of 1024.");
     }
   }
+  large();
   return "a step with an infinite gradient or NaN, in any parameter, is left out, and the scale "
          "halved.";
 }
