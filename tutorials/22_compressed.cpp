@@ -129,16 +129,29 @@ int64_t bytes_of_step(const Communicator& world, const Run& run) {
 }
 // [end]
 
+// A loss for the figure. Those of the steps are of other samples in each, and as noisy as these
+// are; here the samples are the same each time, far behind those of the steps.
+double loss_to_draw(const Communicator& world, const Task& task, nn::Module& model) {
+  constexpr int64_t kFirst = 7000, kBatches = 2;
+  const hero::NoGrad no_grad;
+  double sum = 0.0;
+  for (int64_t i = 0; i < kBatches; ++i) {
+    sum += task.loss(model, kFirst + i * world.size() + world.rank()).item();
+  }
+  return sum / static_cast<double>(kBatches);
+}
+
 // What a run left: the mean losses of its steps, what it had sent and how long it had taken by
 // then.
 RunCourse train(const Communicator& world, const Task& task, Method method, int64_t steps) {
+  constexpr int64_t kApart = 2;  // steps from one loss that is drawn to the next
   hero::manual_seed(1);
   Run run(task, method, world, steps);
   RunCourse course{name_of(method)};
-  std::vector<double> losses;
+  std::vector<double> losses, drawn;
   world.traffic().reset();
   int64_t before = 0;
-  const auto begin = std::chrono::steady_clock::now();
+  auto begin = std::chrono::steady_clock::now();
   for (int64_t step = 0; step < steps; ++step) {
     const Tensor loss = task.loss(*run.model, step * world.size() + world.rank());
     loss.backward();
@@ -147,13 +160,19 @@ RunCourse train(const Communicator& world, const Task& task, Method method, int6
     const int64_t sent = world.traffic().bytes();
     losses.push_back(loss.item());
     course.bytes.push_back(static_cast<double>(sent));
-    course.seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const auto end = std::chrono::steady_clock::now();
+    course.seconds.push_back(std::chrono::duration<double>(end - begin).count());
     course.last = sent - std::exchange(before, sent);
+    if ((step + 1) % kApart == 0 || step == steps - 1) {
+      drawn.push_back(loss_to_draw(world, task, *run.model));
+      course.drawn_after.push_back(static_cast<size_t>(step));
+      begin += std::chrono::steady_clock::now() - end;  // it is no part of the run
+    }
   }
   course.formula = bytes_of_step(world, run);
   course.as_said = everywhere(world, course.last == course.formula);
   course.losses = tutorial::mean_losses(world, losses);
+  course.drawn = tutorial::mean_losses(world, drawn);
   course.same = tutorial::same_everywhere(world, tutorial::bits_of(run.model->parameters()));
   return course;
 }

@@ -19,14 +19,15 @@ double end_of(const RunCourse& course) {
          static_cast<double>(count);
 }
 
-// Means of ten steps, so that the curves can be told apart.
+// Means of as many as were drawn in ten steps.
 Values smoothed(const Values& x) {
+  constexpr size_t kMost = 5;
   Values means;
   for (size_t i = 0; i < x.size(); ++i) {
-    const size_t begin = i + 1 < kLast ? 0 : i + 1 - kLast;
-    const double sum = std::accumulate(x.begin() + static_cast<int64_t>(begin),
-                                       x.begin() + static_cast<int64_t>(i) + 1, 0.0);
-    means.push_back(sum / static_cast<double>(i + 1 - begin));
+    const size_t count = std::min(i + 1, kMost);
+    const auto end = x.begin() + static_cast<int64_t>(i) + 1;
+    means.push_back(std::accumulate(end - static_cast<int64_t>(count), end, 0.0) /
+                    static_cast<double>(count));
   }
   return means;
 }
@@ -72,15 +73,15 @@ void draw_runs(const std::vector<RunCourse>& courses, const RankOptions& options
     Figure figure(title, axis, "loss, mean of ten steps");
     figure.patterned();
     for (const RunCourse& course : courses) {
-      Values x = course.*along;
-      for (double& value : x) value *= scale;
-      figure.line(course.name, x, smoothed(course.losses));
+      Values x;
+      for (const size_t step : course.drawn_after) x.push_back(scale * (course.*along)[step]);
+      figure.line(course.name, x, smoothed(course.drawn));
     }
     figure.save(options.out, file);
   };
-  draw("Loss by what a rank has sent", "MB", 1e-6, &RunCourse::bytes, name);
+  draw("Loss on the same samples by what a rank has sent", "MB", 1e-6, &RunCourse::bytes, name);
   if (options.link > 0.0) {
-    draw("Loss by time", "seconds", 1.0, &RunCourse::seconds, name + "_link");
+    draw("Loss on the same samples by time", "seconds", 1.0, &RunCourse::seconds, name + "_link");
   }
 }
 

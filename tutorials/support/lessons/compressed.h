@@ -18,6 +18,11 @@ struct RunCourse {
   int64_t formula = 0;   ///< as they should be
   bool as_said = false;  ///< they are, on every rank
   bool same = false;     ///< all ranks ended with the same bits
+  /// \name Losses on samples that are the same each time, and the steps after which, from 0
+  /// \{
+  Values drawn = {};
+  std::vector<size_t> drawn_after = {};
+  /// \}
 };
 
 /// The means over the ranks of what each of them has. Leaves the ledger of the traffic as it was.
@@ -26,7 +31,8 @@ Values mean_losses(const Communicator& world, const std::vector<double>& mine);
 /// A table of them; with a link of so many bytes per second their times, too.
 void show_runs(const Communicator& world, const std::vector<RunCourse>& courses, double link);
 
-/// Losses by what was sent, into folder/name; with --link by time, too, into folder/name_link.
+/// The drawn losses by what was sent, into folder/name; with --link by time, too, into
+/// folder/name_link.
 void draw_runs(const std::vector<RunCourse>& courses, const RankOptions& options,
                const std::string& name);
 
