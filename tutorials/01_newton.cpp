@@ -44,16 +44,14 @@ Derivatives derivatives(const Tensor& x) {
 // [end]
 
 // [snippet: rule]
-std::vector<Step> newton(double start, int steps, double lr, double momentum) {
+std::vector<Step> newton(double start, int steps, double lr) {
   Tensor x = parameter(start);
-  Tensor last = zeros_like(x);
   std::vector<Step> path;
   for (int i = 0; i < steps; ++i) {
     const double from = x.item();
     const auto [value, slope, curvature] = derivatives(x);
     const hero::NoGrad no_grad;
-    last = momentum * last - lr * (slope / curvature);
-    x += last;
+    x -= lr * (slope / curvature);
     path.push_back({from, value.item(), slope.item(), curvature.item(), x.item()});
   }
   return path;
@@ -96,20 +94,19 @@ void check_by_hand(const std::vector<Step>& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* title = "Newton's method on f(x) = sin(x) + x^2/10.";
-  return tutorial::run(argc, argv, {.title = title}, [](const tutorial::Options& options) {
+  const tutorial::Program program = {.title = "Newton's method on f(x) = sin(x) + x^2/10.",
+                                     .momentum = false};
+  return tutorial::run(argc, argv, program, [](const tutorial::Options& options) {
     const double start = options.start.empty() ? -5.0 : options.start[0];
-    const double lr = options.lr.value_or(1.0), momentum = options.momentum.value_or(0.0);
+    const double lr = options.lr.value_or(1.0);
     const int steps = options.steps.value_or(12);
-    const std::vector<Step> path = newton(start, steps, lr, momentum);
+    const std::vector<Step> path = newton(start, steps, lr);
     check_by_hand(path);
     print(path, "[%2d/%2d] x = %.8f, f(x) = %.5f, f'(x) = %.5f, f''(x) = %.5f\n");
-    if (momentum == 0.0) {
-      std::printf(
-          "\n# by the library's optim::Newton, in the format of the series' earlier version\n");
-      print(library_newton(start, steps, lr),
-            "[%d/%d] x = %.8g, f(x) = %.5g, f'(x) = %.5g, f''(x) = %.5g\n");
-    }
+    std::printf(
+        "\n# by the library's optim::Newton, in the format of the series' earlier version\n");
+    print(library_newton(start, steps, lr),
+          "[%d/%d] x = %.8g, f(x) = %.5g, f'(x) = %.5g, f''(x) = %.5g\n");
     tutorial::draw_square(options.out);
     tutorial::Values x, to;
     for (const Step& s : path) x.push_back(s.from), to.push_back(s.to);

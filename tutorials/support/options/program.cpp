@@ -16,11 +16,13 @@ namespace tutorial {
 
 namespace {
 
-void add_descent(CLI::App& app, Options& options) {
+void add_descent(CLI::App& app, const Program& program, Options& options) {
   app.add_option("--lr", options.lr, "learning rate")
       ->check(number_that([](double v) { return v > 0.0; }, "a number above 0"));
-  app.add_option("--momentum", options.momentum, "share of the last step that is kept")
-      ->check(number_that([](double v) { return v >= 0.0 && v < 1.0; }, "a number in [0, 1)"));
+  if (program.momentum) {
+    app.add_option("--momentum", options.momentum, "share of the last step that is kept")
+        ->check(number_that([](double v) { return v >= 0.0 && v < 1.0; }, "a number in [0, 1)"));
+  }
   app.add_option("--steps", options.steps, "most steps to take")
       ->check(number_that([](double v) { return v >= 1.0 && v <= 1e7 && v == std::floor(v); },
                           "a whole number from 1 to 10000000"));
@@ -28,7 +30,7 @@ void add_descent(CLI::App& app, Options& options) {
 
 void add_options(Command& command, const Program& program, Options& options) {
   CLI::App& app = command.app();
-  if (program.descends) add_descent(app, options);
+  if (program.descends) add_descent(app, program, options);
   app.add_option("--start", options.start, program.descends ? "where to start" : "inputs")
       ->expected(program.coordinates)
       ->check(number_that([](double) { return true; }, "a number"));

@@ -25,6 +25,7 @@ struct Program {
   int coordinates = 1;                    ///< numbers that --start takes
   std::vector<std::string> methods = {};  ///< choices of --method; none: there is no such option
   bool descends = true;  ///< false: there are no --lr, --momentum, --steps and --report
+  bool momentum = true;  ///< false: there is no --momentum
 };
 
 /// Reads the options and runs `body` on the device (device.h). The exit status: 0, 1 after an
