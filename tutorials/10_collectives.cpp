@@ -175,6 +175,7 @@ int main(int argc, char** argv) {
         if (world.rank() == 0) {
           tutorial::draw_exchanges(drawn, options.out);
           tutorial::draw_tree(options.out);
+          tutorial::draw_ring(options.out);
         }
         ring(world);
         operations(world);

@@ -70,6 +70,41 @@ void draw_tree(const std::string& folder) {
   figure.x_range(-0.5, kRanks - 0.5).y_range(-0.4, 3.4).bare().save(folder, "10_tree");
 }
 
+void draw_ring(const std::string& folder) {
+  constexpr int kRanks = 4, kRounds = 2 * (kRanks - 1), kColumns = 4;
+  const auto modulo = [](int i) { return static_cast<size_t>((i % kRanks + kRanks) % kRanks); };
+  Figure figure("A ring: of how many ranks each part is the sum", "", "");
+  std::vector<std::vector<int>> ranks(kRanks, std::vector<int>(kRanks, 1));  // [rank][part]
+  const double width = kRanks + 1.2, height = kRanks + 1.4;
+  for (int round = 0; round <= kRounds; ++round) {
+    const bool adds = round < kRanks;
+    const int column = round % kColumns, line = round / kColumns;
+    const double x = width * column, top = -height * line;
+    figure.label(round == 0 ? "at first" : "round " + std::to_string(round), x + kRanks / 2.0,
+                 top + 0.45, "#111111");
+    const auto before = ranks;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      // the part that comes from the left: what that rank has received in the round before
+      const size_t comes = modulo(rank - round);
+      const auto row = static_cast<size_t>(rank);
+      if (round > 0) {
+        const int sent = before[modulo(rank - 1)][comes];
+        ranks[row][comes] = adds ? before[row][comes] + sent : sent;
+      }
+      for (size_t part = 0; part < kRanks; ++part) {
+        const bool came = round > 0 && part == comes;
+        figure.box(x + static_cast<double>(part), top - rank - 0.9, 1.0, 0.85,
+                   !came  ? kTransientColour
+                   : adds ? kReduceColour
+                          : kGatherColour,
+                   std::to_string(ranks[row][part]));
+      }
+    }
+  }
+  figure.x_range(-0.1, kColumns * width - 1.1).y_range(1.2 - 2 * height, 1.0).height(440);
+  figure.bare().save(folder, "10_ring");
+}
+
 void draw_exchanges(const std::vector<Exchange>& exchanges, const std::string& folder) {
   Figure figure(
       "What collectives make of the numbers of all ranks, a row for each: before and after", "",

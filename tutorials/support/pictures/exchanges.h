@@ -19,4 +19,8 @@ void draw_exchanges(const std::vector<Exchange>& exchanges, const std::string& f
 /// ranks. Into folder/10_tree.
 void draw_tree(const std::string& folder);
 
+/// Draws what four ranks hold before the rounds of an all_reduce in a ring and after each: of how
+/// many ranks each part is the sum. Into folder/10_ring.
+void draw_ring(const std::string& folder);
+
 }  // namespace tutorial
