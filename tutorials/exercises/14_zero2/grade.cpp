@@ -224,12 +224,6 @@ std::string memory() {
             "have ",
             grouped(own + largest),
             " bytes: free a gradient in the hook, before backward goes on.");
-    require(held[kMostInBackward] <= alone + 2 * own, "Rank ", rank, " of 4 holds up to ",
-            grouped(held[kMostInBackward]),
-            " bytes in backward. One process that keeps no gradient holds ", grouped(alone),
-            ", and the rank's parts of gradients and momentum have ", grouped(2 * own),
-            ". Gradients are copied before they are reduced: p.grad().array() itself is the input "
-            "of reduce_scatter.");
     require(held[kOptimizer] == own, "Rank ", rank, " of 4 keeps ", grouped(held[kOptimizer]),
             " bytes of momentum. By the formula Psi / N it is ", grouped(own), ".");
     const int64_t all = psi + 2 * own;
@@ -239,6 +233,12 @@ std::string memory() {
             grouped(all),
             ". Something is kept beside them: a copy of gradients that were reduced, or of "
             "parameters that are in flat_.");
+    require(held[kMostInBackward] <= alone + 2 * own, "Rank ", rank, " of 4 holds up to ",
+            grouped(held[kMostInBackward]),
+            " bytes in backward. One process that keeps no gradient holds ", grouped(alone),
+            ", and the rank's parts of gradients and momentum have ", grouped(2 * own),
+            ". Gradients are copied before they are reduced: p.grad().array() itself is the input "
+            "of reduce_scatter.");
     require(held[kMostHeld] <= all + own, "Rank ", rank, " of 4 holds up to ",
             grouped(held[kMostHeld]), " bytes in step(), and ", grouped(all),
             " after it. A second whole array is made and given back: all_gather writes into flat_ "

@@ -137,14 +137,6 @@ std::string memory() {
             grouped(held[kMostWhole]),
             " bytes of whole parameters and packed gradients at once, and one layer has ",
             grouped(largest), " bytes. Free a layer's parameters before its gradients are packed.");
-    const int64_t enough = alone - psi + 3 * own + largest;
-    require(held[kMostHeld] <= enough, "Rank ", rank, " of 4 holds up to ",
-            grouped(held[kMostHeld]),
-            " bytes in forward and backward. One process that keeps no gradients holds ",
-            grouped(alone - psi),
-            " beside its parameters; with the rank's parts of parameters, gradients and momentum, "
-            "and with one whole layer, that are ",
-            grouped(enough), ". Something is copied that need not be.");
     require(held[kParameters] == own && held[kOptimizer] == own, "Rank ", rank, " of 4 keeps ",
             grouped(held[kParameters]), " bytes of parameters and ", grouped(held[kOptimizer]),
             " of momentum. By the formula Psi / N it is ", grouped(own), " of each.");
@@ -153,6 +145,14 @@ std::string memory() {
             grouped(3 * own),
             ". Something is kept beside them: a copy of a layer that was whole, or of its packed "
             "gradients.");
+    const int64_t enough = alone - psi + 3 * own + largest;
+    require(held[kMostHeld] <= enough, "Rank ", rank, " of 4 holds up to ",
+            grouped(held[kMostHeld]),
+            " bytes in forward and backward. One process that keeps no gradients holds ",
+            grouped(alone - psi),
+            " beside its parameters; with the rank's parts of parameters, gradients and momentum, "
+            "and with one whole layer, that are ",
+            grouped(enough), ". Something is copied that need not be.");
   }
   return "rank 0 of 4 keeps " + grouped(runs[0].notes[kParameters]) +
          " bytes of parameters, as many of gradients and of momentum, by the formula Psi / N " +
