@@ -38,8 +38,10 @@ Tensor forward_and_backward(const std::vector<Layer>& layers, size_t every, cons
   // last one excepted.
   to_write("1, forward, in forward_and_backward().");
 
-  Tensor value, gradient;  // the loss; the gradient of what the present piece returns
-  // WRITE 2: backward, from the last piece to the first. A piece that is done keeps nothing.
+  Tensor value, gradient;        // the loss; the gradient of what the present piece returns
+  hero::Generator::State after;  // of the random numbers, where all layers have run once
+  // WRITE 2: backward, from the last piece to the first. A piece that is done keeps nothing. In the
+  // end the random numbers go on where the last layer has left them.
   to_write("2, backward, in forward_and_backward().");
   return value.detach();
 }

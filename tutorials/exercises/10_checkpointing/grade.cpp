@@ -153,6 +153,20 @@ std::string with_dropout() {
   return "the same with dropout: a piece draws the same numbers both times.";
 }
 
+std::string next_step() {
+  for (const size_t every : {16, 5, 1}) {
+    Chain right(0.3), chain(0.3);
+    step_whole(right);
+    const hero::Generator::State wanted = hero::default_generator().state();
+    step(chain, every);
+    require(hero::default_generator().state() == wanted, "In pieces of ", every,
+            ": the random numbers go on in the middle, and the next step would draw numbers that "
+            "this one has drawn. They go on where the last layer has left them: keep the state "
+            "that is there when the last piece has run, and set it in the end.");
+  }
+  return "the next step draws the numbers that it draws after a chain that keeps everything.";
+}
+
 std::string calls() {
   std::string list;
   for (const size_t every : {16, 4, 1}) {
@@ -227,7 +241,10 @@ std::string memory() {
 }  // namespace
 
 int main() {
-  return exercise::grade(
-      "Exercise 10. Activation checkpointing: compute again what was not kept",
-      {{"gradients", bits}, {"dropout", with_dropout}, {"calls", calls}, {"memory", memory}});
+  return exercise::grade("Exercise 10. Activation checkpointing: compute again what was not kept",
+                         {{"gradients", bits},
+                          {"dropout", with_dropout},
+                          {"calls", calls},
+                          {"memory", memory},
+                          {"next step", next_step}});
 }

@@ -25,7 +25,8 @@ Tensor forward_and_backward(const std::vector<Layer>& layers, size_t every, cons
     }
   }
 
-  Tensor value, gradient;  // the loss; the gradient of what the present piece returns
+  hero::Generator::State after;  // of the random numbers, where all layers have run once
+  Tensor value, gradient;        // the loss; the gradient of what the present piece returns
   for (; !pieces.empty(); pieces.pop_back()) {
     const Piece& piece = pieces.back();
     hero::default_generator().set_state(piece.random);
@@ -34,11 +35,13 @@ Tensor forward_and_backward(const std::vector<Layer>& layers, size_t every, cons
     if (piece.last == layers.size()) {
       value = loss(y);
       value.backward();
+      after = hero::default_generator().state();
     } else {
       y.backward(gradient);
     }
     gradient = input.grad();
   }
+  hero::default_generator().set_state(after);
   return value.detach();
 }
 

@@ -25,6 +25,7 @@ Tensor forward_and_backward(const std::vector<Layer>& layers, size_t every, cons
     }
   }
 
+  hero::Generator::State after;  // of the random numbers, where all layers have run once
   Tensor value,
       gradient = hero::zeros_like(x);  // the loss; the gradient of what the present piece returns
   for (; !pieces.empty(); pieces.pop_back()) {
@@ -40,11 +41,13 @@ Tensor forward_and_backward(const std::vector<Layer>& layers, size_t every, cons
     if (piece.last == layers.size()) {
       value = loss(y);
       value.backward();
+      after = hero::default_generator().state();
     } else {
       y.backward(gradient);
     }
     gradient = input.grad();
   }
+  hero::default_generator().set_state(after);
   return value.detach();
 }
 
