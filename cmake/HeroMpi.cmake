@@ -73,7 +73,7 @@ function(hero_mpi_tests)
   if(CMAKE_CROSSCOMPILING) # restarts need a process without other threads, and an emulator has some
     return()
   endif()
-  foreach(case IN ITEMS rules mpirun_codes threads mpi threads20 mpi20)
+  foreach(case IN ITEMS rules mpirun_codes threads mpi_fixed mpi_elastic mpi_stopped threads20 mpi20)
     set(name "dist: programs that are started again, ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_restarts ${case}
                                   ${ranks} "${HERO_MPIEXEC}")
