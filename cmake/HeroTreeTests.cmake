@@ -179,13 +179,14 @@ if(TARGET hero_trainer AND TARGET hero_plan AND TARGET hero_distributions)
   hero_tree_test("what can be left out is needed by nothing else" install
                   ${PROJECT_SOURCE_DIR}/tests/install/left_out ${PROJECT_SOURCE_DIR} ${CMAKE_CXX_COMPILER}
                   ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_BINARY_DIR}/left_out)
+  set_tests_properties("install: what can be left out is needed by nothing else" PROPERTIES LABELS "install;slow")
 endif()
 
 hero_tree_test("a project has the library among its sources" install
                 ${PROJECT_SOURCE_DIR}/tests/install/subproject ${CMAKE_CXX_COMPILER}
                 ${CMAKE_CURRENT_BINARY_DIR}/subproject)
 set_tests_properties("install: a project has the library among its sources"
-                     PROPERTIES RESOURCE_LOCK tree SKIP_RETURN_CODE 77 COST 100)
+                     PROPERTIES RESOURCE_LOCK tree SKIP_RETURN_CODE 77 COST 100 LABELS "install;slow")
 
 hero_tree_test("Debian packages install, serve a program, and are removed" install
                 ${PROJECT_SOURCE_DIR}/tests/install/packages ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER}

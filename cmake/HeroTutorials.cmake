@@ -188,7 +188,7 @@ function(hero_tutorials_under_mpirun label folder)
   set(name "${label}: those with ranks, under mpirun")
   add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi tutorials ${folder}
                                 "${HERO_MPIEXEC}")
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600 SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS "${label};slow" TIMEOUT 3600 SKIP_RETURN_CODE 77)
 endfunction()
 
 # The rest is run by scripts, and measures this machine. Under an emulator it is two of them.
@@ -221,7 +221,7 @@ add_test(NAME "tutorial: 21_plan beside threads"
          COMMAND ${PROJECT_BINARY_DIR}/tutorials/21_plan --link 3e8 --rounds 3)
 set_tests_properties(
   "tutorial: 21_plan beside threads"
-  PROPERTIES LABELS tutorial TIMEOUT 3600 PASS_REGULAR_EXPRESSION
+  PROPERTIES LABELS "tutorial;slow" TIMEOUT 3600 PASS_REGULAR_EXPRESSION
              "two threads on a link of 300 MB/s.*median error +[0-9]+ %, Kendall's tau")
 
 foreach(name IN ITEMS 08_gpt 18_gpt_fsdp)
