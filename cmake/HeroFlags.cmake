@@ -22,6 +22,11 @@ if(NOT hero_arch AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   endif()
 endif()
 set(hero_flags -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-semantic-interposition)
+# g++ collects its garbage each time that 128 MB more are in use, which takes an eighth of the time of the largest files;
+# with a limit of 1 GB they take a quarter more memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND hero_flags --param=ggc-min-heapsize=1000000)
+endif()
 # Functions that a user's program never calls are left out of it (--gc-sections, cmake/HeroInstall.cmake).
 list(APPEND hero_flags -ffunction-sections -fdata-sections)
 if(hero_arch)
