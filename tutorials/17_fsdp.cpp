@@ -8,6 +8,7 @@
 #include "support/options/device.h"
 #include "support/pictures/flat_parameters.h"
 #include "support/pictures/mesh.h"
+#include "support/pictures/two_ranks.h"
 
 #include <hero/nn/nn.h>
 
@@ -255,6 +256,7 @@ int main(int argc, char** argv) {
   const char* title = "FSDP: what units do during a step.";
   return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
     walk_through(world, options.out);
+    tutorial::draw_two_ranks(world, options.out);
     show_times(world, options.out);
     say(world, "\n");
     compare(world, options.link);
