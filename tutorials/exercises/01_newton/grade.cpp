@@ -58,7 +58,10 @@ std::string one_step() {
 }
 
 std::string without_history() {
-  const Tensor next = exercise::newton_step(valley, point({-5.0}));
+  const Tensor x = point({-5.0}), next = exercise::newton_step(valley, x);
+  require(x.to_vector<double>()[0] == -5.0,
+          "The step was written into x, which the caller still has: return a new tensor, x - slope "
+          "/ curvature.");
   require(
       !next.requires_grad(),
       "The next point remembers how it was computed, so the next step would differentiate through "

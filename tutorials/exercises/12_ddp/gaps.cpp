@@ -54,8 +54,8 @@ class DDP : public DataParallel {
 
   void finish() override {
     for (Bucket& bucket : buckets_) {
-      // WRITE 3: wait for the bucket, and put its means into the gradients. Then make the bucket
-      // ready for the next backward.
+      // WRITE 3: wait for the bucket, and put its means into the gradients. Then the bucket is
+      // empty again, for the next backward: nothing packed, nothing counted.
       to_write("3, the end of a step, in finish().");
     }
   }

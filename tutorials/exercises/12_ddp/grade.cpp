@@ -1,4 +1,8 @@
 // Grades answers to exercise 12.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "exercises/12_ddp/exercise.h"
 #include "exercises/support/ranks.h"
 
@@ -105,6 +109,24 @@ std::string memory() {
          " bytes, by the formula 3 Psi " + grouped(3 * psi) + ": nothing that has travelled stays.";
 }
 
+// Whether rank 0 comes back from backward while rank 1 has not begun its own.
+bool comes_back() {
+  std::atomic<bool> back = false;
+  const std::vector<Run> runs = exercise::run_ranks(2, [&](const Communicator& world, Run& run) {
+    Network net = exercise::make_network(1);
+    const auto parallel = exercise::data_parallel(net, world, kBucketBytes);
+    const Tensor loss = loss_of(net, 0, world.rank());
+    for (int i = 0; world.rank() == 1 && !back && i < 2000; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    run.notes = {back ? 1 : 0};
+    loss.backward();
+    if (world.rank() == 0) back = true;
+    parallel->finish();
+  });
+  return runs[1].notes[0] == 1;
+}
+
 std::string overlap() {
   const Run run = train(2)[0];
   const int64_t calls = run.notes[kCalls], early = run.notes[kEarly];
@@ -112,8 +134,12 @@ std::string overlap() {
           " calls begin before backward has reached the first layer. A bucket should leave as soon "
           "as its last "
           "gradient is complete: begin its all_reduce in the hook.");
+  require(
+      comes_back(),
+      "Rank 0 does not come back from backward() before rank 1 begins its own: a hook waits for "
+      "the mean. Begin the all_reduce with .async = true, and wait in finish().");
   return std::to_string(early) + " of " + std::to_string(calls) +
-         " calls begin before backward has reached the first layer.";
+         " calls begin before backward has reached the first layer, and no hook waits.";
 }
 
 }  // namespace

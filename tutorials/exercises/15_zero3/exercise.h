@@ -16,7 +16,7 @@ class Layer {
   virtual hero::Tensor shard() const = 0;
   /// Makes the layer's parameters whole, from the shards of all ranks; does nothing if they are.
   virtual void gather() = 0;
-  /// Gives the memory of the whole parameters back; does nothing if that was done.
+  /// Takes the memory of the whole parameters away; does nothing if that was done.
   virtual void free() = 0;
 };
 

@@ -58,7 +58,7 @@ class ZeRO3 : public Layer {
   }
 
   void free() override {
-    // WRITE 2: give the memory of the whole parameters back, unless that was done.
+    // WRITE 2: take the memory of the whole parameters away, unless that was done.
     to_write("2, free().");
   }
 
@@ -74,8 +74,8 @@ class ZeRO3 : public Layer {
   // Called in backward for each of the layer's parameters, when its gradient is complete.
   void gradient_is_complete() {
     // WRITE 4: count in ready_. After the last gradient of the layer, backward needs its parameters
-    // no more. The shard gets its part of the mean gradient, and the whole gradients go. Then
-    // ready_ begins anew, for the next step.
+    // no more: free them. The shard gets its part of the mean gradient, and the whole gradients go.
+    // Then ready_ begins anew, for the next step.
     to_write("4, gradient_is_complete().");
   }
 

@@ -38,7 +38,7 @@ std::vector<Action> schedule(int layers) {
     list.push_back(reduce(i));
   }
   // WRITE 1: change both loops so that the next layer travels while this one computes, and so that
-  // no message is sent that need not be. Then delete the line below.
+  // the layer with which backward begins is not sent twice. Then delete the line below.
   to_write("1, the schedule, in schedule().");
   return list;
 }

@@ -265,9 +265,9 @@ std::string play(const Machine& machine) {
   if (step.time() > best.time() + 1e-9) {
     std::string why;
     if (step.gathers() > best.gathers()) {
-      why = " It gathers " + std::to_string(step.gathers()) + " times, and " +
+      why = " It gathers " + std::to_string(step.gathers()) + " times, and ours " +
             std::to_string(best.gathers()) +
-            " are enough: the last layer of forward is the first one of backward.";
+            ": the last layer of forward is the first one of backward.";
     }
     if (hidden < best.messages() - static_cast<int>(best.waits().size()) - 1) {
       why +=
