@@ -26,7 +26,7 @@ T& of_current_device(const char* op) {
   {
     const std::lock_guard lock(mutex);
     const auto found = devices.find(index);
-    if (found != devices.end()) return *found->second;
+    if (found != devices.end() && found->second) return *found->second;
   }
   const InCallGate gate(index);
   const std::lock_guard lock(mutex);
