@@ -15,7 +15,8 @@
 //   p.register_leaf_hook(function)     in every backward, function is called when the gradient of p
 //                                      is complete
 //   pack(parameters), unpack(array, parameters)
-//                                      gradients into one new array, and back; see exercise.h
+//                                      gradients into one new array, and back; see
+//                                      tutorials/exercises/12_ddp/exercise.h
 #include "exercises/12_ddp/exercise.h"
 
 using hero::Array, hero::Tensor;

@@ -12,7 +12,7 @@
 //                 numbers each rank owns
 //   shard_        this rank's numbers, a parameter of its own, in memory that stays
 //
-// What you need (see exercise.h for more):
+// What you need (more in tutorials/exercises/15_zero3/exercise.h):
 //   has_memory(flat_), give_memory(flat_), take_memory(flat_)
 //   gather_into(flat_, shard_, cut_, world_)   fills flat_ with the shards of all ranks
 //   pack(parameters_)                          the whole gradients, one behind the other, in a

@@ -4,7 +4,7 @@
 // to the last; then its gradient comes back. You write what a rank does for one micro-batch,
 // forward and backward, and then the order in which it does so for all of them.
 //
-// What is given, on a rank (see exercise.h for more):
+// What is given, on a rank (more in tutorials/exercises/17_pipeline/exercise.h):
 //   stage_.is_first(), stage_.is_last()   whether there is no rank before it, or after it
 //   stage_.rows(i)                        on the first rank: what goes into micro-batch i
 //   stage_.receive_input(i)               on the others: waits for what the rank before has sent

@@ -14,7 +14,7 @@
 //   cut.begin, cut.end      this rank owns the numbers begin, begin + 1, ... end - 1
 //   cut.counts       how many numbers each rank owns
 //
-// What you need (see exercise.h for more):
+// What you need (more in tutorials/exercises/20_checkpoint/exercise.h):
 //   file_of(state, rank)           the name of a file
 //   folder.write(file, array)      writes a file
 //   folder.read(file, begin, end)  some numbers of a file; its first one is number 0
