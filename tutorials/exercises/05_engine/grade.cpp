@@ -1,11 +1,10 @@
 // Grades answers to exercise 5.
-#include "exercises/support/grade.h"
-
 #include <cmath>
 #include <cstring>
 #include <functional>
 
 #include "exercises/05_engine/exercise.h"
+#include "exercises/support/arrays.h"
 
 using exercise::add, exercise::Named, exercise::number, exercise::ones_like, exercise::require,
     exercise::Value, exercise::Var, exercise::Wrong;

@@ -1,10 +1,9 @@
 // Grades answers to exercise 10.
-#include "exercises/support/grade.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "exercises/10_checkpointing/exercise.h"
+#include "exercises/support/arrays.h"
 
 #include <hero/core/ledger.h>
 

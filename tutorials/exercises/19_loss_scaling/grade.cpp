@@ -1,10 +1,9 @@
 // Grades answers to exercise 19.
-#include "exercises/support/grade.h"
-
 #include <cmath>
 #include <limits>
 
 #include "exercises/19_loss_scaling/exercise.h"
+#include "exercises/support/arrays.h"
 
 #include <hero/optim/optim.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "exercises/support/grade.h"
+#include "exercises/support/arrays.h"
 
 #include <hero/autograd/autograd.h>
 

@@ -1,14 +1,14 @@
 #pragma once
 // Grading an answer to an exercise: checks that run one after the other, and what they say.
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "exercises/support/answer.h"
-
-#include <hero/core/array.h>
-#include <hero/core/error.h>
 
 namespace exercise {
 
@@ -17,13 +17,26 @@ struct Wrong : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A part of a sentence: a text, a letter, a whole number, or what has a to_string() beside its
+/// type. number() makes a text of other numbers.
+template <class Part>
+std::string text_of(const Part& part) {
+  static_assert(!std::is_floating_point_v<Part>, "number() says how many digits are shown");
+  if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
+    return std::string(std::string_view(part));
+  } else if constexpr (std::is_same_v<Part, char>) {
+    return std::string(1, part);
+  } else {
+    using std::to_string;
+    return to_string(part);
+  }
+}
+
 /// Throws Wrong, with the parts of its text one behind the other, unless `right`.
 template <class... Parts>
 void require(bool right, const Parts&... parts) {
   if (right) return;
-  std::string text;
-  (hero::detail::append(text, parts), ...);
-  throw Wrong(text);
+  throw Wrong((std::string() + ... + text_of(parts)));
 }
 
 /// One part of a grade.
@@ -43,29 +56,12 @@ int grade(const std::string& title, const std::vector<Check>& checks);
 
 /// \name Numbers as grades show them
 /// \{
-/// As few digits as tell the number from all others of its dtype.
-std::string number(double value, hero::DType dtype = hero::kFloat64);
+/// As few digits as tell a float64 from all others.
+std::string number(double value);
 /// "1,234,567".
 std::string grouped(int64_t value);
-/// "[3, 17]" of an element that is counted through all rows; "" of a scalar's.
-std::string index_text(const hero::Shape& shape, int64_t element);
 /// True where the two differ by no more than a few roundings of float64.
 bool near(double a, double b, double tolerance = 1e-12);
 /// \}
-
-/// An array with a name.
-struct Named {
-  std::string name;
-  hero::Array values;
-};
-
-/// The first element in which two lists of the same names differ by a bit.
-struct Difference {
-  bool found = false;
-  size_t which = 0;       ///< the array's place in the list
-  int64_t element = 0;    ///< of the array, counted through all its rows
-  std::string text = {};  ///< "fc1.weight[3, 17] is 0.25 and should be 0.5"
-};
-Difference first_difference(const std::vector<Named>& got, const std::vector<Named>& right);
 
 }  // namespace exercise

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exercises/support/grade.h"
+#include "exercises/support/arrays.h"
 
 #include <hero/dist/dist.h>
 #include <hero/nn/nn.h>
