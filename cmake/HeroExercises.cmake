@@ -6,10 +6,12 @@ file(GLOB exercise_folders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/exe
 
 # What answers and graders read, compiled once. Both are compiled in seconds, and what they call is the library's.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/exercises/empty.cpp CONTENT "")
+# An index beyond the end of a vector ends a program at once, with a text that the grade explains.
 function(hero_exercise_flags target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tutorials ${hero_include_dir})
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE -O0 -fPIE)
+  target_compile_definitions(${target} PRIVATE _GLIBCXX_ASSERTIONS)
 endfunction()
 add_library(exercise_headers OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/exercises/empty.cpp)
 hero_exercise_flags(exercise_headers)
@@ -35,17 +37,27 @@ target_link_libraries(exercise_support PUBLIC exercise_grade)
 hero_grader(exercise_ranks exercise_support ${support}/ranks.cpp)
 target_link_libraries(exercise_ranks PUBLIC hero_tutorial_ranks hero::cpu)
 
+# What a compiler says of an answer: what finds mistakes, and no more. A gap leaves variables unused.
+set(hero_answer_warnings -Wreturn-type -Wtype-limits -Wshadow -Wuninitialized -Wunused-value -Wunused-but-set-variable
+                         -Wparentheses -Wempty-body -Wmisleading-indentation)
 # hero_answer(target exercise source): an answer linked with the grader of its exercise
 function(hero_answer target exercise source)
   add_executable(${target} EXCLUDE_FROM_ALL ${source})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/exercises
                                              UNITY_BUILD OFF EXPORT_COMPILE_COMMANDS OFF HERO_ONE_LEVEL ON)
+  set_target_properties(${target} PROPERTIES COMPILE_OPTIONS "${hero_flags};${hero_answer_warnings}")
   hero_exercise_flags(${target})
-  target_compile_options(${target} PRIVATE -w) # a gap leaves names unused
   target_link_libraries(${target} PRIVATE exercise_${exercise}_library)
   get_target_property(library exercise_${exercise}_library LINK_LIBRARIES)
   if(NOT library STREQUAL exercise_grade)
     target_precompile_headers(${target} REUSE_FROM exercise_headers)
+  endif()
+endfunction()
+# hero_given_answer(target exercise source): one that is not the reader's, of which a compiler has nothing to say
+function(hero_given_answer target exercise source)
+  hero_answer(${target} ${exercise} ${source})
+  if(HERO_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
   endif()
 endfunction()
 
@@ -74,7 +86,7 @@ foreach(folder IN LISTS exercise_folders)
   if(uses)
     target_sources(${library} PRIVATE ${PROJECT_SOURCE_DIR}/tutorials/support/lessons/engine.cpp)
   endif()
-  hero_answer(exercise_${exercise}_given ${exercise} ${folder}/gaps.cpp)
+  hero_given_answer(exercise_${exercise}_given ${exercise} ${folder}/gaps.cpp)
   set(answer ${PROJECT_SOURCE_DIR}/exercises/${exercise}.cpp)
   set_source_files_properties(${answer} PROPERTIES GENERATED ON) # copied there by tutorials/exercise
   hero_answer(exercise_${exercise} ${exercise} ${answer})
@@ -88,7 +100,7 @@ endif()
 # first line names. Tests build what they grade; two builds in one tree at once would disturb each other.
 foreach(folder IN LISTS exercise_folders)
   cmake_path(GET folder FILENAME exercise)
-  hero_answer(exercise_${exercise}_solution ${exercise} ${folder}/solution.cpp)
+  hero_given_answer(exercise_${exercise}_solution ${exercise} ${folder}/solution.cpp)
   file(GLOB mistakes CONFIGURE_DEPENDS ${folder}/wrong/*.cpp)
   foreach(mistake IN LISTS mistakes)
     cmake_path(GET mistake STEM answer)

@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <new>
 #include <sstream>
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,8 +21,9 @@ namespace exercise {
 namespace {
 
 constexpr double kSeconds = 8;  // that a check may take; those of the exercises take less than one
-constexpr size_t kColumn = 13;  // where the texts begin
-constexpr size_t kWidth = 100;  // of a line
+constexpr rlim_t kMemory = rlim_t{1} << 30;  // bytes that it may take
+constexpr size_t kColumn = 13;               // where the texts begin
+constexpr size_t kWidth = 100;               // of a line
 enum class Verdict : char { right = 'r', wrong = 'w', not_yet = 'n' };
 
 struct NotWritten : std::runtime_error {
@@ -40,6 +43,9 @@ Result outcome_of(const Check& check) {
     return {Verdict::not_yet, error.what()};
   } catch (const Wrong& error) {
     return {Verdict::wrong, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {Verdict::wrong,
+            "It takes more than 1 GB of memory: look for a loop that appends and never ends."};
   } catch (const std::exception& error) {
     std::string text = std::string("It throws an error: ") + error.what();
     for (const char* hangs : {"deadlock", "has finished without this call"}) {
@@ -63,11 +69,42 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-std::string text_of_signal(int number) {
+// All that is in a file, which is closed. What the standard library has found is left out of what
+// goes on to stderr.
+std::string pass_on(std::FILE* file) {
+  std::rewind(file);
+  std::string all, line;
+  for (int letter = 0; (letter = std::fgetc(file)) != EOF;) {
+    line += static_cast<char>(letter);
+    if (letter != '\n') continue;
+    all += line;
+    if (line.find(": Assertion '") == std::string::npos) std::fputs(line.c_str(), stderr);
+    line.clear();
+  }
+  std::fputs(line.c_str(), stderr);
+  std::fclose(file);
+  return all + line;
+}
+
+// What a process says that ends by a signal; `errors` is what it has printed to stderr.
+std::string text_of_signal(int number, const std::string& errors) {
+  const auto says = [&](const char* text) { return errors.find(text) != std::string::npos; };
+  if (number == SIGABRT && says("__n < this->size()")) {
+    return "It asks for an element that is not there: the index is the size of the vector, or "
+           "larger. A size_t is never negative: 0 - 1 is the largest number that there is.";
+  }
+  if (number == SIGABRT && says("!this->empty()")) {
+    return "It asks an empty list for its first or last element.";
+  }
+  if (number == SIGABRT && (says("!= nullptr") || says("!= pointer()"))) {
+    return "It uses a pointer that was never set.";
+  }
   std::string text = std::string("It ends the program by a signal: ") + ::strsignal(number) + ".";
   if (number == SIGSEGV) {
     text +=
-        " That is a read or write where no array is, or a function that calls itself too often.";
+        " The likeliest causes: a pointer that was never set, also a member that a local variable "
+        "of "
+        "its name hides; an element that is not there; a function that calls itself without end.";
   }
   return text;
 }
@@ -77,11 +114,17 @@ Result run(const Check& check) {
   int ends[2];
   std::fflush(nullptr);  // what lies in buffers would be written by both
   std::cout.flush();
-  if (::pipe(ends) != 0) throw std::runtime_error("grade: no pipe for the answer");
+  std::FILE* const errors = std::tmpfile();
+  if (errors == nullptr || ::pipe(ends) != 0) {
+    throw std::runtime_error("grade: no pipe for the answer");
+  }
   const pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("grade: no process for the answer");
   if (pid == 0) {
     ::close(ends[0]);
+    ::dup2(::fileno(errors), STDERR_FILENO);
+    const rlimit memory = {kMemory, kMemory};
+    ::setrlimit(RLIMIT_DATA, &memory);
     const Result result = outcome_of(check);
     std::fflush(nullptr);
     std::cout.flush();
@@ -112,12 +155,13 @@ Result run(const Check& check) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  const std::string complained = pass_on(errors);
   if (!in_time) {
     return {Verdict::wrong, "It has not ended after " + std::to_string(static_cast<int>(kSeconds)) +
                                 " seconds and was stopped. " + check.if_it_hangs};
   }
   if (!said.empty()) return {static_cast<Verdict>(said[0]), said.substr(1)};
-  if (WIFSIGNALED(status)) return {Verdict::wrong, text_of_signal(WTERMSIG(status))};
+  if (WIFSIGNALED(status)) return {Verdict::wrong, text_of_signal(WTERMSIG(status), complained)};
   return {Verdict::wrong, "It ends the whole program, by exit() or a function like it."};
 }
 
@@ -147,7 +191,9 @@ void to_write(const char* what) { throw NotWritten(what); }
 
 int grade(const std::string& title, const std::vector<Check>& checks) {
   std::printf("%s\n\n", title.c_str());
-  print("compiles", "right", "");
+  const char* const warnings = std::getenv("EXERCISE_WARNINGS");  // set by tutorials/exercise
+  const bool warned = warnings != nullptr && *warnings != '\0';
+  print("compiles", warned ? "right, but the compiler warns:" : "right", warned ? warnings : "");
   for (const Check& check : checks) {
     const Result result = run(check);
     switch (result.verdict) {
