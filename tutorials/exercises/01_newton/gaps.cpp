@@ -6,13 +6,14 @@
 //
 // where the slope is the first derivative of f at x and the curvature is the second. The second
 // function does the same for n parameters. Then the slope is a vector g with n elements, the
-// curvature is a matrix H with n rows and n columns, and the step d solves H d = g.
+// curvature is a matrix H with n rows and n columns, the step d solves H d = -g, and the next point
+// is x + d.
 //
 // What you need of the library:
 //   hero::grad(y, x)                          the derivative of y with respect to x
 //   hero::grad(y, x, {.create_graph = true})  the same, recorded: it has a derivative, too
 //   hero::hessian(f, x)                       all second derivatives, a matrix [n, n]
-//   hero::solve(H, g)                         the vector d for which H d = g
+//   hero::solve(H, b)                         the vector d for which H d = b
 //   const hero::NoGrad no_grad;               from here to the closing brace nothing is recorded
 #include "exercises/01_newton/exercise.h"
 

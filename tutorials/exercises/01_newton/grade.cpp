@@ -17,9 +17,27 @@ Tensor point(const std::vector<double>& x) {
 
 Tensor valley(const Tensor& x) { return sin(x) + square(x) / 10; }
 
+// What the answer returns; where the library can not differentiate, the reason is the answer's.
+template <class Answer>
+Tensor next_point(const Answer& answer, const exercise::Function& f, const Tensor& x) {
+  try {
+    return answer(f, x);
+  } catch (const hero::Error& error) {
+    const std::string text = error.what();
+    require(text.find("does not require grad") == std::string::npos,
+            "A derivative is asked of something whose computing was not recorded (", text,
+            "). The slope has a derivative only if its own call says {.create_graph = true}, and "
+            "NoGrad has to come after all derivatives.");
+    require(text.find("one-element output") == std::string::npos,
+            "grad() takes the derivative of one number, and this has several (", text,
+            "). hero::hessian(f, x) gives all second derivatives.");
+    throw;
+  }
+}
+
 // The answer's step from x, and that the result is a point at all.
 double step(double x) {
-  const Tensor next = exercise::newton_step(valley, point({x}));
+  const Tensor next = next_point(exercise::newton_step, valley, point({x}));
   require(next.defined(), "newton_step() returns an undefined tensor.");
   require(next.shape() == hero::Shape{1} && next.dtype() == hero::kFloat64,
           "newton_step() returns ", next.dtype(), " ", next.shape(),
@@ -58,7 +76,7 @@ std::string one_step() {
 }
 
 std::string without_history() {
-  const Tensor x = point({-5.0}), next = exercise::newton_step(valley, x);
+  const Tensor x = point({-5.0}), next = next_point(exercise::newton_step, valley, x);
   require(x.to_vector<double>()[0] == -5.0,
           "The step was written into x, which the caller still has: return a new tensor, x - slope "
           "/ curvature.");
@@ -99,7 +117,7 @@ std::vector<double> slopes(const std::vector<double>& x) {
 
 std::string one_step_of_many() {
   const std::vector<double> start = {2.0, -3.0, 5.0};
-  const Tensor next = exercise::newton_step_of_many(bowl, point(start));
+  const Tensor next = next_point(exercise::newton_step_of_many, bowl, point(start));
   require(next.defined(), "newton_step_of_many() returns an undefined tensor.");
   require(next.shape() == hero::Shape{3}, "newton_step_of_many() returns shape ", next.shape(),
           ", and should return [3].");
@@ -123,10 +141,10 @@ std::string one_step_of_many() {
             ? " This divides each slope by its own curvature: only the curvatures on the diagonal "
               "of the matrix are used."
         : descent ? " This is x - gradient, a step of gradient descent."
-        : away    ? " The step was added, and has to be subtracted."
+        : away    ? " The step has the wrong sign: x + d, where d is the solution of H d = -g."
         : product
             ? " This is x - H g: the gradient was multiplied by the matrix. The step d is the "
-              "solution of H d = g."
+              "solution of H d = -g."
             : "");
   }
   require(!next.requires_grad(),

@@ -20,7 +20,7 @@ Tensor newton_step_of_many(const Function& f, const Tensor& x) {
   const Tensor gradient = hero::grad(f(x), x);
   const Tensor curvatures = hero::hessian(f, x);
   const hero::NoGrad no_grad;
-  return x - hero::solve(curvatures, gradient);
+  return x + hero::solve(curvatures, -gradient);
 }
 
 }  // namespace exercise

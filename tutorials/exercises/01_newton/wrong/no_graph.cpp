@@ -1,4 +1,4 @@
-// says: It throws an error: grad:
+// says: only if its own call says {.create_graph = true}
 #include "exercises/01_newton/exercise.h"
 
 using hero::Tensor;
