@@ -114,6 +114,22 @@ const Mistake kMistakes[] = {
 std::string compare(const Make& make, const std::string& said) {
   const Graph right = make(), graph = make();
   tutorial::backward(right.loss);
+  bool passed_on = false;  // by the loss
+  graph.loss->backward = [&, of_loss = graph.loss->backward](const Array& g) {
+    std::vector<Array> shares = of_loss(g);
+    passed_on = true;
+    return shares;
+  };
+  const auto require_arrival = [&] {
+    bool arrived = !passed_on;
+    for (const Var& input : graph.loss->inputs) arrived = arrived || input->grad.defined();
+    require(
+        arrived,
+        "The loss has passed its gradient on, and it has arrived at none of its inputs. The "
+        "likeliest cause: `Array grad = v->inputs[k]->grad;` is another name for what the input "
+        "has now, and a value that is assigned to it never comes to the input. `Array& grad` "
+        "is the input's own.");
+  };
   try {
     exercise::backward(graph.loss);
   } catch (const std::bad_function_call&) {
@@ -127,6 +143,7 @@ std::string compare(const Make& make, const std::string& said) {
             "A share was added to a gradient that nobody has set (", text,
             "). The first share of an input becomes its gradient, and only further ones are added: "
             "ask grad.defined().");
+    if (undefined) require_arrival();
     require(!undefined, "A value was asked to pass on a gradient that it does not have (", text,
             "). ",
             graph.loss->grad.defined()
@@ -134,6 +151,7 @@ std::string compare(const Make& make, const std::string& said) {
                 : "The gradient of the loss with respect to itself is 1, and nobody has set it.");
     throw;
   }
+  require_arrival();
   const std::vector<Named> got = gradients(graph);
   bool any = false;
   for (size_t i = 1; i < got.size(); ++i) any = any || got[i].values.defined();
