@@ -24,7 +24,15 @@ std::vector<Run> train(int ranks) {
       optimizer->zero_grad();
       loss_of(net, step, world.rank()).backward();
       ledger.reset_peak();
-      optimizer->step();
+      try {
+        optimizer->step();
+      } catch (const hero::Error& error) {
+        require(std::string(error.what()).find("undefined") == std::string::npos,
+                "In step() a tensor has no value (", error.what(),
+                "). Is it shard_? `Tensor shard_ = ..` in the constructor makes another variable, "
+                "which hides the member; without its type, `shard_ = ..` sets the member.");
+        throw;
+      }
       run.notes = {ledger.live(MemoryTag::optimizer), exercise::held_bytes(),
                    exercise::most_held_bytes()};
       run.values.push_back(values_of(net));
