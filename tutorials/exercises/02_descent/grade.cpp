@@ -21,6 +21,7 @@ Path path(const std::function<Tensor(const Tensor& x, Tensor& velocity)>& step) 
 }
 
 std::string descent() {
+  const char* const only_step = "That is the step alone: the next point is x - the step.";
   const auto by = [](double rate) {
     return walk(kSteps, [rate](const Tensor& x) { return x - rate * slope(x); });
   };
@@ -28,6 +29,8 @@ std::string descent() {
                  by(kRate),
                  {{by(-kRate), "The step goes up the slope: subtract it."},
                   {by(1), "The learning rate is not used."},
+                  {walk(kSteps, [](const Tensor& x) { return kRate * slope(x); }), only_step},
+                  {walk(kSteps, [](const Tensor& x) { return -kRate * slope(x); }), only_step},
                   {by(0), "The point has not moved."}});
 }
 
@@ -69,7 +72,23 @@ const std::vector<std::pair<Path, std::string>>& mistakes() {
          v = kMu * (v - kRate * slope(x));
          return x + v;
        }),
-       "mu shortens the push, too: it is a share of the velocity alone."}};
+       "mu shortens the push, too: it is a share of the velocity alone."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = kRate * v - kMu * slope(x);
+         return x + v;
+       }),
+       "lr and mu are exchanged: mu belongs to the velocity, and lr to the slope."},
+      {path([](const Tensor& x, Tensor& v) {
+         const Tensor push = kRate * slope(x);
+         v = kMu * v - push;
+         return x + v - push;
+       }),
+       "The push is in the step twice: the new velocity has it already."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = kMu * v - kRate * slope(x);
+         return v;
+       }),
+       "That is the velocity alone: the next point is x + velocity."}};
   return list;
 }
 
@@ -107,6 +126,14 @@ std::string nesterov() {
                   }),
                   "The velocity was made twice: the point ahead is made of that of the step "
                   "before."});
+  list.push_back({right(kMu * kMu),
+                  "The point ahead is x + mu * mu * velocity: the velocity was multiplied by mu "
+                  "before."});
+  list.push_back({path([](const Tensor& x, Tensor& v) {
+                    v = kMu * v - kRate * slope(x + kMu * v);
+                    return x + kMu * v;
+                  }),
+                  "The point has moved by mu times the new velocity, and should by all of it."});
   list.push_back({right(1), "The point ahead is x + velocity; it should be x + mu * velocity."});
   return compare(
       path([](const Tensor& x, Tensor& v) { return exercise::nesterov(x, slope, v, kRate, kMu); }),

@@ -31,10 +31,14 @@ std::string add_row() {
   const std::vector<Tensor> wanted = right(a + b, g, {a, b});
   const Two got = exercise::add_row_backward(g);
   compare("In y = a + b, the gradient of a", got.a, wanted[0], {});
+  const hero::Shape shape = got.b.defined() ? got.b.shape() : hero::Shape{3};
   exercise::require(
-      got.b.defined() && got.b.shape() != g.shape(),
-      "In y = a + b, the gradient of b has the shape of y. b is used "
-      "in every row: its gradient is the sum of the rows, and has the shape of b, [3].");
+      shape == hero::Shape{3}, "In y = a + b, the gradient of b has the shape ", shape,
+      " and should have that of b, [3]. b is used in every row: its gradient is the sum of the "
+      "rows.",
+      shape.empty()             ? " sum(g) adds up everything, and sum(g, {0}) the rows."
+      : shape == hero::Shape{4} ? " Those are the sums within each row: the rows are dimension 0."
+                                : "");
   compare(
       "In y = a + b, the gradient of b", got.b, wanted[1],
       {{mean(g, {0}),
@@ -48,13 +52,19 @@ std::string product() {
   const Tensor x = a.detach(), z = b.detach();
   const Two got = exercise::matmul_backward(g, x, z);
   const char* turned = "A matrix was not turned: use .t().";
+  const char* order = "The factors are in the wrong order.";
+  const char* both =
+      "The factors are in the wrong order, and the one that is not g was not turned.";
   compare("In y = matmul(a, b), the gradient of a", got.a, wanted[0],
           {{matmul(g, z), turned},
-           {matmul(z.t(), g), "The factors are in the wrong order."},
+           {matmul(z.t(), g), order},
+           {matmul(z, g), both},
+           {wanted[1], "That is the gradient of b, and a comes first."},
            {g * z, "That is a product element by element."}});
   compare("In y = matmul(a, b), the gradient of b", got.b, wanted[1],
           {{matmul(x, g), turned},
-           {matmul(g, x.t()), "The factors are in the wrong order."},
+           {matmul(g, x.t()), order},
+           {matmul(g, x), both},
            {g * x, "That is a product element by element."}});
   const Tensor long_a = numbers({4, 2}, 1, true), long_b = numbers({2, 5}, 2, true),
                long_g = numbers({4, 5}, 3);
@@ -74,6 +84,8 @@ std::string rectifier() {
            {g * z, "That is g x: where x is positive the slope is 1."},
            {relu(g), "That is relu(g): the sign of x decides, and not that of g."},
            {where(z > 0, 1.0, zeros_like(z)), "g is not in it."},
+           {where(z > 0, g * z, 0.0), "That is g x where x is positive: the slope there is 1."},
+           {where(g > 0, z, 0.0), "g and x are exchanged: x decides, and g passes."},
            {where(g > 0, g, 0.0), "The sign of x decides, and not that of g."}});
   return "y = relu(x).";
 }
@@ -81,12 +93,26 @@ std::string rectifier() {
 std::string soft_maximum() {
   const Tensor x = numbers({3, 4}, 1, true), g = numbers({3, 4}, 3);
   const Tensor y = softmax(x.detach(), 1);
+  const auto answer = [&] {
+    try {
+      return exercise::softmax_backward(g, y);
+    } catch (const hero::Error& error) {
+      const std::string text = error.what();
+      exercise::require(text.find("[3, 4] and [3]") == std::string::npos, "Shapes do not fit (",
+                        text,
+                        "): sum(x, {1}) has the shape [M], which is taken for a row. "
+                        "sum(x, {1}, true) is a column, [M, 1].");
+      throw;
+    }
+  };
   compare(
-      "In y = softmax(x, 1), the gradient of x", exercise::softmax_backward(g, y),
-      right(softmax(x, 1), g, {x})[0],
+      "In y = softmax(x, 1), the gradient of x", answer(), right(softmax(x, 1), g, {x})[0],
       {{y * (1 - y) * g,
         "That uses y_i (1 - y_i) alone: every x_j of a row changes all y_i of the row."},
        {y * g, "The sum over the row is missing."},
+       {g - sum(g * y, {1}, true), "All of it has to be multiplied by y."},
+       {y * g - sum(g * y, {1}, true), "The sum over the row has to be multiplied by y, too."},
+       {y * (g - sum(g, {1}, true)), "The sum over the row is that of g y, and not that of g."},
        {y * (g - sum(g * y)), "The sum is over all rows, and each row has its own."},
        {y * (g - sum(g * y, {0}, true)), "The sum is over a column, and should be over a row."}});
   return "y = softmax(x, 1).";

@@ -46,8 +46,8 @@ Pair best_of(const std::map<Pair, int>& counts) {
 }
 
 // The tokens with all pairs merged: from the left, or from the right; or only the first of them; or
-// each with what stands behind it, too.
-enum class How : char { left, right, first, next_lost, again };
+// each with what stands behind it, too; or where only one of the two is as in the pair.
+enum class How : char { left, right, first, next_lost, again, either, left_alone };
 Tokens merged(const Tokens& text, const Pair& pair, int token, How how = How::left) {
   if (how == How::right) {
     const Tokens turned(text.rbegin(), text.rend());
@@ -57,7 +57,9 @@ Tokens merged(const Tokens& text, const Pair& pair, int token, How how = How::le
   Tokens result;
   bool done = false;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (!done && i + 1 < text.size() && Pair(text[i], text[i + 1]) == pair) {
+    const bool a = text[i] == pair.first, b = i + 1 < text.size() && text[i + 1] == pair.second;
+    const bool is_pair = how == How::either ? a || b : how == How::left_alone ? a : a && b;
+    if (!done && i + 1 < text.size() && is_pair) {
       result.push_back(token);
       i += how == How::again ? 0 : how == How::next_lost ? 2 : 1;
       done = how == How::first;
@@ -115,7 +117,9 @@ std::string merges() {
       {How::first, "Only the first place was merged."},
       {How::right, "It went from right to left: of 5 5 5 the two on the left are merged."},
       {How::again, "The right one of the pair is still there: the new token uses up both of them."},
-      {How::next_lost, "What stands behind a pair is lost."}};
+      {How::next_lost, "What stands behind a pair is lost."},
+      {How::either, "Both have to be those of the pair: && and not ||."},
+      {How::left_alone, "The right one of the two was not compared with pair.second."}};
   for (const Case& c : cases) {
     const Tokens got = exercise::merge(c.text, c.pair, 99), right = merged(c.text, c.pair, 99);
     if (got == right) continue;
@@ -155,10 +159,23 @@ Tokens right_encode(const std::string& text, const std::vector<Pair>& list, bool
   return tokens;
 }
 
-// The merges in their order, of which the first makes the token `first`.
-Tokens encoded_from(const std::string& text, const std::vector<Pair>& list, int first) {
+// The merges in their order, of which the first makes the token `first`, and the next one
+// first + step.
+Tokens encoded_from(const std::string& text, const std::vector<Pair>& list, int first,
+                    int step = 1) {
   Tokens tokens = bytes_of(text);
-  for (const Pair& pair : list) tokens = merged(tokens, pair, first++);
+  for (const Pair& pair : list) {
+    tokens = merged(tokens, pair, first);
+    first += step;
+  }
+  return tokens;
+}
+
+// The merges of the pairs that are the most frequent ones of this text.
+Tokens merged_anew(const std::string& text, size_t count) {
+  Tokens tokens = bytes_of(text);
+  for (size_t i = 0; i < count && tokens.size() > 1; ++i)
+    tokens = merged(tokens, best_of(counts_of(tokens)), 256 + static_cast<int>(i));
   return tokens;
 }
 
@@ -219,8 +236,14 @@ std::string encoding() {
           " This takes the longest token that fits, from left to right. The merges are made in "
           "the order in which they were learned, each in the whole text.";
     } else if (got == encoded_from(text, list, 255) || got == encoded_from(text, list, 257) ||
-               got == encoded_from(text, list, 0)) {
+               got == encoded_from(text, list, 0) || got == encoded_from(text, list, 256, 0)) {
       why = " The tokens of the merges have the wrong numbers: merges[i] makes 256 + i.";
+    } else if (got == merged(bytes_of(text), list.back(), 255 + static_cast<int>(list.size()))) {
+      why = " Only the last merge is left: each is made in what the one before it has made.";
+    } else if (got == merged_anew(text, list.size())) {
+      why =
+          " These are the most frequent pairs of this text. The merges are those that were "
+          "learned.";
     }
     const auto show = [&](const Tokens& tokens) {
       return at < tokens.size() ? std::to_string(tokens[at]) : std::string("missing");
