@@ -69,13 +69,20 @@ double step(Chain& chain, size_t every) {
     value = exercise::forward_and_backward(chain.layers, every, chain.loss(), chain.x);
   } catch (const hero::Error& error) {
     const std::string text = error.what();
-    if (text.find("needs no gradient given") == std::string::npos) throw;
+    const auto says = [&](const char* part) { return text.find(part) != std::string::npos; };
+    require(!says("does not require grad"), "It throws an error: ", text,
+            ". NoGrad lives to the end of the braces around it: those of forward have to end "
+            "before backward runs the pieces.");
+    require(!says("tensor: it is undefined"), "It throws an error: ", text,
+            ". Was the loss put into `value`?");
+    if (!says("needs no gradient given")) throw;
     throw Wrong("It throws an error: " + text + "." +
                 (chain.first_recorded < (kLayers - 1) / every * every
                      ? " Backward has to begin with the last piece, whose loss is one number."
-                     : " A piece goes backward with an undefined gradient: none has arrived at the "
-                       "input of the piece behind it. An input needs requires_grad_() before its "
-                       "piece runs."));
+                     : " A piece goes backward without a gradient: y.backward(gradient) takes the "
+                       "one that has arrived at the input of the piece behind it, input.grad(). "
+                       "None arrives unless that input has had requires_grad_() and the piece ran "
+                       "on it."));
   }
   require(value.defined() && value.numel() == 1, "It does not return the loss, one number.");
   return value.item();
@@ -129,6 +136,11 @@ void check(double rate, size_t every, const std::string& if_wrong) {
       why =
           " The last piece is right, and those before it are not: a piece goes backward with the "
           "gradient that has arrived at the input of the piece behind it.";
+    } else if (why.empty() && last_piece > 0) {
+      why =
+          " The last piece is wrong already: what goes into it is what the pieces before it make "
+          "of "
+          "x, one after the other.";
     }
     throw Wrong(pieces + "the gradient of " + difference.text + why);
   }

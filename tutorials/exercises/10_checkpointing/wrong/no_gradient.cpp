@@ -1,4 +1,4 @@
-// says: An input needs requires_grad_() before its piece runs
+// says: None arrives unless that input has had requires_grad_()
 #include "exercises/10_checkpointing/exercise.h"
 
 using hero::Tensor;
