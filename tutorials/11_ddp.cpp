@@ -75,7 +75,6 @@ int64_t all_reduce_bytes(const Communicator& world, int64_t numel) {
   return tutorial::reduce_scatter_bytes(world, numel) + tutorial::all_gather_bytes(world, numel);
 }
 
-// [snippet: watch]
 constexpr tutorial::Machine kMachine = {.operations = 10e9, .bytes = 1e9, .message = 100e-6};
 
 // Tells the model what the layers compute. Nobody asks for the gradient of the images, so backward
@@ -90,7 +89,6 @@ void watch(DeepNetwork& net, StepModel& model) {
         [&model, layer, back](auto&...) { model.compute("∇ " + layer->name(), back); });
   }
 }
-// [end]
 
 using Kind = dist::Event::Kind;
 constexpr StepModel::Message kReduce = StepModel::Message::reduce;

@@ -141,7 +141,6 @@ void watch(nn::GPT& model, StepModel& step) {
   }
 }
 
-// [snippet: times]
 // The time of a step, from what the units do and when, by a model of the machine.
 StepModel time_of(const Communicator& world, const char* name, const dist::FSDPOptions& options) {
   using Kind = dist::Event::Kind;
@@ -167,7 +166,6 @@ StepModel time_of(const Communicator& world, const char* name, const dist::FSDPO
   loss_of(model, world.rank()).backward();
   return step;
 }
-// [end]
 
 void show_times(const Communicator& world, const std::string& folder) {
   const dist::UnitPolicy blocks = dist::each<nn::Block>();

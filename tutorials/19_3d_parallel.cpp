@@ -78,7 +78,6 @@ Seen finish(const std::vector<Tensor>& parameters, optim::Optimizer& optimizer, 
   return {loss, norm};
 }
 
-// [snippet: alone]
 // One process: each replica's micro-batches one after the other, then the mean over the replicas.
 std::vector<Seen> train_alone(const Communicator& me, int replicas, int steps) {
   nn::GPT model = made_on_meta();
@@ -107,7 +106,6 @@ std::vector<Seen> train_alone(const Communicator& me, int replicas, int steps) {
   }
   return seen;
 }
-// [end]
 
 void show_places(const Communicator& world, const Mesh& mesh, const dist::Pipeline& pipe,
                  const std::string& folder) {

@@ -48,7 +48,6 @@ constexpr Placement kAll = {
     .name = "disk, activations too", .on_disk = true, .activations_too = true};
 // [end]
 
-// [snippet: limit]
 // The most bytes that a rank may hold where it computes; 0: as many as it likes.
 class Limit {
  public:
@@ -65,7 +64,6 @@ class Limit {
   const Communicator& world_;
   int64_t bytes_;
 };
-// [end]
 
 // What a run ends with, and what its last step took.
 struct Seen {

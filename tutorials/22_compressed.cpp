@@ -27,7 +27,6 @@ constexpr int64_t kRows = 8;  // samples of a rank in a step
 // are tiny, and a sign of the common size over the root of one would be a huge step.
 constexpr double kEps = 1e-4;
 
-// [snippet: models]
 // Images to ten classes.
 struct Clothes : nn::Module {
   nn::Linear& hidden = add<nn::Linear>("hidden", 784, 128);
@@ -68,7 +67,6 @@ Task language(const Corpus& corpus) {
             return cross_entropy(flatten(model(sample[0]), 0, 1), flatten(sample[1]));
           }};
 }
-// [end]
 
 // [snippet: methods]
 enum class Method { adam, int8, one_bit };

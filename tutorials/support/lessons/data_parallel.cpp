@@ -118,7 +118,6 @@ int64_t all_gather_bytes(const Communicator& world, int64_t numel) {
   return 4 * (world.size() - 1) * ChunkCounts::balanced(numel, world.size()).count(world.rank());
 }
 
-// [snippet: train]
 Trained train(const Strategy& strategy, const Communicator& world, Report& report) {
   DeepNetwork net = make_network();
   const hero::dist::DataParallel shared = strategy(net, world);
@@ -134,7 +133,6 @@ Trained train(const Strategy& strategy, const Communicator& world, Report& repor
   const auto whole = shared.summon_full_parameters();
   return {bits_of(net.parameters()), shared.units()};
 }
-// [end]
 
 namespace {
 
