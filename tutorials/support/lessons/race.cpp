@@ -116,11 +116,13 @@ void draw_canyon(const std::string& title, const std::vector<Racer>& racers,
     return (1.0 - x) * (1.0 - x) + 100.0 * (y - x * x) * (y - x * x);
   };
   Figure figure(title, "x", "y");
-  double low = -1.0;  // no path leaves the picture downwards
+  double low = -1.0, high = 3.0;  // no path leaves the picture
   for (const Racer& racer : racers) {
-    low = std::min(low, std::floor(*std::min_element(racer.path.y.begin(), racer.path.y.end())));
+    const auto [least, most] = std::minmax_element(racer.path.y.begin(), racer.path.y.end());
+    low = std::min(low, std::floor(*least));
+    high = std::max(high, *most + 0.25);
   }
-  figure.equal_axes().x_range(-2.0, 2.0).y_range(low, 3.0);
+  figure.equal_axes().x_range(-2.0, 2.0).y_range(low, high);
   figure.x_ticks({{-2, "-2"}, {-1, "-1"}, {0, "0"}, {1, "1"}, {2, "2"}});
   figure.contours(loss, {0.5, 2.0, 8.0, 32.0, 128.0, 512.0});
   double width = kWidest;
