@@ -1,6 +1,7 @@
 #include "support/lessons/fashion.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 
@@ -20,6 +21,7 @@ using nn::data::AnyDataset, nn::data::FashionMNIST, nn::data::Subset;
 constexpr int64_t kQuickTrain = 3200, kQuickTest = 1000;
 constexpr int64_t kSaveEvery = 200;  // steps
 constexpr int64_t kNoteEvery = 10;
+constexpr size_t kFirst = 400, kFirstMean = 20;  // steps in a figure of how training begins
 
 AnyDataset first_of(const AnyDataset& dataset, int64_t count) {
   std::vector<int64_t> indices(static_cast<size_t>(count));
@@ -107,39 +109,98 @@ int Keeper::stopped(int code) {
 
 namespace {
 
-// The means of `mean` losses each that end at `stride` steps apart, up to step `last`.
-void draw_means(Figure& figure, const Curve& curve, const std::string& label, size_t mean,
-                size_t stride, size_t last) {
+struct Line {
+  std::string name;
   Values x, y;
-  for (size_t end = mean; end <= last; end += stride) {
-    x.push_back(static_cast<double>(end));
-    y.push_back(mean_of(curve.losses, end - mean, end));
+};
+
+// The means of `mean` losses each that end at `stride` steps apart, from step `first` to `last`.
+Line means(const Curve& curve, size_t mean, size_t stride, size_t first, size_t last) {
+  Line line{curve.name, {}, {}};
+  for (size_t end = first; end <= last; end += stride) {
+    line.x.push_back(static_cast<double>(end));
+    line.y.push_back(mean_of(curve.losses, end - mean, end));
   }
-  figure.line(label, x, y, 1.6);
+  return line;
+}
+
+// Draws the lines up to their names, which stand at x = `right`, at least `apart` from one another.
+// With a logarithmic axis that is a factor.
+void draw_named(Figure& figure, const std::vector<Line>& lines, double right, double apart,
+                bool logarithmic = false) {
+  const auto scaled = [&](double y) { return logarithmic ? std::log(y) : y; };
+  const auto end = [&](size_t i) { return scaled(lines[i].y.back()); };
+  std::vector<size_t> order(lines.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return end(a) < end(b); });
+  Values at;
+  for (const size_t i : order) at.push_back(end(i));
+  for (int round = 0; round < 200; ++round) {
+    for (size_t k = 1; k < at.size(); ++k) {
+      const double missing = std::max(0.0, scaled(apart) - (at[k] - at[k - 1])) / 2.0;
+      at[k - 1] -= missing, at[k] += missing;
+    }
+  }
+  figure.patterned();
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const auto k = std::find(order.begin(), order.end(), i) - order.begin();
+    const double y = at[static_cast<size_t>(k)], name_y = logarithmic ? std::exp(y) : y;
+    Values x_to = lines[i].x, y_to = lines[i].y;
+    x_to.push_back(right), y_to.push_back(name_y);
+    figure.line("", x_to, y_to, 2.0);
+    figure.tag(" " + lines[i].name, right, name_y, Align::left);
+  }
+}
+
+// The first steps of several curves, and below them how far each lies below the first one.
+void draw_side_by_side(const std::vector<Curve>& curves, const std::string& folder,
+                       const std::string& name) {
+  const size_t last = curves.front().losses.size(), mean = window(curves.front().losses);
+  std::vector<Line> begins, below;
+  for (const Curve& curve : curves) {
+    begins.push_back(means(curve, kFirstMean, 2, kFirstMean, kFirst));
+    Line line = means(curve, mean, 4, 2 * mean, last);
+    if (!below.empty()) {
+      for (size_t i = 0; i < line.y.size(); ++i) line.y[i] -= below.front().y[i];
+    }
+    below.push_back(line);
+  }
+  below.front().y.assign(below.front().y.size(), 0.0);
+  Figure first("The first " + std::to_string(kFirst) + " steps", "step", "loss, running mean");
+  first.log_y().y_ticks({{0.5, "0.5"}, {0.7, "0.7"}, {1, "1"}, {1.4, "1.4"}, {2, "2"}});
+  first.x_range(0, 1.45 * kFirst)
+      .y_range(0.35, 2.6)
+      .x_ticks({{0, "0"}, {200, "200"}, {400, "400"}});
+  draw_named(first, begins, 1.05 * kFirst, 1.11, true);
+  const auto end = static_cast<double>(last);
+  Figure whole("All steps: how far below " + curves.front().name, "step",
+               "difference of the losses");
+  whole.x_range(0, 1.45 * end).y_range(-0.24, 0.03).x_ticks({{0, "0"}, {1000, "1000"}});
+  draw_named(whole, below, 1.05 * end, 0.015);
+  first.below(whole).save(folder, name);
 }
 
 }  // namespace
 
 void draw_losses(const std::string& title, const std::vector<Curve>& curves,
                  const std::string& folder, const std::string& name) {
-  constexpr size_t kFirst = 400, kFirstMean = 10;
-  Figure figure(title, "step", "loss, running mean"), first("the first 400 steps", "step", "loss");
-  bool long_enough = curves.size() > 1;  // several curves part early
   const size_t last = curves.front().losses.size(), every = last > 2500 ? 1000 : 500;
+  for (const Curve& curve : curves) {
+    if (curve.losses.empty()) return;  // the run had come to its end before
+  }
+  if (curves.size() > 1 && last >= 3 * kFirst) return draw_side_by_side(curves, folder, name);
+  Figure figure(title, "step", "loss, running mean");
   std::vector<Tick> ticks;  // as many as have room
   for (size_t step = 0; step <= last; step += every) {
     ticks.push_back({static_cast<double>(step), std::to_string(step)});
   }
   if (last > every) figure.x_ticks(ticks);
+  if (curves.size() > 1) figure.patterned();
   for (const Curve& curve : curves) {
-    const size_t steps = curve.losses.size();
-    if (steps == 0) return;  // the run had come to its end before
-    draw_means(figure, curve, curve.name, window(curve.losses), std::max<size_t>(1, steps / 500),
-               steps);
-    long_enough = long_enough && steps >= 3 * kFirst;
-    if (long_enough) draw_means(first, curve, "", kFirstMean, 2, kFirst);
+    const size_t mean = window(curve.losses);
+    const Line line = means(curve, mean, std::max<size_t>(1, last / 500), mean, last);
+    figure.line(line.name, line.x, line.y, 1.6);
   }
-  if (long_enough) figure.below(first);
   figure.save(folder, name);
 }
 

@@ -34,8 +34,32 @@ std::string agreement(const Path& a, const Path& b) {
   return text;
 }
 
-void draw_path(const std::string& title, const std::function<double(double)>& f, const Path& path,
+namespace {
+
+// The path, or of a long one what comes before it stays near its end, where its points would hide
+// each other.
+Path before_rest(const Path& path) {
+  constexpr size_t kLong = 40;
+  constexpr double kNear = 0.5;
+  if (path.x.size() <= kLong) return path;
+  size_t end = path.x.size();
+  while (end > 1 && std::fabs(path.x[end - 1] - path.x.back()) < kNear) --end;
+  Path shown;
+  for (size_t i = 0; i < end; ++i) {
+    shown.x.push_back(path.x[i]);
+    shown.y.push_back(path.y[i]);
+    shown.slope.push_back(path.slope[i]);
+  }
+  return shown;
+}
+
+}  // namespace
+
+void draw_path(const std::string& title, const std::function<double(double)>& f, const Path& all,
                double lr, const std::string& folder, const std::string& name) {
+  const Path path = before_rest(all);
+  const std::string first =
+      path.x.size() < all.x.size() ? ", first " + std::to_string(path.x.size()) + " steps" : "";
   // From each point to the next: the step taken. Where that is not -lr g, that too, along the
   // tangent.
   Values from_x, from_y, dx, dy, tangent_x, tangent_y, plain_dx, plain_dy;
@@ -60,7 +84,7 @@ void draw_path(const std::string& title, const std::function<double(double)>& f,
     low = std::min(low, x - 1.0);
     high = std::max(high, x + 1.0);
   }
-  Figure figure(title, "x", "f(x)");
+  Figure figure(title + first, "x", "f(x)");
   figure.x_range(low, high);
   figure.curve("f(x) = sin(x) + x^2/10", f, low, high);
   figure.arrows("the step taken", from_x, from_y, dx, dy);

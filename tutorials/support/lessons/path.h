@@ -21,7 +21,8 @@ std::string agreement(const Path& a, const Path& b);
 
 /// The curve f, the points of the path coloured by step, and from each the arrow to the next one.
 /// Where a step is another than that of plain gradient descent, so is the arrow (-lr g, -lr g^2) of
-/// the latter, a piece of the tangent.
+/// the latter, a piece of the tangent. A path of more than 40 points is drawn up to where it stays
+/// near its end, and the title says so.
 void draw_path(const std::string& title, const std::function<double(double)>& f, const Path& path,
                double lr, const std::string& folder, const std::string& name);
 

@@ -28,6 +28,7 @@ constexpr const char* kColours[] = {"#d55e00", "#0072b2", "#009e73", "#cc79a7",
                                     "#b8860b", "#56b4e9", "#6a3d9a", "#444444"};
 constexpr const char* kDashes[] = {"1",     "(12,4)",         "(3,3)", "(12,3,3,3)",
                                    "(6,3)", "(12,3,3,3,3,3)", "(3,7)", "(18,6)"};
+constexpr const char* kAligns[] = {"left", "center", "right"};
 constexpr int kCurvePoints = 601;
 constexpr int kGridPoints = 201;
 
@@ -236,7 +237,6 @@ Figure& Figure::points(const std::string& title, const Values& x, const Values& 
 }
 
 Figure& Figure::rings(const std::string& title, const Values& x, const Values& y, double size) {
-  if (size > 2) settings_ += "set key spacing 1.8\n";  // those fit into the legend, too
   const std::string block = data({&x, &y});
   parts_.push_back(block + " with points pt 6 lw 2 ps " + repr(0.9 * size) + " lc rgb '" +
                    next_colour() + "' title " + quoted(title));
@@ -251,9 +251,11 @@ Figure& Figure::steps(const std::string& title, const Values& x, const Values& y
       "set cblabel 'step'\nset colorbox user origin screen 0.83,0.15 size screen 0.02,0.7\n"
       "set rmargin at screen 0.8\nset cbrange [0:" +
       repr(std::max(1.0, static_cast<double>(x.size()) - 1.0)) + "]\n";
-  parts_.push_back(block + " using 1:2 with points pt 7 ps 1.5 lc rgb '#222222' notitle");
-  parts_.push_back(block + " using 1:2:3 with points pt 7 ps 1.2 lc palette title " +
-                   quoted(title));
+  const bool many = x.size() > 30;  // smaller, so that they hide less
+  parts_.push_back(block + " using 1:2 with points pt 7 ps " + (many ? "0.9" : "1.5") +
+                   " lc rgb '#222222' notitle");
+  parts_.push_back(block + " using 1:2:3 with points pt 7 ps " + (many ? "0.7" : "1.2") +
+                   " lc palette title " + quoted(title));
   return *this;
 }
 
@@ -345,7 +347,6 @@ Figure& Figure::image(const Values& pixels, int columns) {
 
 Figure& Figure::label(const std::string& text, double x, double y, const std::string& colour,
                       Align align) {
-  constexpr const char* kAligns[] = {"left", "center", "right"};
   const auto lines = 1 + std::count(text.begin(), text.end(), '\n');
   settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) + " " +
                kAligns[static_cast<int>(align)] + " offset 0," +
@@ -354,12 +355,13 @@ Figure& Figure::label(const std::string& text, double x, double y, const std::st
   return *this;
 }
 
-Figure& Figure::tag(const std::string& text, double x, double y) {
+Figure& Figure::tag(const std::string& text, double x, double y, Align align) {
   const int last = std::max(colours_ - 1, 0) % static_cast<int>(std::size(kColours));
   settings_ +=
       "set style textbox opaque fillcolor rgb 'white' noborder margins 0.6,0.4\nset label " +
-      quoted(text) + " at " + repr(x) + "," + repr(y) + " center offset 0,0.7 textcolor rgb '" +
-      kColours[last] + "' front boxed\n";
+      quoted(text) + " at " + repr(x) + "," + repr(y) + " " + kAligns[static_cast<int>(align)] +
+      (align == Align::center ? " offset 0,0.7" : "") + " textcolor rgb '" + kColours[last] +
+      "' front" + (align == Align::center ? " boxed\n" : "\n");
   return *this;
 }
 

@@ -77,8 +77,8 @@ class Figure {
   Figure& label(const std::string& text, double x, double y, const std::string& colour,
                 Align align = Align::center);
 
-  /// Text above a point, on white, in the colour of the line that was drawn last.
-  Figure& tag(const std::string& text, double x, double y);
+  /// Text above a point, on white, or beside it, in the colour of the line that was drawn last.
+  Figure& tag(const std::string& text, double x, double y, Align align = Align::center);
 
   /// A panel of its own below those before.
   Figure& below(const Figure& other);

@@ -12,21 +12,25 @@ void draw_run_losses(const std::vector<RunCurve>& runs, int64_t saved, int64_t e
   Figure figure("The loss of all runs, as means over " + std::to_string(every) + " steps", "step",
                 "loss");
   double low = runs.front().losses.front(), high = low;
+  const auto stride = static_cast<size_t>(every);
+  const bool take_turns = runs.front().losses.size() >= 4 * stride * runs.size();
   for (size_t i = 0; i < runs.size(); ++i) {
     Values x, y;
     const auto& losses = runs[i].losses;
-    const auto stride = static_cast<size_t>(every);
     for (size_t end = stride; end <= losses.size(); end += stride) {
+      const size_t mean = (static_cast<size_t>(runs[i].first) + end) / stride;
+      // no mark hides another
+      if (i > 0 && take_turns && mean % (runs.size() - 1) != i - 1) continue;
       double sum = 0.0;
       for (size_t step = end - stride; step < end; ++step) sum += losses[step];
       x.push_back(static_cast<double>(runs[i].first + static_cast<int64_t>(end)));
       y.push_back(sum / static_cast<double>(every));
+      if (i == 0 && y.size() == 1) low = high = y.back();
       low = std::min(low, y.back());
       high = std::max(high, y.back());
     }
-    // a mark of its own for each run, those drawn later inside those drawn before
     if (i == 0) figure.line(runs[i].name, x, y);
-    if (i > 0) figure.rings(runs[i].name, x, y, 3.2 - 0.7 * static_cast<double>(i - 1));
+    if (i > 0) figure.points(runs[i].name, x, y);
   }
   // of a single step there is one loss alone
   const double at = static_cast<double>(saved), margin = std::max(0.08 * (high - low), 0.01);

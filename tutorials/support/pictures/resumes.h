@@ -16,8 +16,9 @@ struct RunCurve {
   int64_t parameters = 0, optimizer = 0;
 };
 
-/// Draws the losses of the first run as a line, those of all others as marks on it, and where the
-/// others resumed, at step `saved`. Into folder/18_gpt_fsdp_loss; means over `every` steps.
+/// Draws the losses of the first run as a line, those of the others as points on it, of which they
+/// take turns, and where they resumed, at step `saved`. Into folder/18_gpt_fsdp_loss; means over
+/// `every` steps.
 void draw_run_losses(const std::vector<RunCurve>& runs, int64_t saved, int64_t every,
                      const std::string& folder);
 
