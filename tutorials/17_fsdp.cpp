@@ -82,7 +82,6 @@ void draw_flat_parameter_of(const Communicator& world, nn::Module& block,
                                 counts, folder, "17_fsdp_flat_parameter");
 }
 
-// [snippet: timeline]
 void show_step(const Communicator& world, const DataParallel& sharded, nn::GPT& model,
                const std::string& folder) {
   Timeline timeline(world, sharded.units());
@@ -104,7 +103,6 @@ void show_step(const Communicator& world, const DataParallel& sharded, nn::GPT& 
   timeline.draw(folder);
   say(world, "at most %d units at a time\n", timeline.most_gathered());
 }
-// [end]
 
 void walk_through(const Communicator& world, const std::string& folder) {
   // [snippet: shard]

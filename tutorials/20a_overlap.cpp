@@ -210,7 +210,6 @@ void sweep_micro_batches() {
   }
 }
 
-// [snippet: measure]
 // Two threads, each with a core of its own, train equal layers with DDP: the seconds of forward and
 // of backward on rank 0, the shortest of 7 steps. 0 bytes a second: as fast as memory.
 constexpr int64_t kSmallLayers = 12, kSmallWidth = 512, kRows = 256;
@@ -243,7 +242,6 @@ Measured measure(double bytes_per_second) {
   dist::run_ranks(2, program, {.link_bytes_per_second = bytes_per_second, .bind_to_cores = true});
   return best;
 }
-// [end]
 
 void measure_links(const std::string& folder) {
   const Measured alone = measure(0);

@@ -117,7 +117,6 @@ void scale_gpt3(const std::string& folder) {
   tutorial::draw_scale(steps, folder);
 }
 
-// [snippet: ways]
 // One way to train a small GPT on two ranks.
 struct Way {
   const char* name;
@@ -135,7 +134,6 @@ const std::vector<Way> kWays = {
     {"pipeline, 2 by gpipe", Way::pipe, dist::Schedule::gpipe(), 2},
     {"pipeline, 4 by 1f1b", Way::pipe, dist::Schedule::one_f_one_b(), 4},
 };
-// [end]
 
 const nn::GPTConfig kSmall = {.vocab_size = 256,
                               .block_size = 64,
