@@ -68,7 +68,6 @@ Task language(const Corpus& corpus) {
           }};
 }
 
-// [snippet: methods]
 enum class Method { adam, int8, one_bit };
 
 // DDP with an optimizer, in one of three ways.
@@ -78,6 +77,7 @@ struct Run {
         model(task.make()),
         ddp(*model, world),
         warm_up(std::max<int64_t>(steps / 5, 1)) {
+    // [snippet: methods]
     const std::vector<Tensor> parameters = model->parameters();
     if (method == Method::one_bit) {
       one_bit = std::make_unique<dist::OneBitAdam>(
@@ -89,6 +89,7 @@ struct Run {
     }
     if (method == Method::int8)
       ddp.register_comm_hook(dist::CodecHook({.codec = dist::Codec::int8}));
+    // [end]
   }
   optim::Optimizer& optimizer() {
     return one_bit ? static_cast<optim::Optimizer&>(*one_bit) : *adam;
@@ -101,7 +102,6 @@ struct Run {
   std::unique_ptr<optim::Adam> adam = nullptr;
   std::unique_ptr<dist::OneBitAdam> one_bit = nullptr;
 };
-// [end]
 
 const char* name_of(Method method) {
   constexpr const char* names[] = {"Adam", "int8 gradients", "1-bit Adam"};
