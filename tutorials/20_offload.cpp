@@ -31,7 +31,6 @@ const nn::GPTConfig kConfig = {.vocab_size = 64,
                                .n_embd = 32,
                                .tie_weights = false};
 
-// [snippet: placements]
 // Where a rank's part of the model lies while nothing is computed with it.
 struct Placement {
   const char* name;
@@ -46,7 +45,6 @@ constexpr Placement kHost = {.name = "host", .on_host = true};
 constexpr Placement kDisk = {.name = "disk", .on_disk = true};
 constexpr Placement kAll = {
     .name = "disk, activations too", .on_disk = true, .activations_too = true};
-// [end]
 
 // The most bytes that a rank may hold where it computes; 0: as many as it likes.
 class Limit {

@@ -51,6 +51,19 @@ class SoftmaxCrossEntropy(Function):
 # [end]
 
 
+# [snippet: forward mode]
+def by_operators(w, x, b):
+    u = w * x + b
+    return (u / torch.sqrt(u * u + 1) - 1)**2
+
+
+def forward_mode(at):
+    for seeds in torch.eye(3, dtype=torch.float64):
+        _, slope = torch.func.jvp(by_operators, tuple(at), tuple(seeds))
+        yield slope
+# [end]
+
+
 def parameter(value):
     return torch.tensor(value, dtype=torch.float64, requires_grad=True)
 
@@ -58,8 +71,10 @@ def parameter(value):
 def main():
     at = [parameter(v) for v in (0.75, 2.0, -0.75)]
     neuron(*at).backward()
-    for name, p in zip("wxb", at):
-        print(f"d loss / d {name} = {p.grad.item():.4f}")
+    forward = forward_mode([p.detach() for p in at])
+    for name, p, slope in zip("wxb", at, forward, strict=True):
+        for derivative in p.grad, slope:
+            print(f"d loss / d {name} = {derivative.item():.4f}")
     assert torch.autograd.gradcheck(neuron, at)
 
     z = parameter([[0.0, 800.0]])

@@ -3,14 +3,49 @@ import copy
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import nn
 from torch.autograd import Function
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard
+from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel, SequenceParallel,
+                                               parallelize_module)
 
 from ranks import run_ranks
 
 TOKENS, WIDTH, EXPERTS, TOP_K = 16, 16, 24, 2
 # rows from rank i to rank j, as the chapter's router sends them
 ROWS = [[11, 8, 6, 7], [13, 5, 5, 9], [12, 7, 6, 7], [5, 10, 9, 8]]
+
+
+# [snippet: sequence]
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(96), nn.Linear(96, 384), nn.Linear(384, 96)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+PLAN = {"norm": SequenceParallel(),  # positions are dimension 1
+        "up": ColwiseParallel(input_layouts=Shard(1)),  # an all_gather comes before
+        "down": RowwiseParallel(output_layouts=Shard(1))}  # a reduce_scatter comes behind
+# [end]
+
+
+def check_sequence(rank, world_size):
+    torch.manual_seed(4)
+    alone, x = Mlp(), torch.randn(2, 48, 96)
+    mine = copy.deepcopy(alone)
+    parallelize_module(mine, init_device_mesh("cpu", (world_size,)), PLAN)
+    y, expected = mine(x.chunk(world_size, dim=1)[rank]), alone(x)
+    for loss in (y**2).sum(), (expected**2).sum():
+        loss.backward()
+    # float32, sums of 96 to 384 terms in another order
+    torch.testing.assert_close(y, expected.chunk(world_size, dim=1)[rank], rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip(mine.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad.full_tensor(), theirs.grad, rtol=1e-4, atol=1e-3)
 
 
 # [snippet: experts]
@@ -70,6 +105,7 @@ def inputs_of(rank):
 
 
 def body(rank, world_size):
+    check_sequence(rank, world_size)
     torch.manual_seed(3)
     alone = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(EXPERTS))
     each = EXPERTS // world_size
