@@ -224,7 +224,7 @@ set_tests_properties(
   PROPERTIES LABELS "tutorial;slow" TIMEOUT 3600 PASS_REGULAR_EXPRESSION
              "two threads on a link of 300 MB/s.*median error +[0-9]+ %, Kendall's tau")
 
-foreach(name IN ITEMS 08_gpt 18_gpt_fsdp)
+foreach(name IN ITEMS 08a_gpt 18_gpt_fsdp)
   add_test(NAME "tutorial: ${name} tells before the run that its trace cannot be written"
            COMMAND ${PROJECT_BINARY_DIR}/tutorials/${name} --trace /no/such/t.json)
   set_tests_properties(

@@ -1,4 +1,4 @@
-// The GPT of chapter 8 on FSDP: sharded, trained, saved, and resumed on other numbers of ranks
+// The GPT of chapter 8a on FSDP: sharded, trained, saved, and resumed on other numbers of ranks
 #include <filesystem>
 
 #include "support/lessons/data_parallel.h"

@@ -24,7 +24,7 @@ const memory = (() => {
     { name: "1 T: the paper's Table 1", parameters: 1e12 },
     { name: "GPT-3, 175 B", parameters: 175e9 },
     { name: "GPT-2, the small one", parameters: 124439808 },
-    { name: "The GPT of chapter 8", parameters: 932608 },
+    { name: "The GPT of chapter 8a", parameters: 932608 },
   ];
   // Mixed precision: 16 bits, and a float32 copy of the parameters among the optimizer's states.
   const precisions = [

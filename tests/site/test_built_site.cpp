@@ -106,7 +106,7 @@ const std::vector<Question> kQuestions = {
     {"FSDP prefetch", {"tutorials/17_fsdp"}},
     {"windows or mac", {"faq"}},
     {"environment variables", {"faq"}},
-    {"generate text", {"guides/pretrained", "tutorials/08_gpt"}},
+    {"generate text", {"guides/pretrained", "tutorials/08a_gpt"}},
     {"quantised communication", {"guides/compression"}},
     {"deepspeed config", {"coming_from"}},
     {"simulate a cluster", {"guides/simulation"}},

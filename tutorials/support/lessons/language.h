@@ -1,5 +1,5 @@
 #pragma once
-// Chapter 8: a text as tokens, and the picture of a training run.
+// Chapter 8a: a text as tokens, and the picture of a training run.
 #include <memory>
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Chapter 8: what the program was told.
+// Chapter 8a: what the program was told.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -102,7 +102,7 @@ void draw_attention(nn::GPT& model, const nn::data::Tokenizer& tokenizer, const 
   figure.label("scores, after the mask", n / 2, 1.35, "#111111");
   figure.label("weights in %, a row adds up to 100", n / 2, second + 1.35, "#111111");
   figure.x_range(-2.3, n + 0.05).y_range(second - n - 0.1, 1.8).height(1000).bare();
-  figure.save(folder, "08_gpt_attention");
+  figure.save(folder, "08a_gpt_attention");
 }
 
 }  // namespace tutorial

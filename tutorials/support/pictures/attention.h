@@ -1,5 +1,5 @@
 #pragma once
-// Chapter 8: what one head of the GPT attends to in a text, as a picture.
+// Chapter 8a: what one head of the GPT attends to in a text, as a picture.
 #include <string>
 
 #include <hero/nn/data/tokenizer.h>
@@ -14,7 +14,7 @@ struct HeadOf {
 
 /// Draws what the model computes in a head for the first dozen tokens of a text: a row for each
 /// query, on the left its scores q k / sqrt(d) with the keys, on the right the weights that softmax
-/// makes of them, in percent. Into folder/08_gpt_attention.
+/// makes of them, in percent. Into folder/08a_gpt_attention.
 void draw_attention(hero::nn::GPT& model, const hero::nn::data::Tokenizer& tokenizer,
                     const std::string& text, HeadOf which, const std::string& folder);
 

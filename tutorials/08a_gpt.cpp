@@ -202,7 +202,7 @@ int train(const GPTOptions& options) {
     return stop->exit_code();
   }
   stop.reset();  // there are no more steps: from here on Ctrl-C ends it at once
-  if (!curves.train.empty()) draw_losses(curves, options.out, "08_gpt");
+  if (!curves.train.empty()) draw_losses(curves, options.out, "08a_gpt");
   tutorial::draw_attention(model, *corpus.tokenizer,
                            "In the beginning God created the heaven and the earth.",
                            {.block = 0, .head = 1}, options.out);
