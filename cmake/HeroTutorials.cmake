@@ -53,7 +53,7 @@ endif()
 # than it uses: chapters 1 to 6 for autograd and optim, 7 to 9 for nn, too, and those with ranks for all of it.
 # What is not named here belongs to the third.
 set(of_first_chapters "options/(command|device|page|program|trace)|lessons/(path|race|valley)|pictures/(charts|plot)")
-set(of_networks "options/gpt_options|lessons/(engine|fashion|language|memory|precision)|pictures/(attention|backward|block|pictures)")
+set(of_networks "options/gpt_options|lessons/(engine|fashion|language|memory)|pictures/(attention|backward|block|pictures)")
 # what one chapter alone draws, and the component that it shows, which can be left out
 set(of_07a pictures/guides.cpp)
 set(extra_of_07a distributions)

@@ -1,9 +1,8 @@
-// What lies in memory during a step, and four ways to need less of it
+// What lies in memory during a step, and how to need less of it
 #include <cmath>
 #include <cstdio>
 
 #include "support/lessons/memory.h"
-#include "support/lessons/precision.h"
 #include "support/options/device.h"
 #include "support/options/program.h"
 
@@ -133,8 +132,10 @@ void checkpoints(const std::string& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* title = "What lies in memory during a step, measured, and how to need less.";
-  return tutorial::run(argc, argv, {.title = title}, [](const tutorial::Options& options) {
+  const tutorial::Program program = {
+      .title = "What lies in memory during a step, measured, and how to need less.",
+      .descends = false};
+  return tutorial::run(argc, argv, program, [](const tutorial::Options& options) {
     std::printf("# bytes during a step of the slides' network, batch 64\n");
     measure_step<optim::SGD, optim::SGDOptions>("SGD", 0, {});
     measure_step<optim::SGD, optim::SGDOptions>("momentum", 1, {.momentum = 0.9});
@@ -142,7 +143,5 @@ int main(int argc, char** argv) {
     tutorial::draw_step(options.out);
     accumulate();
     checkpoints(options.out);
-    tutorial::compare_precisions(options.steps.value_or(400), options.out);
-    tutorial::measure_sixteen_bits();
   });
 }

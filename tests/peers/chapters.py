@@ -2,10 +2,11 @@
 
     tests/peers/chapters.py [07 11 ...]
 
-Most print lines of the chapter: each has to be in its text, to the last digit. Chapter 7 has other random
-numbers: as many parameters, and an accuracy within 2 points of the page's. Chapters 11 and 14 to 17 print MB
-of parameters, gradients and states of rank 0 after a step, which are those of the table of the same title,
-and 13 and 22 a number of a line. That all ranks train as one process does, they check themselves.
+Most print lines of the chapter: each has to be in its text, to the last digit. Chapters 7 and 9a have other
+random numbers: as many parameters, and an accuracy within 2 points of the page's; losses within 0.03. Chapter 9
+prints how often layers are called, those numbers in brackets. Chapters 11 and 14 to 17 print MB of parameters,
+gradients and states of rank 0 after a step, which are those of the table of the same title, and 13 and 22 a
+number of a line. That all ranks train as one process does, they check themselves.
 """
 import pathlib
 import re
@@ -73,7 +74,32 @@ def different_memory(name, printed):
     return wrong
 
 
-COMPARE = {"07": different_accuracy, "13": different_cells, "11": different_memory, "14": different_memory,
+def different_calls(name, printed):
+    """Lines "n: calls ..." that are not the numbers in brackets of the row n."""
+    text = text_of(f"expected/{name}.txt")
+    wrong = []
+    for line in printed:
+        n, calls = line.split(": ")
+        row = re.search(rf"^ *{n} .*\(.*", text, re.M)
+        if row is None or re.findall(r"\( *([0-9]+)\)", row[0]) != calls.split():
+            wrong.append(f"{line}, in the chapter {row and row[0]}")
+    return wrong
+
+
+def different_losses(name, printed):
+    """Lines "title: loss" that are further from the last loss of the row of that title than 0.03."""
+    text = text_of(f"expected/{name}.txt")
+    wrong = []
+    for line in printed:
+        title, loss = line.split(": ")
+        row = re.search(rf"^ *{re.escape(title)}  +[0-9.]+ +([0-9.]+)", text, re.M)
+        if row is None or abs(float(row[1]) - float(loss)) > 0.03:  # other initial values
+            wrong.append(f"{line}, in the chapter {row and row[1]}")
+    return wrong
+
+
+COMPARE = {"07": different_accuracy, "09": different_calls, "09a": different_losses,
+           "13": different_cells, "11": different_memory, "14": different_memory,
            "15": different_memory, "16": different_memory, "17": different_memory, "22": different_bytes}
 
 

@@ -87,7 +87,7 @@ const std::vector<Question> kQuestions = {
     {"how to write my own layer", {"extending/adding_a_layer", "guides/modules"}},
     {"add an operation", {"extending/adding_an_op"}},
     {"gradient accumulation", {"tutorials/09_memory", "guides/ranks"}},
-    {"mixed precision", {"tutorials/09_memory"}},
+    {"mixed precision", {"tutorials/09a_precision"}},
     {"difference from PyTorch", {"differences", "coming_from"}},
     {"run on several hosts with slurm", {"guides/clusters"}},
     {"mpirun", {"guides/clusters", "guides/ranks"}},

@@ -1,4 +1,4 @@
-// 19. Loss scaling (chapter 9)
+// 19. Loss scaling (chapter 9a)
 //
 // float16 has nothing between 0 and 6e-8, and nothing above 65504. Gradients of a small loss are
 // lost below, so the loss is multiplied by a scale before backward, and all gradients with it. The

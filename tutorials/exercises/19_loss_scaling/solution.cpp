@@ -1,4 +1,4 @@
-// 19. Loss scaling (chapter 9)
+// 19. Loss scaling (chapter 9a)
 #include "exercises/19_loss_scaling/exercise.h"
 
 using hero::Tensor;

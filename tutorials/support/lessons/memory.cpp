@@ -76,18 +76,6 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
   figure.save(folder, "09_memory_checkpoints");
 }
 
-void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
-  Figure figure("The same run in other precisions", "step", "loss");
-  figure.patterned().log_y().y_range(0.05, 1.0).height(640);
-  figure.y_ticks({{0.05, "0.05"}, {0.1, "0.1"}, {0.2, "0.2"}, {0.5, "0.5"}, {1.0, "1"}});
-  for (const LossCurve& curve : curves) {
-    Values x;
-    for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));
-    figure.line(curve.name, x, curve.losses);
-  }
-  figure.save(folder, "09_memory_precision");
-}
-
 void draw_step(const std::string& folder) {
   hero::Ledger ledger;
   const hero::LedgerScope scope(ledger);

@@ -52,12 +52,6 @@ struct Cost {
 /// Peak against number of layers, beside the curve 2 sqrt(n).
 void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& blocks,
                       const std::vector<Cost>& roots, const std::string& folder);
-/// Losses of several runs.
-struct LossCurve {
-  std::string name;
-  std::vector<double> losses;
-};
-void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder);
 
 /// Two steps of Adam on the network: live bytes by tag, noted at each layer's forward and backward.
 void draw_step(const std::string& folder);

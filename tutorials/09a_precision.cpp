@@ -1,22 +1,23 @@
-#include "support/lessons/precision.h"
-
+// Mixed precision: the same training in 16 and in 32 bits, and 16 bytes for each parameter
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "support/lessons/memory.h"
 #include "support/options/device.h"
+#include "support/options/program.h"
 #include "support/pictures/plot.h"
 
 #include <hero/core/functions/half_products.h>
 #include <hero/optim/optim.h>
 
-namespace tutorial {
-
-namespace {
-
 namespace optim = hero::optim;
 using hero::DType, hero::kBFloat16, hero::kFloat16, hero::kFloat32, hero::Tensor;
+using tutorial::device, tutorial::Network, tutorial::Values;
+
+namespace {
 
 struct Student : hero::nn::Module {
   hero::nn::Linear& fc1 = add<hero::nn::Linear>("fc1", 64, 128);
@@ -44,8 +45,9 @@ constexpr Precision kRuns[] = {
     {.name = "  and a scaler", .parameters = kFloat16, .masters = true, .scaler = true},
 };
 
-std::unique_ptr<optim::Optimizer> make_adam(const std::vector<Tensor>& params, bool masters) {
-  const optim::AdamOptions options = {.lr = 2e-4, .eps = 1e-12};
+std::unique_ptr<optim::Optimizer> make_adam(const std::vector<Tensor>& params, bool masters,
+                                            double lr) {
+  const optim::AdamOptions options = {.lr = lr, .eps = 1e-12};
   if (masters) return std::make_unique<optim::MasterWeights<optim::Adam>>(params, options);
   return std::make_unique<optim::Adam>(params, options);
 }
@@ -67,11 +69,11 @@ struct Outcome {
 };
 
 // [snippet: train]
-Outcome train(const Precision& run, const Tensor& x, const Tensor& target, int steps) {
+Outcome train(const Precision& run, const Tensor& x, const Tensor& target, int steps, double lr) {
   hero::manual_seed(3);
   Student net;
   net.to(run.parameters);
-  const auto adam = make_adam(net.parameters(), run.masters);
+  const auto adam = make_adam(net.parameters(), run.masters, lr);
   optim::GradScaler scaler({.init_scale = 0x1p40, .growth_interval = 100, .enabled = run.scaler});
   Outcome outcome;
   for (int step = 0; step < steps; ++step) {
@@ -93,20 +95,34 @@ Outcome train(const Precision& run, const Tensor& x, const Tensor& target, int s
 }
 // [end]
 
-}  // namespace
+struct LossCurve {
+  std::string name;
+  Values losses;
+};
+void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
+  tutorial::Figure figure("The same run in other precisions", "step", "loss");
+  figure.patterned().log_y().y_range(0.05, 1.0).height(640);
+  figure.y_ticks({{0.05, "0.05"}, {0.1, "0.1"}, {0.2, "0.2"}, {0.5, "0.5"}, {1.0, "1"}});
+  for (const LossCurve& curve : curves) {
+    Values x;
+    for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));
+    figure.line(curve.name, x, curve.losses);
+  }
+  figure.save(folder, "09a_precision");
+}
 
-void compare_precisions(int steps, const std::string& folder) {
+void compare_precisions(int steps, double lr, const std::string& folder) {
   // The same digits on every machine.
   hero::set_half_products(hero::HalfProducts::portable);
   hero::manual_seed(2);
   const hero::TensorOptions there = {.device = device()};
   const Tensor x = hero::rand({256, 64}, there) * 2.0 - 1.0;
   const Tensor target = tanh(matmul(x, hero::rand({64, 64}, there) - 0.5));
-  std::printf("\n# the same %d steps of Adam in other precisions\n", steps);
+  std::printf("# the same %d steps of Adam in other precisions\n", steps);
   std::printf("parameters            loss: first   last   zero gradients  left out  scale\n");
   std::vector<LossCurve> curves;
   for (const Precision& run : kRuns) {
-    const Outcome outcome = train(run, x, target, steps);
+    const Outcome outcome = train(run, x, target, steps, lr);
     std::printf("%-20s %12.2f %6.2f %14.0f %% %9d  2^%d\n", run.name, outcome.losses.front(),
                 outcome.losses.back(), outcome.zeros, outcome.left_out, std::ilogb(outcome.scale));
     curves.push_back({run.name, outcome.losses});
@@ -121,7 +137,7 @@ void measure_sixteen_bits() {
   Network net;
   net.to(kFloat16);
   optim::MasterWeights<optim::Adam> adam(net.parameters());
-  const Batch batch = random_batch(64);
+  const tutorial::Batch batch = tutorial::random_batch(64);
   cross_entropy(net(batch.images.to(kFloat16)), batch.labels).backward();
   adam.step();
   const auto each = [n = static_cast<double>(net.parameter_count())](int64_t bytes) {
@@ -151,4 +167,13 @@ void measure_sixteen_bits() {
   std::printf("  and the parameters    %5.1f GB\n", 7.5 * (p + g + o) / 64.0);
 }
 
-}  // namespace tutorial
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tutorial::Program program = {.title = "The same training in 16 and in 32 bits.",
+                                     .momentum = false};
+  return tutorial::run(argc, argv, program, [](const tutorial::Options& options) {
+    compare_precisions(options.steps.value_or(400), options.lr.value_or(2e-4), options.out);
+    measure_sixteen_bits();
+  });
+}
