@@ -8,7 +8,6 @@
 #include "support/options/program.h"
 #include "support/options/trace.h"
 #include "support/pictures/attention.h"
-#include "support/pictures/block.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/nn/data/data.h>
@@ -138,7 +137,6 @@ int train(const GPTOptions& options) {
   optim::AdamW adamw = make_optimizer(model, plan.lr);
   optim::Schedule schedule(adamw, warm_up_and_cosine(plan.lr, plan.steps));
   // [end]
-  tutorial::draw_block(model, plan.batch, options.out);
   std::printf("model: %lld parameters in %lld layers of width %lld\n\n%6s %9s %9s %11s\n",
               static_cast<long long>(model.parameter_count()), static_cast<long long>(plan.layers),
               static_cast<long long>(plan.width), "step", "rate", "training", "validation");
@@ -203,9 +201,9 @@ int train(const GPTOptions& options) {
   }
   stop.reset();  // there are no more steps: from here on Ctrl-C ends it at once
   if (!curves.train.empty()) draw_losses(curves, options.out, "08a_gpt");
-  tutorial::draw_attention(model, *corpus.tokenizer,
-                           "In the beginning God created the heaven and the earth.",
-                           {.block = 0, .head = 1}, options.out);
+  tutorial::draw_head(model, *corpus.tokenizer,
+                      "In the beginning God created the heaven and the earth.",
+                      {.block = 0, .head = 1}, options.out);
   write_samples(model, corpus, prompt, options, report);
   return 0;
 }
