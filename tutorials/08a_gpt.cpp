@@ -52,7 +52,6 @@ Tensor loss_of(nn::GPT& model, const nn::data::Example& batch) {
 }
 // [end]
 
-// [snippet: validation]
 double validation_loss(nn::GPT& model, const nn::data::TokenDataset& text, int64_t batch) {
   constexpr int kBatches = 20;  // always the same ones
   const hero::NoGrad no_grad;
@@ -62,7 +61,6 @@ double validation_loss(nn::GPT& model, const nn::data::TokenDataset& text, int64
   model.train();
   return sum / kBatches;
 }
-// [end]
 
 // [snippet: optimizer]
 // Weight decay is for matrices; biases and norms are left alone.
@@ -141,7 +139,6 @@ int train(const GPTOptions& options) {
               static_cast<long long>(model.parameter_count()), static_cast<long long>(plan.layers),
               static_cast<long long>(plan.width), "step", "rate", "training", "validation");
 
-  // [snippet: resume]
   std::optional<nn::Checkpointer> checkpoint;
   std::optional<nn::MetricsWriter> metrics;
   int64_t step = 0;
@@ -153,7 +150,6 @@ int train(const GPTOptions& options) {
     step = checkpoint->resume(options.resume ? nn::Resume::newest : nn::Resume::no).value_or(0);
     metrics.emplace(options.run, nn::MetricsOptions{.resumed_step = step});
   }
-  // [end]
   nn::Report* const report = tutorial::page();  // where --report is given
   if (report) configure(*report, plan, model);
   const int64_t every = std::max<int64_t>(1, plan.steps / 10);

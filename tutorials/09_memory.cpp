@@ -14,13 +14,13 @@ using tutorial::Batch, tutorial::Cost, tutorial::device, tutorial::MemoryTable, 
 
 namespace {
 
-// [snippet: step]
 template <class Optimizer, class Options>
 void measure_step(const char* title, int64_t states, const Options& options) {
+  MemoryTable::head(title);
+  // [snippet: step]
   Ledger ledger;  // counts every byte that this thread allocates from here on
   const LedgerScope scope(ledger);
   const MemoryTable table(ledger);
-  MemoryTable::head(title);
   Network net;
   Optimizer optimizer(net.parameters(), options);
   const Batch batch = tutorial::random_batch(64);
@@ -32,12 +32,12 @@ void measure_step(const char* title, int64_t states, const Options& options) {
   table.line("backward");
   optimizer.step();
   table.line("step");
+  // [end]
   const int64_t n = net.parameter_count();
   MemoryTable::line("formula", {4 * n, 4 * n, 4 * n * states, 4 * 64 * (512 + 512 + 10)});
   optimizer.zero_grad();
   table.line("zero_grad");
 }
-// [end]
 
 // [snippet: accumulate]
 // The gradients of one batch, `rows` of it at a time.

@@ -68,14 +68,14 @@ struct Outcome {
   double scale = 1.0;
 };
 
-// [snippet: train]
 Outcome train(const Precision& run, const Tensor& x, const Tensor& target, int steps, double lr) {
   hero::manual_seed(3);
   Student net;
   net.to(run.parameters);
+  Outcome outcome;
+  // [snippet: train]
   const auto adam = make_adam(net.parameters(), run.masters, lr);
   optim::GradScaler scaler({.init_scale = 0x1p40, .growth_interval = 100, .enabled = run.scaler});
-  Outcome outcome;
   for (int step = 0; step < steps; ++step) {
     adam->zero_grad();
     Tensor loss;
@@ -90,10 +90,10 @@ Outcome train(const Precision& run, const Tensor& x, const Tensor& target, int s
     scaler.update();
     outcome.losses.push_back(loss.item() / kSmall);
   }
+  // [end]
   outcome.scale = scaler.get_scale();
   return outcome;
 }
-// [end]
 
 struct LossCurve {
   std::string name;
@@ -130,7 +130,6 @@ void compare_precisions(int steps, double lr, const std::string& folder) {
   draw_losses(curves, folder);
 }
 
-// [snippet: sixteen]
 void measure_sixteen_bits() {
   hero::Ledger ledger;
   const hero::LedgerScope scope(ledger);
@@ -143,7 +142,6 @@ void measure_sixteen_bits() {
   const auto each = [n = static_cast<double>(net.parameter_count())](int64_t bytes) {
     return static_cast<double>(bytes) / n;
   };
-  // [end]
   int64_t copy = 0, momentum = 0, variance = 0;
   for (const auto& [name, array] : adam.state_dict()) {
     if (name.starts_with("master.")) copy += array.nbytes();
