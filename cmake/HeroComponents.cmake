@@ -33,13 +33,17 @@ set(hero_standard_headers
     <cstring> <exception> <filesystem> <functional> <limits> <map> <memory> <mutex> <optional> <ostream>
     <span> <string> <string_view> <thread> <type_traits> <unordered_map> <utility> <vector>)
 
-# hero_standard_headers(target [from]): lets the target's sources read them precompiled, as compiled
-# for the target `from` where both have the same flags
+# hero_standard_headers(target [OWN]): lets the target's sources read them precompiled, as compiled for the first
+# target that asked, or OWN, where other flags are in force
 function(hero_standard_headers target)
-  if(ARGC GREATER 1)
-    target_precompile_headers(${target} REUSE_FROM ${ARGV1})
-  else()
-    target_precompile_headers(${target} PRIVATE ${hero_standard_headers})
+  get_property(first GLOBAL PROPERTY hero_standard_headers_of)
+  if(first AND ARGC EQUAL 1)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE ${hero_standard_headers})
+  if(NOT first)
+    set_property(GLOBAL PROPERTY hero_standard_headers_of ${target})
   endif()
 endfunction()
 
@@ -71,7 +75,7 @@ function(hero_batches_of target)
     math(EXPR half "${HERO_BATCH} / 2")
     hero_batch("${hero_kernels_joined}" ${half} kernels)
     set(size ${HERO_BATCH})
-    if(NOT target STREQUAL "hero_core")
+    if(NOT target MATCHES "^hero_core")
       math(EXPR size "2 * ${HERO_BATCH}")
     endif()
     get_target_property(others ${target} SOURCES)
@@ -94,7 +98,7 @@ function(hero_component name)
   list(FILTER sources EXCLUDE REGEX "/dist/backends/nccl/|${hero_extra_files}")
   hero_library(${name} "${sources}" "${arg_USES}" "${arg_PARTS}")
   set(hero_components ${hero_components} ${name} CACHE INTERNAL "")
-  if(name MATCHES "^(autograd|nn|optim)$") # not dist, which simulates
+  if(NOT name STREQUAL "dist") #, which simulates
     hero_callers_of_kernels(hero_${name})
   endif()
 endfunction()
@@ -139,8 +143,10 @@ function(hero_library name sources uses parts)
     list(FILTER files INCLUDE REGEX "${regex}")
     list(FILTER sources EXCLUDE REGEX "${regex}")
     add_library(${part} OBJECT EXCLUDE_FROM_ALL ${files})
+    target_compile_features(${part} PRIVATE cxx_std_20)
+    target_include_directories(${part} PRIVATE ${hero_include_dir})
     target_link_libraries(${part} PRIVATE ${uses} ZLIB::ZLIB)
-    hero_standard_headers(${part} hero_core)
+    hero_standard_headers(${part})
     hero_batches_of(${part})
     list(APPEND sources $<TARGET_OBJECTS:${part}>)
   endwhile()
@@ -154,15 +160,15 @@ function(hero_library name sources uses parts)
   target_link_libraries(hero_${name} PUBLIC ${uses})
   target_link_libraries(hero INTERFACE hero_${name})
   target_link_libraries(hero_cpu INTERFACE hero_${name})
-  if(name MATCHES "^(core|dist)$") # dist knows MPI
-    hero_standard_headers(hero_${name})
+  if(name STREQUAL "dist") # which knows MPI
+    hero_standard_headers(hero_${name} OWN)
   else()
-    hero_standard_headers(hero_${name} hero_core)
+    hero_standard_headers(hero_${name})
   endif()
   hero_batches_of(hero_${name})
 endfunction()
 
-# What is above core calls its kernels, and has hardly a loop over numbers: at -O1, with what the compiler can put in
+# What calls the kernels has hardly a loop over numbers: at -O1, with what the compiler can put in
 # place of a call, an operation takes no longer (tests/bench/bench_ops), the code is a tenth smaller, and it is
 # compiled in two thirds of the time.
 function(hero_callers_of_kernels target)

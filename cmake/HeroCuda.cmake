@@ -69,7 +69,7 @@ endfunction()
 if(HERO_HAS_CUDA)
   add_library(hero_cuda STATIC ${hero_cuda_sources})
   hero_cuda_flags(hero_cuda)
-  hero_standard_headers(hero_cuda hero_core)
+  hero_standard_headers(hero_cuda)
   # what ptxas says of each kernel lies beside its object; tests/cuda/check_registers reads it
   set_target_properties(hero_cuda PROPERTIES CUDA_COMPILER_LAUNCHER
                                              ${PROJECT_SOURCE_DIR}/cmake/ptxas_report)

@@ -22,7 +22,7 @@ set_source_files_properties(
   ${PROJECT_SOURCE_DIR}/tests/cusim/fibre.cpp ${CMAKE_CURRENT_BINARY_DIR}/cusim/attention_plain.cu.cpp
   PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3> SKIP_PRECOMPILE_HEADERS ON)
 target_link_libraries(hero_cuda_sim PUBLIC hero_core)
-hero_standard_headers(hero_cuda_sim)
+hero_standard_headers(hero_cuda_sim OWN)
 target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
 
 # the nccl backend over that NCCL

@@ -12,7 +12,7 @@ if(NOT HERO_LEVELS)
 endif()
 
 set(sources "")
-get_target_property(candidates hero_core SOURCES)
+get_target_property(candidates hero_core_loops SOURCES)
 foreach(source IN LISTS candidates)
   # not: what chooses, what has its instructions by attribute, what compares, moves or adds up integers, or
   # takes numbers one at a time
@@ -29,7 +29,7 @@ target_compile_definitions(hero_cpu_v4_objects PRIVATE HERO_CPU_KERNELS=kernels_
 target_compile_features(hero_cpu_v4_objects PRIVATE cxx_std_20)
 target_include_directories(hero_cpu_v4_objects PRIVATE ${hero_include_dir})
 set_target_properties(hero_cpu_v4_objects PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
-hero_standard_headers(hero_cpu_v4_objects)
+hero_standard_headers(hero_cpu_v4_objects OWN)
 hero_batches_of(hero_cpu_v4_objects)
 
 # LLVM's linker has the option that dissolves groups of sections only since 19, and its objdump prints a table that
