@@ -45,12 +45,12 @@ TEST_CASE("nccl: arrays of the host, agreements and barriers go by the host's ba
 TEST_CASE("nccl: groups have communicators of their own") {
   HERO_NEEDS_GPUS(4);
   const auto program = [](Communicator& world) {
-    const Communicator half = world.split(world.rank() % 2, -world.rank());
+    const Communicator part = world.split(world.rank() % 2, -world.rank());
     const Array x = Array::full({9}, world.rank(), kFloat32, world.device());
-    half.all_reduce(x);
+    part.all_reduce(x);
     expect(same_values(x, Array::full({9}, world.rank() % 2 == 0 ? 2.0 : 4.0)), "the group's sum");
     const Array y = Array::full({1}, world.rank(), kFloat32, world.device());
-    half.broadcast(y, 0);
+    part.broadcast(y, 0);
     expect(same_values(y, Array::full({1}, world.rank() % 2 == 0 ? 2.0 : 3.0)), "ordered by key");
   };
   run_ranks(4, program, kNccl);
