@@ -1,5 +1,6 @@
 #pragma once
 // Ranks with a GPU each, joined by NCCL, or by tests/cusim/nccl.cpp.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -11,6 +12,9 @@
 #include "cuda/deferred.h"
 #include "cuda/gpu.h"
 #include "dist/backends/collective_checks.h"
+#ifdef HERO_TEST_CUSIM
+#include <cusim_device.h>
+#endif
 #if __has_include(<nccl.h>)
 #include <hero/dist/backends/nccl/library.h>
 #endif
@@ -75,6 +79,40 @@ inline std::vector<int> nccl_worlds() {
 inline std::vector<std::string> nccl_errors(int ranks, const hero::dist::RankProgram& program) {
   return hero::test::errors_of(ranks, program, kNccl);
 }
+
+inline hero::dist::RunOptions seconds_of_step(double seconds) {
+  hero::dist::RunOptions options = kNccl;
+  options.timeout = seconds;
+  return options;
+}
+
+#ifdef HERO_TEST_CUSIM
+/// While it lives a host waits for what does not come, as over a real GPU. Then nothing is held
+/// back any more, and memory comes at once.
+class Patience {
+ public:
+  Patience() { cusim::wait_patiently(true); }
+  ~Patience() {
+    cusim::allocate_late(false);
+    for (const char* kind :
+         {"all_reduce", "all_gather", "reduce_scatter", "send", "recv", "CommSplit"}) {
+      for (const int rank : {-1, 0, 1}) cusim::hold_nccl(kind, false, rank);
+    }
+    cusim::wait_patiently(false);
+  }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+ private:
+  const NcclDevices devices_;
+};
+
+/// Whether that is among what NCCL has done since the last such question.
+inline bool is_logged(const std::string& line) {
+  const std::vector<std::string> log = cusim::take_nccl_log();
+  return std::find(log.begin(), log.end(), line) != log.end();
+}
+#endif
 
 /// Until something has come, or half a minute is over.
 inline bool comes(const std::function<bool()>& something) {

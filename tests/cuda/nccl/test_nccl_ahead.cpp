@@ -61,8 +61,7 @@ TEST_CASE("nccl: a sum is enqueued, and waited for, before another rank has come
   const NcclDevices devices;
   std::atomic<bool> went_on = false;
   std::vector<std::string> log;
-  dist::RunOptions options = kNccl;
-  options.timeout = 5;
+  const dist::RunOptions options = seconds_of_step(5);
   run_ranks(
       2,
       [&](Communicator& world) {
@@ -257,8 +256,7 @@ TEST_CASE("nccl: a communicator is destroyed once no other rank is waited for") 
 TEST_CASE("nccl: joining has a time-out of its own") {
   const NcclDevices devices;
   const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
-  dist::RunOptions options = kNccl;
-  options.timeout = 600;
+  dist::RunOptions options = seconds_of_step(600);
   options.timeout_join = 0.3;
   cusim::hold_nccl("CommInitRankConfig", true);
   std::string line;

@@ -218,8 +218,7 @@ TEST_CASE("nccl: the first call has the time of joining, and names the rank that
   const NcclDevices devices;
   const LateConnections late;
   const int open = cusim::open_communicators();
-  dist::RunOptions options = kNccl;
-  options.timeout = 0.2;
+  dist::RunOptions options = seconds_of_step(0.2);
   const auto comes_late = [](Communicator& world) {
     if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     sum_over_ranks(world);
@@ -258,8 +257,7 @@ TEST_CASE("nccl: a communicator that cannot be finalized is aborted after the ti
           "[nccl_comms]") {
   const NcclDevices devices;
   const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
-  dist::RunOptions options = kNccl;
-  options.timeout = 0.3;
+  const dist::RunOptions options = seconds_of_step(0.3);
   cusim::break_nccl("CommFinalize", 1, ncclInternalError);
   run_ranks(2, sum_over_ranks, options);
   CHECK(cusim::open_communicators() == open);

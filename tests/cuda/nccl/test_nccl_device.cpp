@@ -28,36 +28,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// While it lives a host waits for what does not come, as over a real GPU.
-class Patience {
- public:
-  Patience() { cusim::wait_patiently(true); }
-  ~Patience() {
-    cusim::allocate_late(false);
-    cusim::hold_nccl("all_reduce", false);
-    cusim::wait_patiently(false);
-  }
-  Patience(const Patience&) = delete;
-  Patience& operator=(const Patience&) = delete;
-
- private:
-  const NcclDevices devices_;
-};
-
-dist::RunOptions seconds_of_step(double seconds) {
-  dist::RunOptions options = kNccl;
-  options.timeout = seconds;
-  return options;
-}
-
-// Whether that is among what NCCL has done since the last such question.
-bool is_logged(const std::string& line) {
-  for (const std::string& each : cusim::take_nccl_log()) {
-    if (each == line) return true;
-  }
-  return false;
-}
-
 // Two messages, of which rank 0 asks for the one that it sends first, and rank 1, too.
 void messages_in_a_circle(const Communicator& world, std::atomic<int>& turn) {
   const int me = world.rank(), other = 1 - me;

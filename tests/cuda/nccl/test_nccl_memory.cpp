@@ -3,7 +3,6 @@
 #include "cuda/gpu.h"
 
 #ifdef HERO_TEST_CUSIM
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -36,12 +35,6 @@ class HeldMessages {
     for (const char* kind : {"send", "recv"}) cusim::hold_nccl(kind, held);
   }
 };
-
-// Whether that is among what NCCL has done since the last such question.
-bool is_logged(const std::string& line) {
-  const std::vector<std::string> log = cusim::take_nccl_log();
-  return std::find(log.begin(), log.end(), line) != log.end();
-}
 
 // A block of the device that no array holds.
 bool has_free_block(Device device) { return cuda::memory_stats(device).cached() >= kLarge; }
@@ -87,8 +80,7 @@ TEST_CASE("nccl: a thread that is no rank's leaves memory where a GPU waits for 
 
 TEST_CASE("nccl: a thread that is no rank's waits for memory until the other ranks have come") {
   const NcclDevices devices;
-  dist::RunOptions options = kNccl;
-  options.timeout = 2;
+  const dist::RunOptions options = seconds_of_step(2);
   std::atomic<bool> went_on = false;
   run_ranks(
       2,
@@ -197,8 +189,7 @@ TEST_CASE("nccl: memory stays while a GPU waits for the other end of a lane to c
 
 TEST_CASE("nccl: ranks that wait for each other before they give memory back send messages") {
   const NcclDevices devices;
-  dist::RunOptions options = kNccl;
-  options.timeout = 20;
+  const dist::RunOptions options = seconds_of_step(20);
   std::atomic<bool> asked = false;
   run_ranks(
       2,
@@ -242,8 +233,7 @@ TEST_CASE("nccl: a rank that lets go of a group does not wait for the work of a 
   const SharedGPUs shared;
   const int ranks = cuda::device_count() + 1, last = ranks - 1;
   const int open = cusim::open_communicators();
-  dist::RunOptions options = kNccl;
-  options.timeout = 2;
+  const dist::RunOptions options = seconds_of_step(2);
   std::atomic<bool> went_on = false;
   std::atomic<int> begun = 0;
   cusim::take_nccl_log();

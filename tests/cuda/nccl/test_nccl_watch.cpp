@@ -25,25 +25,6 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-constexpr const char* kKinds[] = {"all_reduce", "all_gather", "reduce_scatter"};
-
-// While it lives a host waits for what does not come, as over a real GPU.
-class Patience {
- public:
-  Patience() { cusim::wait_patiently(true); }
-  ~Patience() {
-    cusim::wait_patiently(false);
-    for (const char* kind : kKinds) {
-      for (const int rank : {-1, 0, 1}) cusim::hold_nccl(kind, false, rank);
-    }
-  }
-  Patience(const Patience&) = delete;
-  Patience& operator=(const Patience&) = delete;
-
- private:
-  const NcclDevices devices_;
-};
-
 // While it lives another thread does something, after some seconds.
 class Later {
  public:
@@ -59,12 +40,6 @@ class Later {
  private:
   std::thread thread_;
 };
-
-dist::RunOptions seconds_of_step(double seconds) {
-  dist::RunOptions options = kNccl;
-  options.timeout = seconds;
-  return options;
-}
 
 const CallOptions kFirst = {.order = Order::native, .unit = "fc1"};
 const CallOptions kSecond = {.order = Order::native, .unit = "fc2"};
