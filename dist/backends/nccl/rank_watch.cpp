@@ -98,10 +98,6 @@ bool RankWatch::in_vain(Clock::time_point now) {
 
 void RankWatch::abort() {
   const std::lock_guard lock(mutex_);
-  abort_at_once();
-}
-
-void RankWatch::abort_at_once() {
   std::vector<std::thread> threads;
   threads.reserve(comms_.size());
   for (Comm* const comm : comms_) {
@@ -114,28 +110,25 @@ void RankWatch::abort_at_once() {
   for (std::thread& thread : threads) thread.join();
 }
 
-void RankWatch::wait_until_done() {
-  const auto left = [this] {
+void RankWatch::wait_while(bool (*left)(Comm&), Clock::time_point deadline) {
+  const auto any_left = [this, left] {
     const std::lock_guard lock(mutex_);
-    return std::any_of(comms_.begin(), comms_.end(),
-                       [](Comm* comm) { return comm->calls().agreed_left(); });
+    return std::any_of(comms_.begin(), comms_.end(), [left](Comm* comm) { return left(*comm); });
   };
-  while (!given_up_ && left()) std::this_thread::sleep_for(kBetweenLooks);
+  while (!given_up_ && any_left() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+void RankWatch::wait_until_done() {
+  wait_while([](Comm& comm) { return comm.calls().agreed_left(); }, Clock::time_point::max());
   check();
 }
 
 void RankWatch::abort_all(Clock::time_point deadline) noexcept {
-  const auto left = [this] {
-    const std::lock_guard lock(mutex_);
-    return std::any_of(comms_.begin(), comms_.end(), [](Comm* comm) {
-      return comm->calls().agreed_left() && comm->async_error().empty();
-    });
-  };
-  while (!given_up_ && left() && Clock::now() < deadline) {
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
-  const std::lock_guard lock(mutex_);
-  abort_at_once();
+  wait_while([](Comm& comm) { return comm.calls().agreed_left() && comm.async_error().empty(); },
+             deadline);
+  abort();
 }
 
 }  // namespace hero::dist::nccl

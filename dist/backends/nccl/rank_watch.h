@@ -53,7 +53,9 @@ class RankWatch final : public Watched {
   bool in_vain(Clock::time_point now) override;
   void abort() override;
   bool holds(int) const override { return false; }
-  void abort_at_once();  // under the mutex
+  /// Returns when of no communicator `left` is true, at the latest at `deadline`, or when they are
+  /// given up.
+  void wait_while(bool (*left)(Comm&), Clock::time_point deadline);
 
   const Device device_;
   const std::string who_;
