@@ -63,7 +63,7 @@ class Accelerator {
   /// device and direction.
   virtual std::unique_ptr<StreamGuard> copy_stream(CopyDirection direction, int index) = 0;
   /// Records an event after all work queued so far in the calling thread's current stream, for each
-  /// device that the process has used.
+  /// device for which the thread had work.
   virtual std::vector<std::shared_ptr<DeviceEvent>> record_events() = 0;
 };
 

@@ -20,6 +20,8 @@ class DeviceEvent {
   /// Makes all later work in the calling thread's current stream, on the event's device, begin
   /// after the event.
   virtual void join() = 0;
+  /// join(), when the calling thread first has work for the event's device, if that is to come.
+  virtual void join_before_use() = 0;
   /// True if the device has reached the event.
   virtual bool reached() = 0;
   /// Makes the host wait until the device has reached the event.
@@ -41,11 +43,13 @@ class Exchange {
 };
 
 /// Records an event after all work queued so far in the calling thread's current stream, for each
-/// device that the process has used. A thread that continues the work of this one joins these
+/// device for which the thread had work. A thread that continues the work of this one joins these
 /// events.
 std::vector<std::shared_ptr<DeviceEvent>> events_of_thread();
 
 /// Calls join() of all events.
 void join_all(std::span<const std::shared_ptr<DeviceEvent>> events);
+/// Calls join_before_use() of all events.
+void join_all_before_use(std::span<const std::shared_ptr<DeviceEvent>> events);
 
 }  // namespace hero::core

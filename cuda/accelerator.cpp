@@ -110,7 +110,9 @@ class CudaAccelerator final : public Accelerator {
       used = static_cast<int>(backends_.size());
     }
     std::vector<std::shared_ptr<DeviceEvent>> events;
-    for (int index = 0; index < used; ++index) events.push_back(exchange_of(index).record_event());
+    for (int index = 0; index < used; ++index) {
+      if (known_stream(index)) events.push_back(exchange_of(index).record_event());
+    }
     return events;
   }
 

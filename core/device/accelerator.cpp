@@ -38,4 +38,8 @@ void join_all(std::span<const std::shared_ptr<DeviceEvent>> events) {
   for (const auto& event : events) event->join();
 }
 
+void join_all_before_use(std::span<const std::shared_ptr<DeviceEvent>> events) {
+  for (const auto& event : events) event->join_before_use();
+}
+
 }  // namespace hero::core

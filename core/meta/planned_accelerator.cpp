@@ -34,6 +34,7 @@ class PlannedEvent final : public DeviceEvent {
  public:
   explicit PlannedEvent(int64_t copy) : copy_(copy) {}
   void join() override { wait(); }
+  void join_before_use() override { join(); }
   bool reached() override { return true; }
   void wait() override {
     if (copy_ >= 0 && transfer_meter != nullptr) transfer_meter->wait_transfer(copy_);

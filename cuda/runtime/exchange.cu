@@ -1,12 +1,14 @@
 // The exchange of ranks that share a device: events in streams, copies, sums in the order of ranks.
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <mutex>
 
 #include <hero/core/array.h>
 #include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/exchange.cuh>
 #include <hero/cuda/runtime/launch.cuh>
+#include <hero/cuda/runtime/streams.cuh>
 
 namespace hero::cuda {
 
@@ -247,7 +249,7 @@ void combine_as(const core::Fold& fold, std::span<const std::byte* const> places
 }
 
 // An event: recorded once, then only looked at.
-class CudaEvent final : public core::DeviceEvent {
+class CudaEvent final : public core::DeviceEvent, public std::enable_shared_from_this<CudaEvent> {
  public:
   explicit CudaEvent(int index) : index_(index) {
     const DeviceGuard guard(index_);
@@ -262,6 +264,10 @@ class CudaEvent final : public core::DeviceEvent {
   void join() override {
     const DeviceGuard guard(index_);
     check_cuda(cudaStreamWaitEvent(current_stream(), event_, 0), "event");
+  }
+  void join_before_use() override {
+    if (known_stream(index_)) return join();
+    join_with_first_stream(index_, shared_from_this());
   }
   bool reached() override {
     const cudaError_t status = cudaEventQuery(event_);

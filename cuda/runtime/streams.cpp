@@ -154,6 +154,7 @@ namespace detail {
 
 struct ThreadStreams {
   std::shared_ptr<void> current[kMaxDevices];
+  std::vector<std::shared_ptr<core::DeviceEvent>> joined_first[kMaxDevices];
   ~ThreadStreams() {
     for (cudaStream_t& handle : current_handles) handle = nullptr;
   }
@@ -166,6 +167,10 @@ ThreadStreams& thread_streams() {
 }  // namespace detail
 
 cudaStream_t known_stream(int index) { return current_handles[index]; }
+
+void join_with_first_stream(int index, std::shared_ptr<core::DeviceEvent> event) {
+  detail::thread_streams().joined_first[index].push_back(std::move(event));
+}
 
 int stream_device(cudaStream_t stream) {
   {
@@ -228,6 +233,7 @@ Stream Stream::current(Device device) {
     const Stream own(device);
     current = own.state_;
     current_handles[device.index] = own.state_->stream;
+    core::join_all(std::exchange(detail::thread_streams().joined_first[index], {}));
   }
   return Stream(std::static_pointer_cast<State>(current));
 }

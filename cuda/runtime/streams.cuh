@@ -1,13 +1,17 @@
 #pragma once
 // The calling thread's streams.
+#include <memory>
 #include <string>
 
+#include <hero/core/exchange.h>
 #include <hero/cuda/runtime/runtime.cuh>
 
 namespace hero::cuda {
 
 /// The thread's current stream of a device; null if the thread never had work for that device.
 cudaStream_t known_stream(int index);
+/// The thread, which never had work for that device, joins the event when it first has.
+void join_with_first_stream(int index, std::shared_ptr<core::DeviceEvent> event);
 /// The device of a stream; for one that this library did not make, the current one.
 int stream_device(cudaStream_t stream);
 /// How many streams of a device this library has made that something uses now.

@@ -87,7 +87,7 @@ void run_one(Run& run, int rank) {
   std::optional<core::OnCore> bound;
   try {
     if (!run.cores.empty()) bound.emplace(run.cores[static_cast<size_t>(rank)]);
-    core::join_all(run.begin);
+    core::join_all_before_use(run.begin);  // a rank makes streams on the devices that it uses
     if (run.options.backend == BackendKind::nccl) {
       const PhaseScope joining(Phase::join);
       backend = make_nccl_backend(backend, rank, run.world->size(), run.world->timeouts());

@@ -175,6 +175,35 @@ TEST_CASE("nccl: streams of ranks that share a GPU have a queue each, however ma
   CHECK(cuda::streams_in_use(3) == others);
 }
 
+TEST_CASE("nccl: a rank makes streams on its own GPU alone, whatever its caller and others use") {
+  const NcclDevices devices;
+  const int ranks = cuda::device_count();
+  const auto in_use = [&] {
+    std::vector<int> streams;
+    for (int index = 0; index < ranks; ++index) streams.push_back(cuda::streams_in_use(index));
+    return streams;
+  };
+  std::thread([&] {  // which has work for the first GPU, and after a run for all
+    const Array x = Array::full({4}, 2.5, kFloat32, {DeviceType::cuda, 0});
+    for (int run = 0; run < 2; ++run) {
+      std::vector<int> one_more = in_use();
+      for (int& streams : one_more) ++streams;
+      run_ranks(
+          ranks,
+          [&](Communicator& world) {
+            const Array mine = Array::full({4}, 1.0, kFloat32, world.device());
+            world.barrier();
+            expect(in_use() == one_more, "a stream of each rank");
+            world.barrier();
+            // behind what the caller's stream was asked for
+            if (world.rank() == ranks - 1) expect(same_values(x, Array::full({4}, 2.5)), "x");
+          },
+          kNccl);
+    }
+  })
+      .join();
+}
+
 TEST_CASE("nccl: a captured step that exchanges arrays with other ranks is an error") {
   const NcclDevices devices;
   const std::vector<std::string> errors = nccl_errors(2, [](Communicator& world) {
