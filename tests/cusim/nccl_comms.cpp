@@ -193,7 +193,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   if (!Files::folder() && name.rfind("cusim-" + std::to_string(::getpid()) + "-", 0) != 0) {
     fail("ranks that are processes need a folder for their messages, in HERO_CUSIM_NCCL");
   }
-  block(nullptr, [] { return held.count({"CommInitRankConfig", -1}) == 0; });
+  block(nullptr, [rank] {
+    return held.count({"CommInitRankConfig", -1}) == 0 &&
+           held.count({"CommInitRankConfig", rank}) == 0;
+  });
   note("CommInitRankConfig: rank " + std::to_string(rank) + " of " + std::to_string(size));
   return join(name, rank, size, nullptr, comm);
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -89,9 +90,17 @@ Comm* Lane::ready() {
   return comm_.get();
 }
 
-void Lane::leave() noexcept {
-  joining_.reset();
-  connecting_.reset();
+std::optional<std::thread> Lane::leave() noexcept {
+  if (!joining_) return std::nullopt;
+  struct Left {
+    std::unique_ptr<cuda::AwaitedWork> connecting;  // ends behind the abort
+    std::unique_ptr<Joining> joining;
+  } left{std::move(connecting_), std::move(joining_)};
+  try {
+    return std::thread([ending = std::move(left)]() mutable { ending.joining.reset(); });
+  } catch (const std::system_error&) {
+    return std::nullopt;  // there is no thread to be had: it has been aborted here
+  }
 }
 
 }  // namespace hero::dist::nccl

@@ -1,7 +1,9 @@
 #pragma once
 // Messages from one rank to another, on GPUs.
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include <hero/core/array.h>
 #include <hero/cuda/runtime/free_gate.h>
@@ -21,8 +23,9 @@ class Lane {
   Lane(Backend& rendezvous, int from, int to, const std::string& axis, Terms terms);
   /// The communicator, null until both have joined. Never blocks.
   Comm* ready();
-  /// Joins no more, where it has not.
-  void leave() noexcept;
+  /// Joins no more, where it has not. What it was joining is aborted by the thread that is
+  /// returned, if any: that may wait for the device, as in RankWatch::abort().
+  std::optional<std::thread> leave() noexcept;
 
  private:
   const Name name_;

@@ -31,7 +31,10 @@ bool GpuRank::ask_for_messages() {
         if (!first.stated_by_all()) break;
         Comm* const comm = messages.lane->ready();
         none_left = none_left && comm != nullptr;
-        if (comm == nullptr) break;
+        if (comm == nullptr) {
+          first.check_others();
+          break;
+        }
         first.ask(*comm, [&](const End& end, const std::string& where) {
           ask_message(end, first.call, where);
         });
@@ -100,17 +103,19 @@ void GpuRank::give_up() noexcept {
     if (!pending || std::count(broken.begin(), broken.end(), pending->group()) > 0) continue;
     if (!pending->note_agreed()) broken.push_back(pending->group());
   }
+  std::vector<std::thread> leaving;
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
     if (!group) continue;
     for (auto& [ends, messages] : group->lanes) {
-      messages.lane->leave();
+      if (auto thread = messages.lane->leave()) leaving.push_back(std::move(*thread));
       messages.waiting.clear();
     }
     group->own.clear();
     group->waiting.clear();
   }
   terms.watch->abort_all(deadline);
+  for (std::thread& thread : leaving) thread.join();
 }
 
 }  // namespace hero::dist::nccl

@@ -58,11 +58,12 @@ struct GpuRank : ThreadRank {
   // As ask_for_messages(), which throws again what this has thrown.
   void go_on_with_messages();
   // Between two looks at what others have begun; an Error when the time since `start` is over.
-  void pause(Clock::time_point start, const std::string& where, Phase phase = Phase::step) const {
+  void pause(Clock::time_point start, const std::string& where, Phase phase = Phase::step,
+             const std::string& who = "other ranks") const {
     const std::chrono::duration<double> waited = Clock::now() - start;
     if (waited.count() >= terms.timeouts.of(phase)) {
       tell_late();
-      fail(where, ": ", terms.timeouts.text(phase), ": NCCL still waits for other ranks",
+      fail(where, ": ", terms.timeouts.text(phase), ": NCCL still waits for ", who,
            timeout_advice(phase));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -143,7 +144,8 @@ class NcclPending : public Pending {
             "both, async");
       if (done_ && !rank_->has_messages()) statement_->wait();
       const Clock::time_point start = Clock::now();
-      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_, call.phase);
+      const std::string who = is_message() ? "rank " + std::to_string(call.root) : "other ranks";
+      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_, call.phase, who);
       return true;
     };
     step(known, join);
@@ -245,6 +247,13 @@ class NcclPending : public Pending {
 
   bool is_message() const { return call.op == Collective::send || call.op == Collective::recv; }
   bool stated_by_all() const { return statement_->test(); }
+  // Of a message whose lane is not there: throws what the host's backend says of a rank that has
+  // failed, for which the lane may wait.
+  void check_others() {
+    if (!group_->host->has_failed()) return;
+    state(*group_->rendezvous);
+    fail(where_, ": another rank has failed");
+  }
 
   // Whether NCCL's call, if it was asked for, waits for no other rank's.
   bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }

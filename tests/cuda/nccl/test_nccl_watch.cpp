@@ -41,6 +41,8 @@ class Later {
   std::thread thread_;
 };
 
+using Clock = std::chrono::steady_clock;
+
 const CallOptions kFirst = {.order = Order::native, .unit = "fc1"};
 const CallOptions kSecond = {.order = Order::native, .unit = "fc2"};
 
@@ -163,6 +165,79 @@ TEST_CASE("nccl: all communicators of a rank are aborted at once") {
       seconds_of_step(1));
   CHECK(lines == std::vector<std::string>{late(0), late(1)});
   CHECK(cusim::aborted_communicators() == aborted + 4);
+}
+
+TEST_CASE("nccl: a lane that still joins is aborted at once with a rank's other communicators") {
+  // its abort waits for the device, and so for the sum, for which rank 1 never asks
+  const Patience patience;
+  const int open = cusim::open_communicators();
+  for (const char* kind : {"send", "recv"}) cusim::hold_nccl(kind, true);  // also the first byte
+  double seconds = 0.0;
+  for (int run = 0; run < 3; ++run) {  // a busy machine may be late
+    std::atomic<bool> throws = false;
+    Clock::time_point thrown;
+    cusim::take_nccl_log();
+    const std::vector<std::string> lines = errors_of(
+        2,
+        [&](Communicator& world) {
+          const Array x = Array::full({4}, 1.0, kFloat32, world.device());
+          const Array y = Array::full({4}, 2.0, kFloat32, world.device());
+          world.barrier();
+          Work sum, message;
+          if (world.rank() == 0) sum = world.all_reduce(x, {.order = Order::native, .async = true});
+          if (world.rank() == 0) message = world.send(y, 1, {.async = true});
+          if (world.rank() == 1) message = world.recv(y, 0, {.async = true});
+          expect(comes([&] {
+                   message.test();
+                   return world.rank() == 0 ? is_logged("rank 0 asks for send") : throws.load();
+                 }),
+                 "the lane joins");
+          if (world.rank() == 0) {
+            thrown = Clock::now();
+            throws = true;
+            fail("no more data");
+          }
+          message.wait();
+        },
+        kNccl);
+    seconds = std::chrono::duration<double>(Clock::now() - thrown).count();
+    CHECK(lines[0] == "no more data");
+    CHECK_THAT(lines[1], ContainsSubstring("rank 0 failed"));
+    CHECK(cusim::open_communicators() == open);
+    if (seconds < 5.0) break;
+  }
+  CHECK(seconds < 5.0);  // the watchdog aborts after 6 s what is left of a rank that has failed
+}
+
+TEST_CASE("nccl: a lane whose other end never joins ends with the time-out, on both ranks") {
+  const Patience patience;
+  const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
+  const std::vector<std::string> lines = errors_of(
+      3,
+      [&](Communicator& world) {
+        const Array x = Array::full({4}, 1.0, kFloat32, world.device());
+        world.barrier();
+        if (world.rank() == 1) cusim::hold_nccl("CommInitRankConfig", true, 1);
+        world.barrier();
+        if (world.rank() == 0) world.send(x, 1);
+        if (world.rank() == 1) world.recv(x, 0);
+        world.barrier();
+      },
+      seconds_of_step(1));
+  const std::string advice = "; set HERO_TIMEOUT to more seconds if they only need longer";
+  const std::string said = " (call 0 of 'world'): time-out after 1 s: NCCL still waits for rank ";
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const std::string line =
+        (rank == 0 ? "send" : "recv") + said + std::to_string(1 - rank) + advice;
+    const std::string failed = ": rank " + std::to_string(1 - rank) + " failed";
+    CHECK((lines[rank] == line || lines[rank].find(failed) != std::string::npos));
+  }
+  CHECK((lines[0].find(said) != std::string::npos || lines[1].find(said) != std::string::npos));
+  CHECK_THAT(lines[2], StartsWith("barrier (call 2 of 'world'): rank ") && ContainsSubstring(said));
+  // those who come late meet nobody who takes what they make
+  cusim::hold_nccl("CommInitRankConfig", false, 1);
+  CHECK(comes([&] { return cusim::aborted_communicators() >= aborted + 2; }));
+  CHECK(comes([&] { return cusim::open_communicators() == open; }));
 }
 
 TEST_CASE("nccl: the time of a call counts from when it could be done") {
