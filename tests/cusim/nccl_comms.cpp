@@ -76,6 +76,7 @@ ncclResult_t join(const std::string& name, int rank, int size, ncclComm_t parent
       parent, [&] { return made->files ? made->files->joined() : made->party->joined >= size; });
   if (!all_here) return ncclInternalError;
   const std::lock_guard lock(cusim::world());
+  if (cusim::allocates_late()) cusim::drain_device(made->device);
   ++open_count;
   // For ever: other ranks' streams may still look at one that is destroyed.
   static auto& all = *new std::vector<std::unique_ptr<ncclComm>>;
@@ -206,6 +207,7 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* co
   check_config(config);
   const ncclResult_t told = broken("CommSplit", parent, parent->rank);
   if (told != ncclSuccess) return told;
+  block(parent, [parent] { return held.count({"CommSplit", parent->rank}) == 0; });
   note("CommSplit: rank " + std::to_string(parent->rank) + " of " + std::to_string(parent->size) +
        ", color " + std::to_string(color) + ", key " + std::to_string(key));
   constexpr std::pair kAbsent(-2, 0);

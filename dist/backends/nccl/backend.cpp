@@ -99,15 +99,15 @@ class NcclBackend : public Backend {
     confirm_begun();
     std::shared_ptr<Backend> part = host().group(members, axis);
     std::shared_ptr<Backend> rendezvous = rendezvous_of(*part, axis);
-    Comms comms =
-        split_communicators(group_->comms, *group_->rendezvous, {members, rendezvous.get()}, axis);
+    Comms comms = split_communicators(group_->comms, *group_->rendezvous,
+                                      {members, rendezvous.get()}, axis, asks_for_messages());
     return std::make_shared<NcclBackend>(
         rank_, add_group(rank_, {std::move(part), std::move(rendezvous), std::move(comms), axis}));
   }
 
   void group_of_others(const std::string& axis) override {
     confirm_begun();
-    split_communicators(group_->comms, *group_->rendezvous, {}, axis);
+    split_communicators(group_->comms, *group_->rendezvous, {}, axis, asks_for_messages());
   }
 
   bool has_failed() const override { return host().has_failed(); }
@@ -140,6 +140,10 @@ class NcclBackend : public Backend {
     return {{-1, -1}, false};
   }
   Backend& host() const { return *group_->host; }
+
+  Patience asks_for_messages() const {
+    return [this] { rank_->ask_for_messages(); };
+  }
 
   // Making communicators allocates memory: [note: calls of ranks that share a GPU].
   void confirm_begun() {

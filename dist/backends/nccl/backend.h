@@ -29,7 +29,10 @@ namespace hero::dist::nccl {
 // of a group one after the other, and are stated again. What the GPU was asked for then waits for
 // no host but on its way to NCCL: who makes such a call asks first for all that it has begun
 // ([note: calls for which the driver may wait] in cuda/runtime/free_gate.h), and makes groups when
-// all that it has begun is asked for.
+// all collectives that it has begun are asked for. NCCL allocates memory itself where it joins
+// ranks. It does so in a thread of its own, and outside the gate, since it waits for the other
+// ranks there, too. Their hosts have agreed to join before, and each asks for what it has begun
+// while it waits, so that the GPU comes to an end with all that it was asked for.
 
 /// The backend of a rank that has a GPU (choose_gpu() says which), over one for the host,
 /// which every rank of the host's world must wrap at the same time. Arrays of the host, and all

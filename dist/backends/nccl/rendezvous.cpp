@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -48,23 +49,33 @@ std::shared_ptr<Pending> gather(Backend& rendezvous, const char* what, const cor
 
 // While NCCL joins the ranks they tell each other, round after round, who has been joined, until
 // all have. A rank that fails or ends says nothing more, and the round that misses it tells the
-// others, who would wait in NCCL for ever.
+// others, who would wait in NCCL for ever. `meanwhile`: what the rank does while it waits.
 class Rounds {
  public:
-  explicit Rounds(Backend& rendezvous) : rendezvous_(rendezvous) {}
+  Rounds(Backend& rendezvous, const Patience& meanwhile)
+      : rendezvous_(rendezvous), meanwhile_(meanwhile) {}
 
   // This rank still waits; an Error where another one has failed. Rounds of many ranks are many
   // messages: there is time between them, the more the longer NCCL takes.
   void not_yet() {
+    if (meanwhile_) meanwhile_();
     if (round_ && (!round_->test() || Clock::now() < next_)) return;
     begin(0);
     next_ = Clock::now() + pause_;
     pause_ = std::min(2 * pause_, kLongest);
   }
-  // This rank is joined; returns when all are.
-  void joined() {
+  // This rank is joined; returns when all are. An Error after `timeout` seconds.
+  void joined(double timeout) {
+    const Clock::time_point start = Clock::now();
+    const auto late = [&] {
+      return Clock::now() - start >= std::chrono::duration<double>(timeout);
+    };
     while (true) {
       if (round_) {
+        while (meanwhile_ && !round_->test() && !late()) {
+          meanwhile_();
+          std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
         round_->wait();
         const uint8_t* said = all_.data<uint8_t>();
         if (std::all_of(said, said + all_.numel(), [](uint8_t one) { return one == 1; })) return;
@@ -84,6 +95,7 @@ class Rounds {
   static constexpr std::chrono::milliseconds kLongest{64};
 
   Backend& rendezvous_;
+  const Patience& meanwhile_;
   std::chrono::milliseconds pause_{1};
   Clock::time_point next_;
   std::shared_ptr<Pending> round_;
@@ -98,7 +110,7 @@ CommOwner make(Rounds& rounds, const Make& how, const std::string& where, const 
       connect(library(), how, where, terms.timeouts.join, [&] { rounds.not_yet(); });
   CommOwner comm(handle == nullptr ? nullptr : new Comm(handle, name, terms));
   try {
-    rounds.joined();
+    rounds.joined(terms.timeouts.join);
   } catch (...) {
     if (comm) comm->abort();
     throw;
@@ -107,7 +119,8 @@ CommOwner make(Rounds& rounds, const Make& how, const std::string& where, const 
 }
 
 // That of all ranks of `rendezvous`, by an id.
-CommOwner join(Backend& rendezvous, const Name& name, const Terms& terms) {
+CommOwner join(Backend& rendezvous, const Name& name, const Terms& terms,
+               const Patience& meanwhile) {
   const bool sends = rendezvous.rank() == 0;
   core::Array id = sends ? make_id(name.axis)
                          : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
@@ -120,7 +133,7 @@ CommOwner join(Backend& rendezvous, const Name& name, const Terms& terms) {
   call.input = sends ? id.bytes() : nullptr;
   call.output = sends ? nullptr : id.bytes();
   rendezvous.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
-  Rounds rounds(rendezvous);
+  Rounds rounds(rendezvous, meanwhile);
   const std::string& slow = library().no_split;
   const std::string where =
       "nccl: joining " + name.text() + (slow.empty() ? "" : ", by an id as " + slow);
@@ -129,8 +142,9 @@ CommOwner join(Backend& rendezvous, const Name& name, const Terms& terms) {
 }
 
 // Splits `parent`, whose ranks are those of `rendezvous`.
-CommOwner split(Comm& parent, Backend& rendezvous, int color, const Name& name) {
-  Rounds rounds(rendezvous);
+CommOwner split(Comm& parent, Backend& rendezvous, int color, const Name& name,
+                const Patience& meanwhile) {
+  Rounds rounds(rendezvous, meanwhile);
   parent.finish([&] { rounds.not_yet(); });  // NCCL splits what has nothing to do
   const std::string where = "nccl: splitting '" + parent.name().axis + "' for " + name.text();
   return make(rounds, by_split(library(), parent.handle(), color, name.rank), where, name,
@@ -138,11 +152,11 @@ CommOwner split(Comm& parent, Backend& rendezvous, int color, const Name& name) 
 }
 
 // A second one of the same ranks, which are those of `rendezvous`; null where the rank is alone.
-CommOwner twin(Comm& comm, Backend& rendezvous) {
+CommOwner twin(Comm& comm, Backend& rendezvous, const Patience& meanwhile) {
   if (rendezvous.size() == 1) return nullptr;
   const Name name{comm.name().axis + ", reductions", comm.name().rank};
-  if (comm.library().CommSplit == nullptr) return join(rendezvous, name, comm.terms());
-  return split(comm, rendezvous, 0, name);
+  if (comm.library().CommSplit == nullptr) return join(rendezvous, name, comm.terms(), meanwhile);
+  return split(comm, rendezvous, 0, name, meanwhile);
 }
 
 }  // namespace
@@ -200,24 +214,25 @@ ChosenGpu choose_gpu(Backend& rendezvous, int local_rank, int local_size) {
 
 Comms make_communicators(Backend& rendezvous, const std::string& axis, const Terms& terms) {
   Comms comms;
-  comms.gathers = join(rendezvous, {axis, rendezvous.rank()}, terms);
-  comms.reductions = twin(*comms.gathers, rendezvous);
+  comms.gathers = join(rendezvous, {axis, rendezvous.rank()}, terms, {});
+  comms.reductions = twin(*comms.gathers, rendezvous, {});
   return comms;
 }
 
 Comms split_communicators(const Comms& parent, Backend& rendezvous, const Subset& subset,
-                          const std::string& axis) {
+                          const std::string& axis, const Patience& meanwhile) {
   const bool none = subset.rendezvous == nullptr;
   const Comm& whole = *parent.gathers;
   Comms comms;
   if (whole.library().CommSplit != nullptr) {
     const int color = none ? -1 : std::ranges::min(subset.members);
     const int key = none ? 0 : subset.rendezvous->rank();
-    comms.gathers = split(*parent.gathers, rendezvous, color, {axis, key});
+    comms.gathers = split(*parent.gathers, rendezvous, color, {axis, key}, meanwhile);
   } else if (!none) {
-    comms.gathers = join(*subset.rendezvous, {axis, subset.rendezvous->rank()}, whole.terms());
+    comms.gathers =
+        join(*subset.rendezvous, {axis, subset.rendezvous->rank()}, whole.terms(), meanwhile);
   }
-  if (!none) comms.reductions = twin(*comms.gathers, *subset.rendezvous);
+  if (!none) comms.reductions = twin(*comms.gathers, *subset.rendezvous, meanwhile);
   return comms;
 }
 

@@ -48,9 +48,9 @@ struct Subset {
 
 /// The communicators of groups of a parent's ranks, all of which call this, each for its own: split
 /// from the parent's, where this NCCL can, so that no group starts from nothing; else as
-/// make_communicators(). `parent` is whose ranks `rendezvous` are. An Error on all where one fails
-/// or ends meanwhile.
+/// make_communicators(). `parent` is whose ranks `rendezvous` are. `meanwhile` is done again and
+/// again while the rank waits for the others. An Error on all where one fails or ends meanwhile.
 Comms split_communicators(const Comms& parent, Backend& rendezvous, const Subset& subset,
-                          const std::string& axis);
+                          const std::string& axis, const Patience& meanwhile);
 
 }  // namespace hero::dist::nccl

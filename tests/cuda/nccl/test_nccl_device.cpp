@@ -288,6 +288,50 @@ TEST_CASE("nccl: where memory comes when a GPU is idle, ranks that share it go o
   }
 }
 
+// Rank 0 waits for rank 1 in NCCL, which then allocates, when the last rank, on its GPU, asks for a
+// message that rank 0 has begun and not asked for.
+TEST_CASE("nccl: where memory comes when a GPU is idle, ranks that share it make groups") {
+  const Patience patience;
+  const SharedGPUs shared;
+  const int ranks = cuda::device_count() + 1, last = ranks - 1;
+  dist::RunOptions options = seconds_of_step(20);
+  options.timeout_join = 20;
+  run_ranks(
+      ranks,
+      [&](Communicator& world) {
+        const int me = world.rank();
+        const Array x = Array::full({4}, me, kFloat32, world.device());
+        const Communicator pair = world.split(me < 2 ? 0 : -1, 0, "pair");
+        if (me == last) world.send(x, 0);  // the lane is there
+        if (me == 0) world.recv(x, last);
+        world.barrier();
+        if (me == 0) {
+          cusim::take_nccl_log();
+          cusim::allocate_late(true);
+          cusim::hold_nccl("CommSplit", true, 1);
+        }
+        world.barrier();
+        if (me == 0) {
+          Work message = world.recv(x, last, {.async = true});
+          const Communicator part = pair.split(0, 0, "part");
+          message.wait();
+          expect(same_values(x, Array::full({4}, last)), "the message");
+        }
+        if (me == 1) pair.split(0, 0, "part");
+        if (me == last) {
+          expect(comes([] { return is_logged("CommSplit: rank 0 of 2, color 0, key 0"); }),
+                 "rank 0 joins");
+          Work message = world.send(x, 0, {.async = true});
+          expect(comes([&] { return message.test() || is_logged("rank 0 asks for send"); }),
+                 "the last rank asks");
+          cusim::hold_nccl("CommSplit", false, 1);
+          message.wait();
+        }
+        world.barrier();
+      },
+      options);
+}
+
 // The last rank measures behind a sum for which rank 0 has not asked.
 TEST_CASE(
     "nccl: a rank measures a product while its GPU waits for another rank that does so, too") {

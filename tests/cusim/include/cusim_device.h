@@ -10,8 +10,8 @@ namespace cusim {
 /// says, or 0. Returns how many there were.
 int set_hardware_queues(int count);
 
-/// From now on memory, page-locked memory of the host, too, is allocated, and a stream made, when
-/// the current device has done all that it was asked for.
+/// From now on memory, page-locked memory of the host and NCCL's own, too, is allocated, and a
+/// stream made, when the current device has done all that it was asked for.
 void allocate_late(bool late);
 
 }  // namespace cusim

@@ -76,8 +76,8 @@ namespace cusim {
 void break_nccl(const char* function, int rank, ncclResult_t result);
 /// While true, calls of this kind ("reduce_scatter") do not begin, of all ranks or of one, and the
 /// streams that have come to one stand still, as do those of the other ranks. A host that waits for
-/// one ends the program, or waits (wait_patiently). Of threads "CommInitRankConfig" does not come
-/// back. Ranks that are processes each hold their own.
+/// one ends the program, or waits (wait_patiently). Of threads "CommInitRankConfig" and, of one
+/// rank, "CommSplit" do not come back. Ranks that are processes each hold their own.
 void hold_nccl(const std::string& kind, bool hold, int rank = -1);
 /// While true, a host that waits for a call that does not begin waits, as over the real NCCL, until
 /// it begins or its communicator is aborted; and an abort waits for all that its device was asked
