@@ -60,6 +60,7 @@ if(NOT HERO_SANITIZE)
   add_executable(hero_nccl_ranks ${PROJECT_SOURCE_DIR}/tests/cuda/nccl/mpi/ranks.cpp)
   target_include_directories(hero_nccl_ranks PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_options(hero_nccl_ranks PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_definitions(hero_nccl_ranks PRIVATE HERO_TEST_CUSIM)
   target_link_libraries(hero_nccl_ranks PRIVATE hero_nccl_sim Threads::Threads)
   add_dependencies(hero_tests_of_cuda hero_nccl_ranks)
   add_dependencies(hero_test_cuda hero_nccl_ranks)
@@ -87,7 +88,8 @@ if(NOT HERO_SANITIZE)
   add_test(NAME "cusim: a GPU's figures" COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 3600)
   add_test(NAME "cuda: a GPU's tests file by file"
-           COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>)
+           COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>
+                   $<TARGET_FILE:hero_nccl_ranks>)
   set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS cuda TIMEOUT 3600)
 endif()
 
@@ -99,8 +101,29 @@ if(HERO_HAS_CUDA)
   target_link_libraries(hero_test_gpu PRIVATE hero_op_tables hero_layer_tables hero::cpu)
   add_executable(hero_bench_gpu EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hero_bench_gpu_objects>)
   target_link_libraries(hero_bench_gpu PRIVATE hero::hero)
+  set(hero_programs_gpu hero_test_gpu hero_bench_gpu)
+  # Ranks that are processes. Of the programs that travel this alone has MPI: its own transport.cpp takes the
+  # place of the library's, which is compiled alone for that.
+  if(HERO_GPU_PACKED AND TARGET hero_nccl)
+    set(MPI_CXX_SKIP_MPICXX TRUE) # the C interface only
+    find_package(MPI QUIET COMPONENTS CXX)
+  endif()
+  if(HERO_GPU_PACKED AND MPI_CXX_FOUND)
+    set(transport ${PROJECT_SOURCE_DIR}/dist/backends/mpi/transport.cpp)
+    set_source_files_properties(${transport} TARGET_DIRECTORY hero_dist
+                                PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    add_executable(hero_nccl_ranks_gpu EXCLUDE_FROM_ALL
+                   ${PROJECT_SOURCE_DIR}/tests/cuda/nccl/mpi/ranks.cpp ${transport})
+    set_target_properties(hero_nccl_ranks_gpu PROPERTIES UNITY_BUILD OFF)
+    target_include_directories(hero_nccl_ranks_gpu PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_include_directories(hero_nccl_ranks_gpu SYSTEM PRIVATE ${HERO_NCCL_INCLUDE}
+                                                                  ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(hero_nccl_ranks_gpu PRIVATE hero_nccl hero::cpu Threads::Threads)
+    hero_use_mpi(hero_nccl_ranks_gpu)
+    list(APPEND hero_programs_gpu hero_nccl_ranks_gpu)
+  endif()
   if(HERO_GPU_PACKED) # programs that travel (tests/gpu/prepare.sh)
-    foreach(program IN ITEMS hero_test_gpu hero_bench_gpu)
+    foreach(program IN LISTS hero_programs_gpu)
       target_sources(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests/gpu/old_glibc.cpp)
       set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/gpu/old_glibc.cpp
                                   PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

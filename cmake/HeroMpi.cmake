@@ -1,6 +1,18 @@
 # The mpi backend's library: Open MPI or MPICH, as CMake finds it. Without one the backend is built
 # all the same, and asking for it at run time says what to install.
 
+# hero_use_mpi(target): gives it the MPI that was found
+function(hero_use_mpi target)
+  target_compile_definitions(${target} PRIVATE HERO_HAS_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  target_include_directories(${target} SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
+  # As one word: programs that never run ranks must not load the library, and an installed libhero
+  # works with this very library or with none.
+  string(REPLACE ";" "," libraries "${MPI_CXX_LIBRARIES}")
+  separate_arguments(flags NATIVE_COMMAND "${MPI_CXX_LINK_FLAGS}")
+  target_link_libraries(${target} PRIVATE ${flags}
+                        "-Wl,--push-state,--as-needed,${libraries},--pop-state")
+endfunction()
+
 # hero_mpi(): gives hero_dist MPI, where it is there and wanted
 function(hero_mpi)
   set(HERO_MPIEXEC "" CACHE INTERNAL "What starts the processes of an MPI world; empty: no MPI")
@@ -18,14 +30,7 @@ function(hero_mpi)
     message(STATUS "hero: no MPI found (Debian: libopenmpi-dev openmpi-bin), no mpi backend")
     return()
   endif()
-  target_compile_definitions(hero_dist PRIVATE HERO_HAS_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
-  target_include_directories(hero_dist SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
-  # As one word: programs that never run ranks must not load the library, and an installed libhero
-  # works with this very library or with none.
-  string(REPLACE ";" "," libraries "${MPI_CXX_LIBRARIES}")
-  separate_arguments(flags NATIVE_COMMAND "${MPI_CXX_LINK_FLAGS}")
-  target_link_libraries(hero_dist PRIVATE ${flags}
-                        "-Wl,--push-state,--as-needed,${libraries},--pop-state")
+  hero_use_mpi(hero_dist)
   set(HERO_MPIEXEC "${MPIEXEC_EXECUTABLE}"
       CACHE INTERNAL "What starts the processes of an MPI world; empty: no MPI")
 endfunction()

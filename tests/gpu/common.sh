@@ -50,8 +50,8 @@ keep_results() { grep '^{' "$work/said" >>"$out/results.jsonl"; }
 
 # What programs are made of, as one number.
 sources() {
-  (cd "$root" && find core autograd nn optim dist cuda tests/cuda tests/autograd tests/nn tests/support \
-    -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | LC_ALL=C sort -z |
+  (cd "$root" && find core autograd nn optim dist cuda tests/cuda tests/autograd tests/dist tests/nn tests/support \
+    -type f ! -path 'tests/dist/*.cpp' \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | LC_ALL=C sort -z |
     xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1)
 }
 
@@ -117,7 +117,7 @@ build_from_source() {
   failed=1
 }
 
-# Sets tests and bench, the two programs; 1 where there is neither.
+# Sets tests, bench and ranks, the programs; 1 where there is neither of the first two.
 find_programs() {
   local folder=${HERO_GPU_PROGRAMS:-} # made by hand
   from_source=""
@@ -134,7 +134,7 @@ find_programs() {
     folder=$root/build/cuda/tests
     build_from_source
   fi
-  tests=$folder/hero_test_gpu bench=$folder/hero_bench_gpu
+  tests=$folder/hero_test_gpu bench=$folder/hero_bench_gpu ranks=$folder/hero_nccl_ranks
   [ -x "$tests" ] || [ -x "$bench" ]
 }
 

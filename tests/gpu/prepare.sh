@@ -3,12 +3,51 @@
 
 most_glibc=2.34  # of Debian 12 and newer, Ubuntu 22.04 and newer
 most_bytes=20000000
-most_nccl_bytes=46000000 # both, and the headers, travel in 64 MiB
+most_nccl_bytes=46000000
+most_mpi_bytes=4000000
+most_at_once=$((64 << 20))
 
 prepare() {
   prepare_headers || return 1
   [ -n "$headers_only" ] && return
-  prepare_programs && prepare_nccl
+  mkdir -p "$packed"
+  prepare_mpi && prepare_programs && prepare_nccl && travels
+}
+
+# pack NAME MOST FOLDER FILE...: the files of the folder as an archive, of so many bytes at most
+pack() {
+  local to=$packed/$1.tar.xz most=$2 bytes
+  # kernels that several programs have are packed once
+  tar -C "$3" --owner=0 --group=0 -cf - "${@:4}" | xz -T1 --x86 --lzma2=preset=9,dict=128MiB >"$to" || return 1
+  bytes=$(stat -c %s "$to")
+  say "$(megabytes "$bytes") in ${to#"$root"/}"
+  [ "$bytes" -le "$most" ] || { say "that is more than $(megabytes "$most")" && return 1; }
+}
+megabytes() { echo "$(($1 / 1000000)).$(($1 / 100000 % 10)) MB"; }
+
+# The tree and the headers travel, too, and compressed.
+travels() {
+  local tree headers archives all
+  tree=$(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf - 2>/dev/null | gzip | wc -c)
+  headers=$(tar -C "$deps" -cf - . | gzip | wc -c)
+  archives=$(cat "$packed"/*.tar.xz | wc -c)
+  all=$((tree + headers + archives))
+  say "$(megabytes "$all") travel: $(megabytes "$archives") in ${packed#"$root"/}, the headers $(megabytes "$headers"), the tree $(megabytes "$tree")"
+  if [ "$all" -gt "$most_at_once" ]; then
+    say "where no more than $(megabytes "$most_at_once") travel at once, ${packed#"$root"/}/nccl.tar.xz goes after the others"
+  fi
+}
+
+# An Open MPI, where there is one, to start ranks that are processes.
+prepare_mpi() {
+  local folder=$root/build/gpu-programs/open_mpi
+  mpi=""
+  if ! "$root/tests/gpu/pack_open_mpi" "$folder" || ! command -v mpicxx >/dev/null; then
+    say "no Open MPI is packed: no ranks that are processes"
+    return
+  fi
+  mpi=yes
+  pack open_mpi "$most_mpi_bytes" "$folder" bin lib share
 }
 
 # The packages' headers, CMake files and static libraries under one prefix, and what the library
@@ -40,24 +79,27 @@ prepare_headers() {
 # Both programs in one archive: their kernels are the same bytes, which are then packed once.
 prepare_programs() {
   local build=$root/build/gpu-programs folder=$root/build/gpu-programs/packed log made_of
+  local programs="hero_test_gpu hero_bench_gpu${mpi:+ hero_nccl_ranks_gpu}"
   log=$build/prepare.log
   mkdir -p "$build"
   # files that change while they are compiled make programs of neither
   made_of=$(sources)
   say "building the programs that travel, which takes minutes; see ${log#"$root"/}"
+  # shellcheck disable=SC2086
   if ! (cd "$root" && cmake --preset release -B "$build" -DHERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90-real \
     -DCMAKE_CUDA_FLAGS=--no-compress -DHERO_MPI=OFF -DHERO_TUTORIALS=OFF -DHERO_INSTALL=OFF -DZLIB_USE_STATIC_LIBS=ON \
     -DHERO_GPU_PACKED=ON &&
-    cmake --build "$build" --parallel "${HERO_GPU_BUILD_JOBS:-$(nproc)}" --target hero_test_gpu hero_bench_gpu) >"$log" 2>&1 </dev/null; then
+    cmake --build "$build" --parallel "${HERO_GPU_BUILD_JOBS:-$(nproc)}" --target $programs) >"$log" 2>&1 </dev/null; then
     grep -E 'error|Error' -A 3 "$log" | head -n 20 >&2
     say "the programs were not built, see ${log#"$root"/}; the sources can still be built there"
     return 1
   fi
-  rm -rf "$folder" "$packed"
-  mkdir -p "$folder" "$packed"
-  local program
-  for program in hero_test_gpu hero_bench_gpu; do
-    strip -o "$folder/$program" "$build/tests/$program"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  local program made
+  for made in $programs; do
+    program=${made/ranks_gpu/ranks}
+    strip -o "$folder/$program" "$build/tests/$made"
     needs_nothing_else "$folder/$program" || return 1
     if grep -qaF "$root/tests/golden/" "$folder/$program"; then
       say "$program knows files of this tree by their path; tests/support/golden_dir.h says where they lie"
@@ -65,18 +107,15 @@ prepare_programs() {
     fi
   done
   [ "$made_of" = "$(sources)" ] || { say "the sources changed meanwhile; run it again" && return 1; }
-  tar -C "$folder" --owner=0 --group=0 -cf - hero_test_gpu hero_bench_gpu |
-    xz -T1 --x86 --lzma2=preset=9,dict=128MiB >"$packed/programs.tar.xz" || return 1
+  rm -f "$packed/sources"
+  # shellcheck disable=SC2046
+  pack programs "$most_bytes" "$folder" $(ls "$folder") || return 1
   echo "$made_of" >"$packed/sources"
-  local bytes
-  bytes=$(stat -c %s "$packed/programs.tar.xz")
-  say "$((bytes / 1000000)).$((bytes / 100000 % 10)) MB in ${packed#"$root"/}"
-  [ "$bytes" -le "$most_bytes" ] || { say "that is more than $((most_bytes / 1000000)) MB" && return 1; }
 }
 
 # An NCCL that lets ranks share a GPU, with the code of one kind of GPU. Without it the other parts run.
 prepare_nccl() {
-  local library=${HERO_NCCL:-} folder=$root/build/gpu-nccl bytes
+  local library=${HERO_NCCL:-} folder=$root/build/gpu-nccl
   rm -rf "$folder"
   mkdir -p "$folder/packed"
   if [ -z "$library" ]; then
@@ -89,18 +128,15 @@ prepare_nccl() {
   fi
   say "packing $library, which takes minutes"
   python3 "$root/tests/gpu/keep_arch.py" "$library" "$folder/packed/libnccl.so.2" 90 || return 1
-  tar -C "$folder/packed" --owner=0 --group=0 -cf - libnccl.so.2 |
-    xz -T1 --x86 --lzma2=preset=9,dict=128MiB >"$packed/nccl.tar.xz" || return 1
-  bytes=$(stat -c %s "$packed/nccl.tar.xz")
-  say "$((bytes / 1000000)).$((bytes / 100000 % 10)) MB in ${packed#"$root"/}/nccl.tar.xz"
-  [ "$bytes" -le "$most_nccl_bytes" ] || { say "that is more than $((most_nccl_bytes / 1000000)) MB" && return 1; }
+  pack nccl "$most_nccl_bytes" "$folder/packed" libnccl.so.2
 }
 
-# needs_nothing_else PROGRAM: of glibc no newer symbol than of most_glibc, and no library beside it
+# needs_nothing_else PROGRAM: of glibc no newer symbol than of most_glibc, and no library beside it but the
+# MPI that is packed
 needs_nothing_else() {
   local newest others
   others=$(objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }' |
-    grep -vE '^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.[0-9]$' | tr '\n' ' ')
+    grep -vE '^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.[0-9]$|^libmpi\.so' | tr '\n' ' ')
   [ -z "$others" ] || { say "$(basename "$1") needs $others" && return 1; }
   others=$(objdump -T "$1" | grep -oE '\((GLIBCXX|CXXABI|GCC)_[0-9.]+\)' | sort -u | tr '\n' ' ')
   [ -z "$others" ] || { say "$(basename "$1") needs a C++ library with $others" && return 1; }

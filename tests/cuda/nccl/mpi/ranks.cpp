@@ -1,4 +1,4 @@
-// A program for the tests of the nccl backend between processes, over tests/cusim:
+// A program for the tests of the nccl backend between processes, over tests/cusim or a GPU:
 //   hero_nccl_ranks WHAT [launch's options]
 // Its ranks check themselves; what threads and processes must agree on is printed.
 #include <cstdlib>
@@ -63,6 +63,7 @@ void fail_after_sum(Communicator& world) {
   say_of_rank(world, "has " + std::to_string(sum_beside_failure(world)));
 }
 
+#ifdef HERO_TEST_CUSIM
 // All ranks ask for a sum, and the GPU of rank 1 never does its part.
 void stand_still(Communicator& world) {
   const Array x = Array::full({10}, 1.0, kFloat32, world.device());
@@ -103,6 +104,7 @@ void join_groups(Communicator& world) {
   if (world.rank() == 1) cusim::break_nccl("CommInitRankConfig", 1, ncclSystemError);
   world.split(0, 0, "half");
 }
+#endif
 
 void print_devices(Communicator& world) {
   world.out() << "rank " << world.rank() << " of " << world.size() << " on "
@@ -120,14 +122,18 @@ int main(int argc, char** argv) {
       check_everything(world);
       world.traffic().reset();
       into_files(print_training)(world);
+#ifdef HERO_TEST_CUSIM
       expect(cusim::contexts() == std::vector<int>{world.device().index}, "only its own GPU");
+#endif
     });
   }
   if (what == "print") return launch(argc, argv, print_devices);
-  if (what == "groups") return launch(argc, argv, join_groups);
   if (what == "late") return launch(argc, argv, fail_after_sum);
+#ifdef HERO_TEST_CUSIM
+  if (what == "groups") return launch(argc, argv, join_groups);
   if (what == "still") return launch(argc, argv, stand_still);
   if (what == "vain") return launch(argc, argv, wait_in_vain);
+#endif
   for (const char* how : {"throw", "exit", "kill", "hang"}) {
     if (what == how) return launch(argc, argv, [&](Communicator& world) { go_wrong(world, what); });
   }
