@@ -183,7 +183,7 @@ TEST_CASE("nccl: a rank makes streams on its own GPU alone, whatever its caller 
     for (int index = 0; index < ranks; ++index) streams.push_back(cuda::streams_in_use(index));
     return streams;
   };
-  std::thread([&] {  // which has work for the first GPU, and after a run for all
+  const auto program = [&] {  // which has work for the first GPU, and after a run for all
     const Array x = Array::full({4}, 2.5, kFloat32, {DeviceType::cuda, 0});
     for (int run = 0; run < 2; ++run) {
       std::vector<int> one_more = in_use();
@@ -200,8 +200,10 @@ TEST_CASE("nccl: a rank makes streams on its own GPU alone, whatever its caller 
           },
           kNccl);
     }
-  })
-      .join();
+  };
+  std::string said = "not begun";
+  std::thread([&] { said = error_of(program); }).join();
+  CHECK(said.empty());
 }
 
 TEST_CASE("nccl: a captured step that exchanges arrays with other ranks is an error") {
