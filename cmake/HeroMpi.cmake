@@ -65,7 +65,7 @@ function(hero_mpi_tests)
   if(CMAKE_CROSSCOMPILING)
     set(native ${PROJECT_SOURCE_DIR}/build/release/tests/hero_mpi_ranks)
   endif()
-  foreach(case IN ITEMS hashes strategies20 checks staging slices groups messages bugs failures launch resume resume100)
+  foreach(case IN ITEMS hashes strategies20 checks staging slices hosts groups messages bugs failures launch resume resume100)
     set(name "dist: processes under mpirun, ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case} ${ranks}
                                   "${HERO_MPIEXEC}" ${native})

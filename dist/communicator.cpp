@@ -135,6 +135,7 @@ Call Communicator::make_call(Collective op, const Array& x, int64_t total,
         name(op), ": divide_by is of a mean, and a positive number: ", options.divide_by, " of a ",
         name(options.op));
   call.divide_by = options.divide_by;
+  if (call.reduces() && call.order == Order::tree) call.ranks_of_host = backend().ranks_of_host();
   check(options.op != ReduceOp::mean || is_floating(x.dtype()), name(op), ": mean of ", x.dtype(),
         " is not exact; convert to a floating dtype, or use sum");
   call.counts = options.counts.empty() ? ChunkCounts::balanced(total, size()) : options.counts;

@@ -16,6 +16,27 @@ int64_t sum_bytes(const std::vector<Traffic::Row>& rows, const Wanted& wanted) {
   return sum;
 }
 
+// Elements that `rank` sums up for all ranks.
+int64_t part_of(const Call& call, int rank) {
+  if (call.op != Collective::reduce) return call.counts.count(rank);
+  return rank == call.root ? call.size : 0;
+}
+
+// What is summed up by `rank` and those with its index on the other hosts.
+int64_t summed_at(const Call& call, int rank, int ranks) {
+  int64_t sum = 0;
+  for (int i = rank % call.ranks_of_host; i < ranks; i += call.ranks_of_host) {
+    sum += part_of(call, i);
+  }
+  return sum;
+}
+
+int64_t bytes_within(const Call& call, int rank, int ranks) {
+  const int64_t summed = summed_at(call, rank, ranks), others = call.ranks_of_host - 1;
+  const int64_t returned = call.op == Collective::all_reduce ? others * summed : 0;
+  return (call.size - summed + returned) * item_size(call.dtype);
+}
+
 }  // namespace
 
 void Traffic::add(Collective op, const std::string& unit, const std::string& axis, int64_t bytes) {
@@ -89,7 +110,17 @@ std::string Traffic::table() const {
   return text;
 }
 
+int64_t bytes_sent_across(const Call& call, int rank, int ranks) {
+  const int64_t own = part_of(call, rank), other_hosts = ranks / call.ranks_of_host - 1;
+  const int64_t returned = call.op == Collective::all_reduce ? other_hosts * own : 0;
+  return (summed_at(call, rank, ranks) - own) * item_size(call.partial_dtype()) +
+         returned * item_size(call.dtype);
+}
+
 int64_t bytes_sent(const Call& call, int rank, int ranks) {
+  if (call.two_levels()) {
+    return bytes_within(call, rank, ranks) + bytes_sent_across(call, rank, ranks);
+  }
   const int64_t own = call.counts.empty() ? 0 : call.counts.count(rank);
   const int64_t others = ranks - 1;
   const bool root = rank == call.root;

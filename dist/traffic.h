@@ -20,7 +20,10 @@ using core::Transfer;
 /// parts of the result, together 2 n (N - 1) / N if N divides n; reduce_scatter n - own part;
 /// all_gather (N - 1) own parts; all_to_all all parts but the own; broadcast and scatter on the
 /// root only, (N - 1) n and n - own part; reduce and gather n on each rank but the root; send n;
-/// barriers and the forming of groups nothing.
+/// barriers and the forming of groups nothing. Reductions in two levels (Call::two_levels()) over H
+/// hosts of h ranks count what the ranks with this index on all hosts sum up, s of the n bytes: for
+/// the reduction n - s within the host and s - own part to other hosts, in Call::partial_dtype();
+/// for the result of an all_reduce (h - 1) s and (H - 1) own parts.
 class Traffic {
  public:
   /// A line of the ledger.
@@ -69,5 +72,7 @@ class Traffic {
 
 /// The bytes that `rank` of `ranks` sends in this call, by the formulas of Traffic.
 int64_t bytes_sent(const Call& call, int rank, int ranks);
+/// Those of them that a reduction in two levels sends to other hosts.
+int64_t bytes_sent_across(const Call& call, int rank, int ranks);
 
 }  // namespace hero::dist

@@ -17,10 +17,11 @@ enum class Combine : uint8_t { sum, product, min, max, mean };
 /// How arrays of several ranks are reduced to one.
 struct Fold {
   Combine op = Combine::sum;
-  bool tree = false;        ///< true: in the order of dist::Order::tree; false: from first to last
-  DType dtype = kFloat32;   ///< the dtype of the arrays
-  DType result = kFloat32;  ///< the dtype of the result: `dtype`, or float32 if that is a half
-  double divisor = 0.0;     ///< the divisor of a mean; 0: the number of arrays
+  bool tree = false;       ///< true: in the order of dist::Order::tree; false: from first to last
+  DType dtype = kFloat32;  ///< the dtype of the arrays
+  /// The dtype of the result: `dtype`; float32 if that is a half; a half for float32 added up.
+  DType result = kFloat32;
+  double divisor = 0.0;  ///< the divisor of a mean; 0: the number of arrays
 };
 
 /// The divisor of the sum of this many arrays.

@@ -64,6 +64,9 @@ class Backend {
   virtual std::span<const int> world_ranks() const = 0;
   /// The device on which the rank's arrays may lie, in addition to host memory; kCpu: none.
   virtual Device device() const { return kCpu; }
+  /// The number of ranks of each host, if reductions of this group are made in two levels; see
+  /// hosts.h.
+  virtual int ranks_of_host() const { return 0; }
   /// Begins a call; `input` and `output` are kept alive until it is complete. For send and recv,
   /// `root` is the other rank. A call with Call::after takes its place in the order of calls at
   /// once, but its arrays are used, and the other ranks are told of it, only when the call `after`

@@ -106,6 +106,25 @@ bool Call::reduces() const {
          op == Collective::reduce_scatter;
 }
 
+DType Call::partial_dtype() const {
+  const bool rounds = reduce != ReduceOp::min && reduce != ReduceOp::max;
+  return is_half(dtype) && rounds ? kFloat32 : dtype;
+}
+
+core::Fold Call::fold_within() const {
+  core::Fold within = fold();
+  if (reduce == ReduceOp::mean) within.op = core::Combine::sum;
+  within.result = partial_dtype();
+  return within;
+}
+
+core::Fold Call::fold_over_hosts(int ranks) const {
+  core::Fold over = fold();
+  over.dtype = partial_dtype();
+  over.divisor = core::divisor_of(fold(), static_cast<size_t>(ranks));
+  return over;
+}
+
 std::string describe(const Call& call, uint64_t sequence, const std::string& axis) {
   std::string text = std::string(name(call.op)) + " (call " +
                      std::to_string(call.number.value_or(sequence)) + " of '" + axis + "'";

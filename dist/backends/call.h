@@ -76,6 +76,7 @@ struct Call {
   ReduceOp reduce = ReduceOp::sum;
   Order order = Order::tree;
   double divide_by = 0.0;   ///< a mean's divisor; 0: the number of ranks
+  int ranks_of_host = 0;    ///< two_levels(): the h ranks of each host; otherwise 0
   int root = -1;            ///< root's rank; -1 where there is none
   int64_t size = 0;         ///< number of elements, the same on all ranks
   ChunkCounts counts;       ///< how `size` is cut; messages and barriers may leave it empty
@@ -102,10 +103,22 @@ struct Call {
 
   /// Whether the operation is a reduction.
   bool reduces() const;
+  /// Whether it is a reduction in Order::tree of ranks that lie on several hosts as ranks_of_host()
+  /// says (hosts.h). It is then added up within each host first: for every rank with index j in its
+  /// host, the rank with index j adds up what its host contributes, in partial_dtype(), and that
+  /// rank adds up the partial sums of the hosts. These are subtrees, so the bits are the same.
+  bool two_levels() const { return ranks_of_host > 0; }
+  /// The dtype of a host's partial results: float32 for what of half precision is added up, so that
+  /// it is rounded once; otherwise `dtype`.
+  DType partial_dtype() const;
   /// For reductions: how contributions are combined.
   core::Fold fold() const {
     return {combine_of(reduce), order != Order::ranks, dtype, result, divide_by};
   }
+  /// In two levels: how those of a host are combined, into partial_dtype(), and then the partial
+  /// results of the hosts; `ranks` is the number of ranks on all hosts.
+  core::Fold fold_within() const;
+  core::Fold fold_over_hosts(int ranks) const;
 };
 
 /// "all_reduce (call 3 of 'world', unit 'fc1')".

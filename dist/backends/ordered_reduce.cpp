@@ -83,6 +83,9 @@ struct Reducer {
   void run(Combine combine, Finish finish) const {
     if (fold.result == fold.dtype) return into<T>(combine, finish);
     if constexpr (core::kIsHalf<T>) into<float>(combine, finish);
+    if constexpr (std::is_same_v<T, float> && kRounds<Combine>) {
+      fold.result == kFloat16 ? into<Float16>(combine, finish) : into<BFloat16>(combine, finish);
+    }
   }
   // What is exact, and up to three inputs, has the same bits in both orders.
   template <class Out, class Combine, class Finish>

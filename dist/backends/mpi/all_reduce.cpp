@@ -11,8 +11,7 @@
 namespace hero::dist {
 namespace {
 
-constexpr int64_t kSegmentBytes = int64_t{1} << 18;  // at most
-constexpr int64_t kSmallBytes = int64_t{1} << 15;    // fewer slots where segments would be less
+constexpr int64_t kSmallBytes = int64_t{1} << 15;  // fewer slots where segments would be less
 constexpr int kSlots = 4;
 constexpr int kWindow = 256;
 
@@ -171,6 +170,9 @@ Pieces pieces_of(int parties, int64_t item, int64_t budget) {
 void set_staging_budget(int64_t bytes) { staging_budget.store(bytes); }
 
 std::unique_ptr<MpiTransfer> make_reduction(Transport& transport, Agreed agreed) {
+  if (agreed.call.two_levels()) {
+    return make_two_levels(transport, std::move(agreed), staging_budget.load());
+  }
   return std::make_unique<Reduction>(transport, std::move(agreed));
 }
 

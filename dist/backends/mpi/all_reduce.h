@@ -7,6 +7,8 @@
 
 namespace hero::dist {
 
+inline constexpr int64_t kSegmentBytes = int64_t{1} << 18;  ///< at most
+
 /// How a reduction is divided, the same on all ranks. A rank adds up its part of the array segment
 /// by segment, and buffers up to `slots` segments of every other rank meanwhile.
 struct Pieces {
@@ -26,6 +28,14 @@ Pieces pieces_of(int parties, int64_t item, int64_t budget);
 /// unless a test sets another one.
 void set_staging_budget(int64_t bytes);
 
+/// The elements of a segment of a reduction in two levels, over hosts of so many ranks: a rank
+/// buffers at most `budget` bytes, or a few items of each rank of its host, in `item` bytes, and of
+/// each host, in `partial_item` bytes (of Call::partial_dtype()), if that is more.
+int64_t segment_of_levels(int ranks_of_host, int hosts, int64_t item, int64_t partial_item,
+                          int64_t budget);
+
 std::unique_ptr<MpiTransfer> make_reduction(Transport& transport, Agreed agreed);
+/// Of a call in two levels (Call::two_levels()); make_reduction() calls it.
+std::unique_ptr<MpiTransfer> make_two_levels(Transport& transport, Agreed agreed, int64_t budget);
 
 }  // namespace hero::dist

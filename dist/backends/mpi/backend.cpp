@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <hero/core/error.h>
+#include <hero/dist/backends/hosts.h>
 #include <hero/dist/backends/mpi/backend.h>
 #include <hero/dist/backends/mpi/world.h>
 
@@ -71,7 +72,8 @@ class MpiBackend : public Backend {
         id_(id),
         world_ranks_(std::move(world_ranks)),
         axis_(std::move(axis)),
-        me_(me) {}
+        me_(me),
+        ranks_of_host_(ranks_of_host_among(world_ranks_)) {}
   ~MpiBackend() override { rank_->world->leave(id_); }
   MpiBackend(const MpiBackend&) = delete;
   MpiBackend& operator=(const MpiBackend&) = delete;
@@ -80,6 +82,7 @@ class MpiBackend : public Backend {
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(world_ranks_.size()); }
   std::span<const int> world_ranks() const override { return world_ranks_; }
+  int ranks_of_host() const override { return ranks_of_host_; }
 
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
     rank_->sweep();
@@ -141,6 +144,13 @@ class MpiBackend : public Backend {
   }
 
  private:
+  int ranks_of_host_among(const std::vector<int>& members) const {
+    std::vector<int> hosts;
+    for (const int rank : members) {
+      hosts.push_back(rank_->world->hosts()[static_cast<size_t>(rank)]);
+    }
+    return dist::ranks_of_host(hosts);
+  }
   static void check_native(const Call& call) {
     if (!call.moves || !call.reduces() || call.order != Order::native) return;
     check(call.dtype != kFloat16 && call.dtype != kBFloat16, name(call.op),
@@ -156,6 +166,7 @@ class MpiBackend : public Backend {
   std::vector<int> world_ranks_;
   std::string axis_;
   int me_;
+  int ranks_of_host_;
   std::map<std::pair<Lane, bool>, uint64_t> next_;
 };
 

@@ -21,14 +21,21 @@ class ChunkTransfer : public MpiTransfer {
   Chunk chunk(int i) const { return call().counts.chunk(i); }
 
   void send(int party, int stage, const std::byte* base, Chunk what, int& pending) {
-    if (what.count == 0) return;
-    transport_.send(rank_of(party), agreed_.tag(party) + stage, base + what.begin * item_,
-                    what.count * item_, pending);
+    send(party, stage, base, what, item_, pending);
   }
   void receive(int party, int stage, std::byte* base, Chunk what, int& pending) {
+    receive(party, stage, base, what, item_, pending);
+  }
+  // Of elements of another dtype.
+  void send(int party, int stage, const std::byte* base, Chunk what, int64_t item, int& pending) {
     if (what.count == 0) return;
-    transport_.receive(rank_of(party), agreed_.tag(me()) + stage, base + what.begin * item_,
-                       what.count * item_, pending);
+    transport_.send(rank_of(party), agreed_.tag(party) + stage, base + what.begin * item,
+                    what.count * item, pending);
+  }
+  void receive(int party, int stage, std::byte* base, Chunk what, int64_t item, int& pending) {
+    if (what.count == 0) return;
+    transport_.receive(rank_of(party), agreed_.tag(me()) + stage, base + what.begin * item,
+                       what.count * item, pending);
   }
 
   Transport& transport_;

@@ -12,6 +12,7 @@
 #include <hero/core/error.h>
 #include <hero/core/threads/at_fork.h>
 #include <hero/dist/backends/backend.h>
+#include <hero/dist/backends/digest.h>
 #include <hero/dist/backends/mpi/transport.h>
 
 #ifdef HERO_HAS_MPI
@@ -88,6 +89,7 @@ class MpiTransport : public Transport {
               "MPI_Comm_split_type");
     MPI_Comm_size(host, &local_size_);
     MPI_Comm_rank(host, &local_rank_);
+    find_hosts(host);
     MPI_Comm_free(&host);
   }
 
@@ -95,6 +97,7 @@ class MpiTransport : public Transport {
   int size() const override { return size_; }
   int local_size() const override { return local_size_; }
   int local_rank() const override { return local_rank_; }
+  std::span<const int> hosts() const override { return hosts_; }
 
   void tell(int to, std::string text) override {
     texts_sent_.push_back({std::move(text), MPI_REQUEST_NULL});
@@ -231,6 +234,23 @@ class MpiTransport : public Transport {
     MPI_Request request;
   };
 
+  // `host`: the processes of this host.
+  void find_hosts(MPI_Comm host) {
+    int first = rank_;
+    mpi_check(MPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
+    const char* const said = std::getenv("HERO_HOST");
+    const bool named = said != nullptr && *said != '\0';
+    const Digest mine = named ? Digest().put(std::string(said))
+                              : Digest().put(std::string()).put(static_cast<uint64_t>(first));
+    std::vector<Digest> all(static_cast<size_t>(size_));
+    mpi_check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, data_),
+              "MPI_Allgather");
+    std::map<Digest, int> numbers;
+    for (const Digest& one : all) {
+      hosts_.push_back(numbers.try_emplace(one, static_cast<int>(numbers.size())).first->second);
+    }
+  }
+
   // `peer`: -1 where it is no single rank
   MPI_Request* begin_request(int& pending, int peer) {
     ++pending;
@@ -242,6 +262,7 @@ class MpiTransport : public Transport {
 
   MPI_Comm texts_ = MPI_COMM_NULL, data_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, local_size_ = 1, local_rank_ = 0;
+  std::vector<int> hosts_;
   std::deque<Text> texts_sent_;
   std::deque<std::pair<int, std::string> > kept_;
   std::vector<MPI_Request> requests_;

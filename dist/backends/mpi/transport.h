@@ -23,6 +23,9 @@ class Transport {
   virtual int local_size() const = 0;
   /// This process's number among them.
   virtual int local_rank() const = 0;
+  /// By rank: a number of its host. A rank for which the environment has HERO_HOST lies on the host
+  /// of that name, with all others for which it is the same text.
+  virtual std::span<const int> hosts() const = 0;
 
   /// Sends a short message to another rank; messages to one rank arrive in order.
   virtual void tell(int to, std::string text) = 0;

@@ -41,6 +41,7 @@ bool have_cores(const Transport& transport, int threads) {
 MpiWorld::MpiWorld(Transport& transport, const Timeouts& timeouts, Report report)
     : rank_(transport.rank()),
       size_(transport.size()),
+      hosts_(transport.hosts()),
       timeouts_(timeouts),
       number_(next_number()),
       report_(std::move(report)),

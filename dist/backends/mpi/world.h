@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,6 +74,8 @@ class MpiWorld {
   int rank() const { return rank_; }
   int size() const { return size_; }
   uint64_t number() const { return number_; }
+  /// As Transport::hosts().
+  std::span<const int> hosts() const { return hosts_; }
   /// Whether the failure of a rank is known here; any thread may ask.
   bool has_failed() const { return failed_.load(); }
 
@@ -118,6 +121,7 @@ class MpiWorld {
   void watch_driver(std::optional<Clock::time_point>& stopped) const;
 
   const int rank_, size_;
+  const std::span<const int> hosts_;
   const Timeouts timeouts_;
   const uint64_t number_;
   const Report report_;

@@ -23,8 +23,25 @@ inline void say_of_rank(const dist::Communicator& world, const std::string& what
   std::fputs(("[rank " + std::to_string(world.rank()) + " " + what + "]\n").c_str(), stderr);
 }
 
+// Sums, one after the other, in which rank 1 dies, or after some of which it throws.
+inline void sum_until(dist::Communicator& world, const std::string& how) {
+  const Array x = Array::ones({int64_t{1} << 22});
+  const bool wrong = world.rank() == 1;
+  if (wrong && how == "die_midway") {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));
+      ::raise(SIGKILL);
+    }).detach();
+  }
+  for (int i = 0;; ++i) {
+    if (wrong && how == "throw_midway" && i == 7) fail("loader: no such file: 'train.bin'");
+    world.all_reduce(x, {.op = dist::ReduceOp::mean, .unit = "fc1"});
+  }
+}
+
 // What rank 1 does while the others wait for it, on the ranks' GPUs where they have some.
 inline void go_wrong(dist::Communicator& world, const std::string& how) {
+  if (how.ends_with("_midway")) return sum_until(world, how);
   const Array x = Array::ones({10}, kFloat32, world.device());
   world.all_reduce(x);
   if (world.rank() == 1) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +20,9 @@
 namespace hero::test {
 
 inline std::array<std::atomic<int>, 1024> messages_to;  // by rank
+// Of at least 4 KiB: the ranks' arrays.
+inline std::array<std::atomic<int>, 1024> large_messages_to;
+inline std::array<std::atomic<int64_t>, 1024> large_bytes_to;
 
 }  // namespace hero::test
 
@@ -26,7 +30,12 @@ inline std::array<std::atomic<int>, 1024> messages_to;  // by rank
 /// stack, whichever MPI it is.
 extern "C" inline __attribute__((used)) int MPI_Isend(const void* data, int count, long type,
                                                       int to, int tag, long comm, void* request) {
-  if (to >= 0) ++hero::test::messages_to[static_cast<size_t>(to) % 1024];
+  const size_t rank = static_cast<size_t>(to) % 1024;
+  if (to >= 0) ++hero::test::messages_to[rank];
+  if (to >= 0 && count >= 4096) {
+    ++hero::test::large_messages_to[rank];
+    hero::test::large_bytes_to[rank] += count;
+  }
   using Send = int (*)(const void*, int, long, int, int, long, void*);
   static const auto send = reinterpret_cast<Send>(::dlsym(RTLD_NEXT, "MPI_Isend"));
   return send(data, count, type, to, tag, comm, request);

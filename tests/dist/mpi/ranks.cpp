@@ -19,6 +19,7 @@
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/eight_slices.h"
 #include "dist/mpi/go_wrong.h"
+#include "dist/mpi/hosts.h"
 #include "dist/mpi/library_groups.h"
 #include "dist/mpi/messages.h"
 #include "dist/mpi/texts.h"
@@ -348,6 +349,10 @@ int main(int argc, char** argv) {
          check_native(world);
        }},
       {"staging", check_staging},
+      {"hosts", check_hosts},
+      {"training", into_files([](Communicator& world) {
+         print_strategies(world, 3, kSubjects, {Method::sgd, Method::adamw});
+       })},
       {"resume", train_and_resume},
       {"slices", train_eight_slices},
       {"restarts", train_and_die},
@@ -357,8 +362,8 @@ int main(int argc, char** argv) {
        }}};
   const auto program = programs.find(what);
   if (program != programs.end()) return launch(argc, argv, program->second);
-  for (const char* how :
-       {"throw", "throw7", "exit", "leave", "kill", "hang", "endless", "stopped"}) {
+  for (const char* how : {"throw", "throw7", "exit", "leave", "kill", "hang", "endless", "stopped",
+                          "die_midway", "throw_midway"}) {
     if (what == how) {
       return launch(argc, argv, [&](Communicator& world) { go_wrong(world, what); });
     }
