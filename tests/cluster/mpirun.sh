@@ -59,9 +59,12 @@ case_tutorials() {
   done
 }
 
-# compare_tutorial NAME RANKS
+# compare_tutorial NAME RANKS: what threads print, which are on one host: their formulas of bytes are those of one
 compare_tutorial() {
+  local before=("${flags[@]}")
+  flags+=(-x HERO_HOST=one)
   mpi "$1" --out "$lab/mpi" --timeout 120
+  flags=("${before[@]}")
   ends_well
   threads "$lab/threads.out" "$1" --ranks "$2" --out "$lab/threads"
   same "$lab/threads.out" "$lab/out"
