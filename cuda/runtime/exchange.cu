@@ -166,6 +166,10 @@ struct Combiner {
   void run(Op op, Finish finish = {}) const {
     if (fold.result == fold.dtype) return into(reinterpret_cast<T*>(output), op, finish);
     if constexpr (core::kIsHalf<T>) into(reinterpret_cast<float*>(output), op, finish);
+    if constexpr (std::is_same_v<T, float> && kRounds<Op>) {
+      if (fold.result == kFloat16) return into(reinterpret_cast<Float16*>(output), op, finish);
+      into(reinterpret_cast<BFloat16*>(output), op, finish);
+    }
   }
   void mean() const {
     if constexpr (std::is_floating_point_v<Acc>) {

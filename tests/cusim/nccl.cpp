@@ -152,11 +152,23 @@ void cusim::nccl::reach(const ItemPtr& mine) {
 
 namespace {
 
+// By sender and receiver; under the lock of the world.
+std::map<std::pair<int, int>, cusim::NcclSent>& all_sent() {
+  static auto* const sent = new std::map<std::pair<int, int>, cusim::NcclSent>;
+  return *sent;
+}
+
 // The group's calls are one piece of work: none of them waits for another.
 void ask(std::vector<ItemPtr> items) {
   if (items.empty()) return;
   if (!cusim::is_deferred()) fail("streams must be deferred (cusim::set_deferred)");
   const std::lock_guard lock(cusim::world());
+  for (const ItemPtr& item : items) {
+    if (item->kind != Kind::send) continue;
+    cusim::NcclSent& sent = all_sent()[{item->rank, item->peer}];
+    ++sent.messages;
+    sent.bytes += static_cast<int64_t>(cusim::nccl::bytes_of(*item));
+  }
   if (const auto& files = items.front()->comm->files) return files->ask(items);
   cudaEvent_t event = nullptr;
   cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
@@ -200,6 +212,11 @@ ncclResult_t add(const char* function, Item item, ncclComm_t comm, cudaStream_t 
 }
 
 }  // namespace
+
+cusim::NcclSent cusim::nccl_sent(int from, int to) {
+  const std::lock_guard lock(world());
+  return all_sent()[{from, to}];
+}
 
 void cusim::nccl::fail(const std::string& what) {
   std::fprintf(stderr, "cusim: nccl: %s\n", what.c_str());

@@ -42,6 +42,14 @@ bool moves(const Item& item, int from, int to) {
   }
 }
 
+// A rank writes and takes the file of a message to itself.
+bool goes(const Item& item, int rank, int to) {
+  return (to != rank || item.kind == Kind::send) && moves(item, rank, to);
+}
+bool comes(const Item& item, int from, int rank) {
+  return (from != rank || item.kind == Kind::recv) && moves(item, from, rank);
+}
+
 void write_file(const std::string& path, const Head& head, const void* bytes, size_t count) {
   {
     std::ofstream file(path + ".part", std::ios::binary);
@@ -189,12 +197,13 @@ void Files::ask(const std::vector<ItemPtr>& items) {
   for (const ItemPtr& item : items) {
     if (item->stream != stream) fail("a group on two streams");
     if (item->comm != items.front()->comm) fail("between processes a group is of one communicator");
-    if (item->is_message() && item->peer == rank_) fail("a message of a rank to itself");
     const bool sends = item->kind == Kind::send;
     const std::pair ends = !item->is_message() ? std::pair(-1, -1)
                            : sends             ? std::pair(rank_, item->peer)
                                                : std::pair(item->peer, rank_);
-    item->number = next_[ends]++;
+    // of a message to itself a rank has both ends
+    item->number =
+        next_[item->kind == Kind::recv && item->peer == rank_ ? std::pair(-1, 0) : ends]++;
   }
   const auto self = shared_from_this();
   const auto held = [items] { return std::any_of(items.begin(), items.end(), is_held); };
@@ -221,7 +230,7 @@ void Files::send(const ItemPtr& item) const {
   if (aborted_) return;
   const size_t parts = item->kind == Kind::reduce_scatter ? static_cast<size_t>(size_) : 1;
   for (int i = 0; i < size_; ++i) {
-    if (i == rank_ || !moves(*item, rank_, i)) continue;
+    if (!goes(*item, rank_, i)) continue;
     write_file(path(*item, rank_, i), head_of(*item), item->from, parts * bytes_of(*item));
   }
 }
@@ -229,7 +238,7 @@ void Files::send(const ItemPtr& item) const {
 bool Files::here(const ItemPtr& item, std::string* who) const {
   bool all = true;
   for (int i = 0; i < size_ && !aborted_; ++i) {
-    if (i == rank_ || !moves(*item, i, rank_)) continue;
+    if (!comes(*item, i, rank_)) continue;
     if (std::filesystem::exists(path(*item, i, rank_))) continue;
     all = false;
     if (who != nullptr) *who += " rank " + std::to_string(i);
@@ -243,7 +252,7 @@ void Files::receive(const ItemPtr& item) const {
   std::vector<ItemPtr> all;
   for (int i = 0; i < size_; ++i) {
     all.push_back(i == rank_ ? item : std::make_shared<Item>(*item));
-    if (i == rank_ || !moves(*item, i, rank_)) continue;
+    if (!comes(*item, i, rank_)) continue;
     std::vector<char>& bytes = come[static_cast<size_t>(i)];
     bytes = take_file(path(*item, i, rank_), head_of(*item));
     all.back()->from = bytes.data();

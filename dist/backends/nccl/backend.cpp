@@ -50,6 +50,7 @@ class NcclBackend : public Backend {
   int rank() const override { return host().rank(); }
   int size() const override { return host().size(); }
   std::span<const int> world_ranks() const override { return host().world_ranks(); }
+  int ranks_of_host() const override { return host().ranks_of_host(); }
 
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
     rank_->terms.watch->check();

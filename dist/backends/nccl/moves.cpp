@@ -79,9 +79,9 @@ class Asking {
 
   core::Array staging() const {
     if (!is_ordered() || segment() == 0) return {};
-    const int64_t others = summed(end_.rank).count > 0 ? end_.size - 1 : 0;
+    const bool adds = call_.two_levels() ? adds_up_for_hosts() : summed(end_.rank).count > 0;
     const MemoryScope tag(MemoryTag::communication);
-    return core::Array::empty({others * segment() * item_}, kUInt8, end_.device);
+    return core::Array::empty({adds ? staged_of_element() * segment() : 0}, kUInt8, end_.device);
   }
 
  private:
@@ -104,14 +104,16 @@ class Asking {
     for (int i = 1; i < end_.size; ++i) each((end_.rank + i) % end_.size);
   }
 
-  void send(int to, const std::byte* data, int64_t count) {
+  void send(int to, const std::byte* data, int64_t count) { send(to, data, count, item_); }
+  void receive(int from, std::byte* data, int64_t count) { receive(from, data, count, item_); }
+  void send(int to, const std::byte* data, int64_t count, int64_t item) {
     if (count == 0) return;
-    said(end_.comm.library().Send(data, length(count * item_), ncclUint8, to, end_.comm.handle(),
+    said(end_.comm.library().Send(data, length(count * item), ncclUint8, to, end_.comm.handle(),
                                   end_.comm.queue()));
   }
-  void receive(int from, std::byte* data, int64_t count) {
+  void receive(int from, std::byte* data, int64_t count, int64_t item) {
     if (count == 0) return;
-    said(end_.comm.library().Recv(data, length(count * item_), ncclUint8, from, end_.comm.handle(),
+    said(end_.comm.library().Recv(data, length(count * item), ncclUint8, from, end_.comm.handle(),
                                   end_.comm.queue()));
   }
   void copy(const std::byte* from, std::byte* to, int64_t count) {
@@ -247,17 +249,107 @@ class Asking {
     return most;
   }
   int64_t pack() const { return 16 / item_; }
+  // Bytes that lie in memory for each element of a step.
+  int64_t staged_of_element() const {
+    if (!call_.two_levels()) return std::max(end_.size - 1, 1) * item_;
+    return hosts() * (call_.ranks_of_host * item_ + 2 * item_size(call_.partial_dtype()));
+  }
   // The elements of a step: whole packs, so that each rank's segment begins where the device reads
   // 16 bytes at a time.
   int64_t segment() const {
-    const int64_t others = std::max(end_.size - 1, 1),
-                  fits = kStaged / item_ / others / pack() * pack();
+    const int64_t fits = kStaged / staged_of_element() / pack() * pack();
     const int64_t whole = (longest() + pack() - 1) / pack() * pack();
     return std::min(whole, std::max(fits, pack()));
   }
 
+  // Of two levels: the hosts, this rank's host, and its index there.
+  int hosts() const { return end_.size / call_.ranks_of_host; }
+  int host() const { return end_.rank / call_.ranks_of_host; }
+  int index() const { return end_.rank % call_.ranks_of_host; }
+  int rank_of(int of_host, int with_index) const {
+    return of_host * call_.ranks_of_host + with_index;
+  }
+  // Whether a rank with this index sums up anything.
+  bool adds_up_for_hosts() const {
+    for (int i = index(); i < end_.size; i += call_.ranks_of_host) {
+      if (summed(i).count > 0) return true;
+    }
+    return false;
+  }
+
+  // [note: sums in two levels on GPUs] Call::two_levels(), in steps of equally many elements of
+  // each part. In step k the ranks of a host exchange their contributions, and in the same group of
+  // NCCL's the sums of step k - 1 go between hosts: by different ways, so at the same time. A rank
+  // sends its own contributions to itself, so that all lie in rows, one for each rank of the host,
+  // with room for the segment of each host, and are added up by one kernel.
+  void exchange_in_levels(std::byte* sums) {
+    const int64_t most = longest(), step = segment();
+    if (step == 0) return;
+    const core::Array staged = staged_.defined() ? staged_ : staging();
+    const bool adds = staged.numel() > 0;
+    const int h = call_.ranks_of_host;
+    const int64_t sum_item = item_size(call_.partial_dtype());
+    const auto row_at = [&](int64_t element) { return staged.bytes() + element * item_; };
+    const auto sum_at = [&](int64_t element) {
+      return row_at(hosts() * h * step) + element * sum_item;
+    };
+    const auto count = [&](int rank, int64_t begin) {
+      return std::clamp<int64_t>(summed(rank).count - begin, 0, step);
+    };
+    // elements from the segment of a host to that of the next
+    const auto stride = [&](int64_t begin) {
+      return std::min(step, (most - begin + pack() - 1) / pack() * pack());
+    };
+    const auto contribute = [&](int to, int64_t begin) {
+      for (int i = 0; i < hosts(); ++i) {
+        const int receiver = rank_of(i, to);
+        send(rank_of(host(), to), call_.input + (summed(receiver).begin + begin) * item_,
+             count(receiver, begin));
+      }
+    };
+    const auto take_contributions = [&](int from, int64_t begin) {
+      for (int i = 0; i < hosts(); ++i) {
+        receive(rank_of(host(), from), row_at((from * hosts() + i) * stride(begin)),
+                count(rank_of(i, index()), begin));
+      }
+    };
+    const auto exchange_sums = [&](int to, int from, int64_t begin) {
+      const int receiver = rank_of(to, index());
+      send(receiver, sum_at(to * stride(begin)), count(receiver, begin), sum_item);
+      receive(rank_of(from, index()), sum_at((hosts() + from) * step), count(end_.rank, begin),
+              sum_item);
+    };
+    for (int64_t begin = 0; begin < most + step; begin += step) {
+      const int64_t before = begin - step;
+      group([&] {
+        for (int i = 0; i < h && begin < most; ++i) {
+          contribute((index() + i) % h, begin);
+          if (adds) take_contributions((index() + h - i) % h, begin);
+        }
+        for (int i = 1; i < hosts() && begin > 0 && adds; ++i) {
+          exchange_sums((host() + i) % hosts(), (host() + hosts() - i) % hosts(), before);
+        }
+      });
+      if (!adds) continue;
+      if (begin > 0 && count(end_.rank, before) > 0) {
+        std::vector<const std::byte*> of_hosts;
+        for (int i = 0; i < hosts(); ++i) {
+          of_hosts.push_back(sum_at(i == host() ? i * stride(before) : (hosts() + i) * step));
+        }
+        end_.exchange.combine(call_.fold_over_hosts(end_.size), of_hosts,
+                              sums + before * item_size(call_.result), count(end_.rank, before));
+      }
+      if (begin >= most) continue;
+      const int64_t row = hosts() * stride(begin);
+      std::vector<const std::byte*> inputs;
+      for (int i = 0; i < h; ++i) inputs.push_back(row_at(i * row));
+      end_.exchange.combine(call_.fold_within(), inputs, sum_at(0), row);
+    }
+  }
+
   // Rank i sums up summed(i) of all inputs.
   void exchange_and_sum(std::byte* sums) {
+    if (call_.two_levels()) return exchange_in_levels(sums);
     const Chunk own = summed(end_.rank);
     const int64_t most = longest(), step = segment();
     if (step == 0) return;

@@ -19,9 +19,10 @@ struct End {
 
 /// Asks for a collective, in the communicator's stream, which is the current one. Reductions of
 /// floating dtypes in Order::tree and Order::ranks are exchanged in segments and added up, with the
-/// bits of ordered_reduce(); what has come and is not added up lies in at most 64 MiB, or 16 bytes
-/// for each other rank. Order::native, and integers and bools, which have one result in any order:
-/// NCCL's own. `staged`: of staging_of(), or undefined, and then allocated here.
+/// bits of ordered_reduce(), in two levels where Call::two_levels() says so; what has come and is
+/// not added up lies in at most 64 MiB, or 16 bytes for each other rank. Order::native, and
+/// integers and bools, which have one result in any order: NCCL's own. `staged`: of staging_of(),
+/// or undefined, and then allocated here.
 void ask_collective(const End& end, const Call& call, const std::string& where,
                     core::Array staged = {});
 /// The memory in which ask_collective() puts what has come, allocated in the current stream;

@@ -90,6 +90,11 @@ void connect_nccl_late(bool late);
 /// What has happened since the last time: calls that make and end communicators, as "CommSplit:
 /// rank 1 of 4, color 0, key 2", and collectives that are done.
 std::vector<std::string> take_nccl_log();
+/// What ranks have sent by ncclSend from the rank `from` of a communicator to its rank `to`.
+struct NcclSent {
+  int64_t messages = 0, bytes = 0;
+};
+NcclSent nccl_sent(int from, int to);
 /// Communicators that were made and not ended; those of them that were ended by an abort.
 int open_communicators();
 int aborted_communicators();

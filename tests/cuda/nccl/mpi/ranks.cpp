@@ -55,6 +55,77 @@ void check_everything(Communicator& world) {
   world.all_reduce(dropped, {.async = true});  // nobody waits for it
 }
 
+#ifdef HERO_TEST_CUSIM
+// What a reduce_scatter sends to each rank, itself included, with h ranks of each host; 0: one
+// level.
+void check_sent(const Communicator& world, int h, DType dtype) {
+  const int n = world.size(), me = world.rank(), hosts = h > 0 ? n / h : 1;
+  const int64_t share = 1000, item = item_size(dtype), sum_item = is_half(dtype) ? 4 : item;
+  const Array whole = contribution(me, share * n, dtype).to(world.device());
+  const Array part = Array::zeros({share}, dtype, world.device());
+  std::vector<cusim::NcclSent> before;
+  for (int to = 0; to < n; ++to) before.push_back(cusim::nccl_sent(me, to));
+  world.traffic().reset();
+  world.reduce_scatter(part, whole);
+  part.to(kCpu);
+  int64_t bytes_to_others = 0;
+  for (int to = 0; to < n; ++to) {
+    const bool within = h == 0 ? to != me : to / h == me / h, across = h > 0 && to % h == me % h;
+    const int64_t messages = within ? hosts : across ? 1 : 0;
+    const cusim::NcclSent now = cusim::nccl_sent(me, to), old = before[static_cast<size_t>(to)];
+    const int64_t bytes = now.bytes - old.bytes;
+    expect(now.messages - old.messages == messages, now.messages - old.messages, " messages from ",
+           me, " to ", to, ", not ", messages);
+    expect(bytes == messages * share * (within ? item : sum_item), bytes, " bytes from ", me,
+           " to ", to);
+    if (to != me) bytes_to_others += bytes;
+  }
+  expect(bytes_to_others == world.traffic().bytes(), "what the traffic says");
+}
+
+// Each rank's part is more than lies in memory at a time.
+void check_steps(const Communicator& world) {
+  const int64_t n = world.size() * (int64_t{64} << 20) / 32 + 1000003;
+  std::vector<float> mine(static_cast<size_t>(n)), sum(mine);
+  const int ranks = world.size();
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const auto value = static_cast<float>(i % 1013);
+    mine[i] = value * static_cast<float>(world.rank() + 1);
+    sum[i] = value * static_cast<float>(ranks * (ranks + 1) / 2);
+  }
+  const Array x = Array::from(mine, {n}).to(world.device());
+  world.all_reduce(x);
+  expect(same_values(x, Array::from(sum, {n})), "a sum of several steps");
+}
+
+// Reductions over hosts, for which HERO_HOST stands. HERO_LEVELS says how many ranks of each host
+// there are, or 0 for ranks that lie in another way.
+void check_hosts(Communicator& world) {
+  const Device device = world.device();
+  const char* const levels = std::getenv("HERO_LEVELS");
+  check(levels != nullptr, "hosts: HERO_LEVELS says how many ranks of each host there are");
+  for (const DType dtype : {kFloat32, kBFloat16}) check_sent(world, std::atoi(levels), dtype);
+  check_steps(world);
+  std::vector<int64_t> uneven(static_cast<size_t>(world.size()), 1001);
+  uneven.front() = 90007;
+  uneven.back() = 0;
+  for (const DType dtype : kDTypes) {
+    for (const ReduceOp op : kOps) {
+      if (op == ReduceOp::mean && !is_floating(dtype)) continue;
+      for (const int64_t n : {0, 3, 5021}) {
+        check_reductions(world, op, Order::tree, dtype, n, device);
+      }
+      check_reduce_scatter(world, op, Order::tree, dtype, Parts(world, 40, {}), device);
+    }
+    check_reduce_scatter(world, ReduceOp::sum, Order::tree, dtype, Parts(world, 0, uneven), device);
+    check_reductions(world, ReduceOp::sum, Order::ranks, dtype, 5003, device);
+    if (is_half(dtype)) {
+      check_float_sums(world, Order::tree, dtype, Parts(world, 0, uneven), device);
+    }
+  }
+}
+#endif
+
 void print_training(Communicator& world) {
   print_strategies(world, 3, {Subject::mlp, Subject::gpt}, {Method::adamw}, device_of(world));
 }
@@ -130,6 +201,13 @@ int main(int argc, char** argv) {
   if (what == "print") return launch(argc, argv, print_devices);
   if (what == "late") return launch(argc, argv, fail_after_sum);
 #ifdef HERO_TEST_CUSIM
+  if (what == "hosts") {
+    return launch(argc, argv, [](Communicator& world) {
+      check_hosts(world);
+      check_everything(world);
+      into_files(print_training)(world);
+    });
+  }
   if (what == "groups") return launch(argc, argv, join_groups);
   if (what == "still") return launch(argc, argv, stand_still);
   if (what == "vain") return launch(argc, argv, wait_in_vain);
