@@ -1,10 +1,14 @@
 // Grades answers to exercise 11.
+#include <atomic>
 #include <cmath>
+#include <set>
 
 #include "exercises/11_all_reduce/exercise.h"
 #include "exercises/support/ranks.h"
 
-using exercise::grouped, exercise::number, exercise::require, exercise::Run;
+#include <hero/core/profile/observer.h>
+
+using exercise::grouped, exercise::number, exercise::require, exercise::Run, exercise::Wrong;
 using hero::Array;
 using hero::dist::Communicator;
 
@@ -12,6 +16,32 @@ namespace {
 
 constexpr int64_t kNumel = 60;  // a multiple of 1 ... 5
 using AllReduce = void (*)(const Array& x, const Communicator& world);
+
+// While it lives, counts the calls of this rank that have begun and for whose end it has not
+// waited.
+class UnderWay : public hero::core::Observer {
+ public:
+  UnderWay() { hero::core::observer = this; }
+  ~UnderWay() override { hero::core::observer = nullptr; }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+  int64_t begin_part(std::string_view, bool) override { return next(); }
+  void end_part(int64_t) noexcept override {}
+  int64_t begin_call(const hero::core::ObservedCall&) override {
+    return *calls_.insert(next()).first;
+  }
+  int64_t begin_wait(int64_t) override { return next(); }
+  void complete_call(int64_t call) noexcept override { calls_.erase(call); }
+  int64_t count() const { return static_cast<int64_t>(calls_.size()); }
+
+ private:
+  static int64_t next() {
+    static std::atomic<int64_t> last = 0;
+    return ++last;
+  }
+  std::set<int64_t> calls_;
+};
 
 // The element of a rank's array: whole numbers, so that their sums are exact in every order.
 float element(int rank, int64_t i) { return static_cast<float>((rank + 1) * 1000 + i); }
@@ -22,9 +52,10 @@ std::vector<std::vector<float>> reduced(AllReduce all_reduce, int ranks, std::ve
     std::vector<float> values;
     for (int64_t i = 0; i < kNumel; ++i) values.push_back(element(world.rank(), i));
     const Array x = Array::from(values, {kNumel});
+    const UnderWay under_way;
     all_reduce(x, world);
     run.sent = world.traffic().bytes();
-    run.notes = {world.traffic().calls()};
+    run.notes = {world.traffic().calls(), under_way.count()};
     arrays[static_cast<size_t>(world.rank())] = x.to_vector<float>();
   });
   return arrays;
@@ -37,6 +68,7 @@ std::string mistake(const std::vector<std::vector<float>>& got, const std::vecto
   size_t complete = 0, whole = 0;
   for (size_t r = 0; r < got.size(); ++r) complete += got[r] == right ? 1 : 0;
   for (size_t i = 0; i < right.size(); ++i) whole += got[rank][i] == right[i] ? 1 : 0;
+  if (n == 1) return " A rank that is alone has nothing to add: N - 1 rounds are none.";
   bool own = true, larger = false;  // it is what it was; some of it is more than the sum
   for (size_t i = 0; i < right.size(); ++i) {
     own = own && got[rank][i] == element(static_cast<int>(rank), static_cast<int64_t>(i));
@@ -59,11 +91,20 @@ std::string mistake(const std::vector<std::vector<float>>& got, const std::vecto
       same = same && got[rank][i] == element(other, static_cast<int64_t>(i));
     if (same && other == static_cast<int>(rank))
       return " The array of rank " + std::to_string(rank) +
-             " is what it was: nothing has come back to it.";
+             " is what it was: nothing has come to it, or was added to it. add_to(x, y) changes "
+             "its "
+             "first argument.";
     if (same) {
       return " This is the array of rank " + std::to_string(other) +
              ": what was received has replaced what was there, and "
              "should be added to it.";
+    }
+  }
+  for (int other = 0; other < n; ++other) {
+    if (other != static_cast<int>(rank) && got[rank][0] == 2 * element(other, 0)) {
+      return " It is twice the array of rank " + std::to_string(other) +
+             ": what is received needs an array of its own, x.empty_like(). `received = x` is "
+             "another name for x.";
     }
   }
   for (int other = 0; other < n; ++other) {
@@ -79,8 +120,8 @@ std::string mistake(const std::vector<std::vector<float>>& got, const std::vecto
   return "";
 }
 
-// The sum on 1 to 5 ranks.
-void check_sums(AllReduce all_reduce) {
+// The sum on 1 to 5 ranks; `order` is what else to say of a wrong one.
+void check_sums(AllReduce all_reduce, const std::string& order = "") {
   for (const int ranks : {1, 2, 3, 4, 5}) {
     std::vector<float> right(kNumel);
     for (int64_t i = 0; i < kNumel; ++i) {
@@ -92,8 +133,12 @@ void check_sums(AllReduce all_reduce) {
       for (size_t i = 0; i < right.size(); ++i) {
         require(got[rank][i] == right[i], "On ", ranks, " ranks, x[", i, "] of rank ", rank, " is ",
                 number(got[rank][i]), " and should be the sum, ", number(right[i]), ".",
-                mistake(got, right, rank));
+                mistake(got, right, rank), ranks > 1 ? order : "");
       }
+      const int64_t open = runs[rank].notes[1];
+      require(open == 0, "On ", ranks, " ranks, rank ", rank, " returns while ", open,
+              " of its messages are perhaps under way: nobody has waited for them. Whoever writes "
+              "to x next would change what they bring. Keep the Work of each, and wait().");
     }
   }
 }
@@ -107,7 +152,10 @@ std::string naive() {
 }
 
 std::string ring() {
-  check_sums(exercise::ring_all_reduce);
+  check_sums(
+      exercise::ring_all_reduce,
+      " In round s of the first loop what comes is added to part me - s - 1. The second loop "
+      "begins with part me + 1, which is whole then.");
   constexpr int kRanks = 4;
   std::vector<Run> runs;
   reduced(exercise::ring_all_reduce, kRanks, runs);
@@ -124,7 +172,15 @@ std::string ring() {
 }
 
 std::string tree() {
-  check_sums(exercise::tree_all_reduce);
+  try {
+    check_sums(exercise::tree_all_reduce, " The sum goes back from the largest step to 1.");
+  } catch (const hero::Error& error) {
+    const std::string text = error.what();
+    require(text.find("is not a rank of") == std::string::npos, "It throws an error: ", text,
+            ". A rank sends where me % (2 * step) is step. One that receives has me % (2 * step) "
+            "== 0, and has a partner only if me + step < n.");
+    throw;
+  }
   for (const int ranks : {2, 3, 4, 5}) {
     std::vector<Run> runs;
     reduced(exercise::tree_all_reduce, ranks, runs);
@@ -142,12 +198,18 @@ std::string tree() {
 }  // namespace
 
 int main() {
-  const std::string hangs =
-      "Two ranks wait for each other. In a ring this happens where every rank waits until its "
-      "message was received, "
-      "before it receives the one of its neighbour: begin to send with .async = true, receive, "
-      "then wait. It happens, too, where a rank sends to another one than that which receives "
-      "from it.";
-  return exercise::grade("Exercise 11. all_reduce from send and recv",
-                         {{"naive", naive, hangs}, {"ring", ring, hangs}, {"tree", tree, hangs}});
+  return exercise::grade(
+      "Exercise 11. all_reduce from send and recv",
+      {{"naive", naive,
+        "A rank waits for a message that nobody sends, or sends one that nobody receives. Rank 0 "
+        "receives from each of the others, and not from itself, and then sends to each; the others "
+        "do the opposite."},
+       {"ring", ring,
+        "Two ranks wait for each other. In a ring this happens where every rank waits until its "
+        "message was received, before it receives the one of its neighbour: begin to send with "
+        ".async = true, receive, then wait. It happens, too, where a rank sends to another one "
+        "than that which receives from it."},
+       {"tree", tree,
+        "A rank waits for a message that nobody sends, or sends one that nobody receives. Of each "
+        "pair one rank sends and the other one receives, in every step."}});
 }
