@@ -108,7 +108,8 @@ class Timed : public exercise::Stage {
     require(!is_first(), "send_gradient() is called on the first rank, which has none before it.");
     require(
         gradient.defined(), "Rank ", rank(), " sends an undefined gradient of micro-batch ", i,
-        ": x needs requires_grad_() before its stage computes, and backward before it is sent.");
+        ": it is that of x, inputs_[i].grad(). x needs requires_grad_() before its stage computes, "
+        "and backward before it is sent.");
     send(i, gradient, rank() - 1, "gradient");
   }
 
@@ -199,6 +200,10 @@ Step step(Schedule schedule, int ranks, int micro_batches) {
     return step_or_error(schedule, ranks, micro_batches);
   } catch (const hero::Error& error) {
     const std::string text = error.what();
+    require(
+        text.find("needs no gradient given") == std::string::npos, "It throws an error: ", text,
+        ". Only the last rank has a loss, one number. On the others it is y.backward(gradient), "
+        "with what receive_gradient(i) returns.");
     if (text.find("backward ran through this graph before") == std::string::npos) throw;
     throw Wrong("It throws an error: " + text +
                 ". Several micro-batches are under way at once: keep the input and the output of "
@@ -333,9 +338,13 @@ int main() {
   const std::string hangs =
       "A rank waits for a message that its neighbour never sends: every rank but the last sends "
       "its output, and every rank but the first the gradient of its input, for each micro-batch.";
+  const std::string alternating =
+      " In 1F1B a rank begins with as many forwards as there are ranks behind it, and ends with "
+      "the "
+      "backwards that are left.";
   return exercise::grade("Exercise 17. A pipeline: GPipe, then 1F1B",
                          {{"GPipe", gpipe_bits, hangs},
                           {"its costs", gpipe_costs, hangs},
-                          {"1F1B", alternating_bits, hangs},
-                          {"its costs", alternating_costs, hangs}});
+                          {"1F1B", alternating_bits, hangs + alternating},
+                          {"its costs", alternating_costs, hangs + alternating}});
 }
