@@ -49,9 +49,16 @@ class View : public exercise::Folder {
     require(found != disk_.files.end(), "Rank ", rank_, " reads the file ", file,
             ", and there is none: the list says how many ranks have saved.");
     const auto size = static_cast<int64_t>(found->second.size());
-    require(begin >= 0 && begin <= end && end <= size, "Rank ", rank_, " reads the numbers ", begin,
-            " to ", end, " of the file ", file, ", which has ", size,
-            ": places in a file are counted from its own first number.");
+    require(begin <= end, "Rank ", rank_, " reads the numbers ", begin, " to ", end,
+            " of the file ", file,
+            ". A file that has nothing of this rank's shard is not read: only where begin < "
+            "end.");
+    require(
+        begin >= 0 && end <= size, "Rank ", rank_, " reads the numbers ", begin, " to ", end,
+        " of the file ", file, ", which has ", size,
+        ": places in a file are counted from its own first number. What a rank takes begins with "
+        "the larger one of the file's first number and cut.begin, and ends with the smaller one "
+        "of their ends.");
     read_numbers += end - begin;
     return Array::from(
         std::vector<float>(found->second.begin() + begin, found->second.begin() + end),
@@ -183,7 +190,10 @@ std::string resuming() {
             const int64_t from = is - 1000 * static_cast<int64_t>(state + 1);
             std::string why;
             if (is == -1) {
-              why = i == 0 && state == 1 ? " This state was not loaded." : " It was not loaded.";
+              why = i == 0 && state == 1
+                        ? " This state was not loaded."
+                        : " It was not loaded: what was read has to be copied into "
+                          "the shard, copy(part of the shard, numbers).";
             } else if (from >= 0 && from < kNumel) {
               why = " That is number " + std::to_string(from) + " of the state.";
               if (from - at == -cut.begin) {
@@ -191,7 +201,8 @@ std::string resuming() {
               } else {
                 why +=
                     " The numbers of a file have two places: in the file they are counted from its "
-                    "first number, in the shard from cut.begin.";
+                    "first number, in the shard from cut.begin. The first number of a file is the "
+                    "sum of the counts before it.";
               }
             } else {
               why = " That belongs to the other state.";
