@@ -10,6 +10,7 @@
 #include <iostream>
 #include <new>
 #include <sstream>
+#include <thread>
 
 #include <poll.h>
 #include <sys/resource.h>
@@ -21,9 +22,10 @@ namespace exercise {
 namespace {
 
 constexpr double kSeconds = 8;  // that a check may take; those of the exercises take less than one
-constexpr rlim_t kMemory = rlim_t{1} << 30;  // bytes that it may take
-constexpr size_t kColumn = 13;               // where the texts begin
-constexpr size_t kWidth = 100;               // of a line
+constexpr rlim_t kMemory = rlim_t{1} << 30;     // bytes that it may take
+constexpr rlim_t kOfThread = rlim_t{32} << 20;  // and as many for each thread, whose stack counts
+constexpr size_t kColumn = 13;                  // where the texts begin
+constexpr size_t kWidth = 100;                  // of a line
 enum class Verdict : char { right = 'r', wrong = 'w', not_yet = 'n' };
 
 struct NotWritten : std::runtime_error {
@@ -123,8 +125,9 @@ Result run(const Check& check) {
   if (pid == 0) {
     ::close(ends[0]);
     ::dup2(::fileno(errors), STDERR_FILENO);
-    const rlimit memory = {kMemory, kMemory};
-    ::setrlimit(RLIMIT_DATA, &memory);
+    const rlim_t memory = kMemory + kOfThread * std::thread::hardware_concurrency();
+    const rlimit limit = {memory, memory};
+    ::setrlimit(RLIMIT_DATA, &limit);
     const Result result = outcome_of(check);
     std::fflush(nullptr);
     std::cout.flush();
