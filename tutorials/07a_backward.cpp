@@ -265,7 +265,6 @@ void layer() {
   }
 }
 
-// [snippet: differences]
 double loss_at(double w, double x, double b) { return Neuron<double>{w, x, b}.loss; }
 
 void differences(double w, double x, double b, const std::string& out) {
@@ -277,7 +276,6 @@ void differences(double w, double x, double b, const std::string& out) {
     forward.push_back(std::fabs((loss_at(w + h, x, b) - loss_at(w, x, b)) / h - exact));
     central.push_back(std::fabs((loss_at(w + h, x, b) - loss_at(w - h, x, b)) / (2 * h) - exact));
   }
-  // [end]
   std::printf("\n# d loss / d w by finite differences: how far off\n");
   std::printf("step                forward   central\n");
   for (size_t i = 2; i < steps.size(); i += 4) {
