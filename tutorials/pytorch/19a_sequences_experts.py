@@ -22,23 +22,26 @@ ROWS = [[11, 8, 6, 7], [13, 5, 5, 9], [12, 7, 6, 7], [5, 10, 9, 8]]
 class Mlp(nn.Module):
     def __init__(self):
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(96), nn.Linear(96, 384), nn.Linear(384, 96)
+        self.norm = nn.LayerNorm(96)
+        self.up, self.down = nn.Linear(96, 384), nn.Linear(384, 96)
 
     def forward(self, x):
         return x + self.down(F.gelu(self.up(self.norm(x))))
 
 
-PLAN = {"norm": SequenceParallel(),  # positions are dimension 1
-        "up": ColwiseParallel(input_layouts=Shard(1)),  # an all_gather comes before
-        "down": RowwiseParallel(output_layouts=Shard(1))}  # a reduce_scatter comes behind
+def sequence_parallel(mlp, mesh):
+    """Of inputs [rows, positions, 96] each rank has its positions: Shard(1)."""
+    return parallelize_module(mlp, mesh, {
+        "norm": SequenceParallel(),
+        "up": ColwiseParallel(input_layouts=Shard(1)),  # all_gather
+        "down": RowwiseParallel(output_layouts=Shard(1))})  # reduce_scatter
 # [end]
 
 
 def check_sequence(rank, world_size):
     torch.manual_seed(4)
     alone, x = Mlp(), torch.randn(2, 48, 96)
-    mine = copy.deepcopy(alone)
-    parallelize_module(mine, init_device_mesh("cpu", (world_size,)), PLAN)
+    mine = sequence_parallel(copy.deepcopy(alone), init_device_mesh("cpu", (world_size,)))
     y, expected = mine(x.chunk(world_size, dim=1)[rank]), alone(x)
     for loss in (y**2).sum(), (expected**2).sum():
         loss.backward()
