@@ -122,9 +122,9 @@ struct Attended {
 // Of one head, with q, k and v [T, d].
 Attended attention_by_hand(const Tensor& q, const Tensor& k, const Tensor& v) {
   const double root = std::sqrt(static_cast<double>(q.size(1)));
-  Tensor scores = matmul(q, k.t()) / root;                      // [T, T], a row for each query
-  scores = scores + triu(full_like(scores, -INFINITY), 1);      // M: keys after their query
-  const Tensor powers = exp(scores - amax(scores, {1}, true));  // softmax
+  Tensor scores = matmul(q, k.t()) / root;                  // [T, T], a row for each query
+  scores = scores + triu(full_like(scores, -INFINITY), 1);  // M
+  const Tensor powers = exp(scores - amax(scores, {1}, true));
   const Tensor weights = powers / sum(powers, {1}, true);
   return {scores, weights, matmul(weights, v)};
 }
@@ -176,21 +176,24 @@ struct Parameters {
 };
 
 // [snippet: model]
-// tokens [T] -> logits [T, vocabulary], with T = time and C = the width.
+// T tokens -> logits [T, vocabulary]
 Tensor gpt_by_hand(const Parameters& p, const nn::GPTConfig& config, const Tensor& tokens) {
   const int64_t T = tokens.size(0), C = config.n_embd, d = C / config.n_head;
   const Tensor table = p.named.at("transformer.wte.weight");
-  Tensor x = table.index_select(0, tokens) + p.named.at("transformer.wpe.weight").slice(0, 0, T);
+  const Tensor positions = p.named.at("transformer.wpe.weight");
+  Tensor x = table.index_select(0, tokens) + positions.slice(0, 0, T);
   for (int64_t i = 0; i < config.n_layer; ++i) {
     const std::string block = "transformer.h." + std::to_string(i);
-    const Tensor qkv = p.layer(block + ".attn.c_attn", p.norm(block + ".ln_1", x));  // [T, 3 C]
+    const Tensor y = p.norm(block + ".ln_1", x);
+    const Tensor qkv = p.layer(block + ".attn.c_attn", y);  // [T, 3 C]
     std::vector<Tensor> heads;
     for (int64_t at = 0; at < C; at += d) {
       const auto part = [&](int64_t which) { return qkv.narrow(1, which * C + at, d); };
       heads.push_back(attention_by_hand(part(0), part(1), part(2)).result);
     }
     x = x + p.layer(block + ".attn.c_proj", cat(heads, 1));
-    const Tensor wide = gelu(p.layer(block + ".mlp.c_fc", p.norm(block + ".ln_2", x)));  // [T, 4 C]
+    const Tensor z = p.norm(block + ".ln_2", x);
+    const Tensor wide = gelu(p.layer(block + ".mlp.c_fc", z));  // [T, 4 C]
     x = x + p.layer(block + ".mlp.c_proj", wide);
   }
   return matmul(p.norm("transformer.ln_f", x), table.t());

@@ -89,7 +89,7 @@ void draw_attention(const std::string& title, const std::vector<std::string>& to
   }
   figure.label("scores, after the mask", n / 2, 1.35, "#111111");
   figure.label("weights in %, a row adds up to 100", n / 2, second + 1.35, "#111111");
-  figure.x_range(-2.3, n + 0.05)
+  figure.x_range(-2.3 * n / 12, n + 0.05)
       .y_range(second - n - 0.1, 1.8)
       .height(static_cast<int>(std::lround(1000 * (2 * n + 4.3) / 28.3)))
       .bare();
