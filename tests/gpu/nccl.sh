@@ -9,13 +9,13 @@ run_nccl() {
     return
   fi
   if unpack_carried nccl; then export HERO_NCCL=$work/nccl/libnccl.so.2; fi
-  export HERO_CUDA_POISON=1 NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4
+  export HERO_CUDA_POISON=1 NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 NCCL_DEBUG=${NCCL_DEBUG:-WARN}
   # The kernels of all ranks, each of a few blocks, must be on the GPU at the same time, and none behind
   # another rank's in a hardware queue: there are as many queues as there can be. No kernel is loaded while
-  # another rank's waits. Processes have a third of the time to themselves.
+  # another rank's waits. Processes have half of the time to themselves.
   CUDA_DEVICE_MAX_CONNECTIONS=32 CUDA_MODULE_LOADING=EAGER HERO_GPU_JOBS=1 HERO_GPU_CASES="nccl:*" \
     HERO_GPU_FILES="${HERO_GPU_FILES:-test_nccl test_nccl_eight test_strategies_gpu test_compressed test_offload}" \
-    stage nccl nccl.log $((seconds * 2 / 3)) "$root/tests/gpu/by_file" "$tests" "$work/by_file" || failed=1
+    stage nccl nccl.log $((seconds / 2)) "$root/tests/gpu/by_file" "$tests" "$work/by_file" || failed=1
   show_said
   if grep -qE '^skipped .*(needs [0-9]+ GPUs|no NCCL|nccl)' "$work/said"; then
     report nccl "ranks do not share the GPU: that needs NCCL 2.30 or newer, which --prepare packs"
