@@ -8,7 +8,7 @@
 
 #include <hero/core/profile/observer.h>
 
-using exercise::grouped, exercise::number, exercise::require, exercise::Run, exercise::Wrong;
+using exercise::grouped, exercise::number, exercise::require, exercise::Run;
 using hero::Array;
 using hero::dist::Communicator;
 
