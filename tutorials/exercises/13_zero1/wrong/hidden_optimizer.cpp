@@ -1,5 +1,5 @@
 // says: also a member that a local variable of its name hides
-// warns: shadows a member
+// warns: shadows a
 #include "exercises/13_zero1/exercise.h"
 
 using hero::Array, hero::Tensor;

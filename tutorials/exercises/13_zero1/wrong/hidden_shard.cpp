@@ -1,5 +1,5 @@
 // says: which hides the member
-// warns: shadows a member
+// warns: shadows a
 #include "exercises/13_zero1/exercise.h"
 
 using hero::Array, hero::Tensor;
