@@ -6,7 +6,7 @@
 
 #include "exercises/01_newton/exercise.h"
 
-using exercise::near, exercise::number, exercise::require, exercise::Wrong;
+using exercise::near, exercise::number, exercise::require;
 using hero::Tensor;
 
 namespace {
