@@ -125,7 +125,7 @@ void compare_precisions(int steps, double lr, const std::string& folder) {
     const Outcome outcome = train(run, x, target, steps, lr);
     std::printf("%-20s %12.2f %6.2f %14.0f %% %9d  2^%d\n", run.name, outcome.losses.front(),
                 outcome.losses.back(), outcome.zeros, outcome.left_out, std::ilogb(outcome.scale));
-    curves.push_back({run.name, outcome.losses});
+    curves.push_back({run.scaler ? "float16, masters, scaler" : run.name, outcome.losses});
   }
   draw_losses(curves, folder);
 }
