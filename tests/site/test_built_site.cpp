@@ -258,7 +258,7 @@ TEST_CASE("axe-core finds no fault of contrast, names, roles and keyboard in eit
   for (const std::string theme : {"light", "dark"}) {
     for (const char* page :
          {"index", "first_program", "coming_from", "errors", "search", "tutorials/00_start",
-          "tutorials/03_sgd", "tutorials/07a_backward", "tutorials/10_collectives",
+          "tutorials/03_sgd", "tutorials/06a_backward", "tutorials/10_collectives",
           "tutorials/12_distributed_memory", "tutorials/17_fsdp", "guides/ranks", "performance"}) {
       CAPTURE(theme, page);
       browser.resize({.width = 1280, .theme = theme});

@@ -1,4 +1,4 @@
-// 4. Backward of five operations: from the gradient of a result to those of its inputs (chapter 7a)
+// 4. Backward of five operations: from the gradient of a result to those of its inputs (chapter 6a)
 //
 // For each operation you get g, the gradient of the loss with respect to the result y. It has the
 // shape of y. Return the gradient with respect to each input; it has the shape of this input.

@@ -1,4 +1,4 @@
-// 4. Backward of five operations: from the gradient of a result to those of its inputs (chapter 7a)
+// 4. Backward of five operations: from the gradient of a result to those of its inputs (chapter 6a)
 #include "exercises/04_backward/exercise.h"
 
 using hero::Tensor;

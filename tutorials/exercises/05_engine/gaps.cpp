@@ -1,4 +1,4 @@
-// 5. The engine: the order of the graph, and gradients that add up (chapter 7a)
+// 5. The engine: the order of the graph, and gradients that add up (chapter 6a)
 //
 // A value remembers what it was made from. Var is a pointer to one:
 //

@@ -1,4 +1,4 @@
-// 5. The engine: the order of the graph, and gradients that add up (chapter 7a)
+// 5. The engine: the order of the graph, and gradients that add up (chapter 6a)
 #include "exercises/05_engine/exercise.h"
 
 using hero::Array;

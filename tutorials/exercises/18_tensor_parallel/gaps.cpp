@@ -8,7 +8,7 @@
 //   by rows      Each rank has some columns of x, and those columns of w. It makes a matrix as
 //                large as y, and y is the sum of these over the ranks. All ranks have the same b.
 //
-// There is no autograd here: you write backward with the formulas of chapter 7a. For the whole
+// There is no autograd here: you write backward with the formulas of chapter 6a. For the whole
 // layer they are, where g is the gradient of y:
 //   of w: g^T x        of b: the sum of the rows of g        of x: g w
 //

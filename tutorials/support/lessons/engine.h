@@ -1,5 +1,5 @@
 #pragma once
-// Chapter 7a: reverse-mode differentiation of arrays, as small as it can be.
+// Chapter 6a: reverse-mode differentiation of arrays, as small as it can be.
 #include <functional>
 #include <memory>
 #include <vector>

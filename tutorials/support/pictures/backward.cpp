@@ -74,7 +74,7 @@ void draw_graph(const std::vector<GraphNode>& nodes, const std::string& folder) 
     figure.box(middle(at), bottom, kBoxWidth, kBoxHeight, "#f4c08a",
                five_digits(nodes[i].gradient));
   }
-  figure.x_range(0.0, 2.0).y_range(-8.4, 0.4).height(760).bare().save(folder, "07a_backward_graph");
+  figure.x_range(0.0, 2.0).y_range(-8.4, 0.4).height(760).bare().save(folder, "06a_backward_graph");
 }
 
 void draw_differences(const Values& steps, const Values& forward, const Values& central,
@@ -86,7 +86,7 @@ void draw_differences(const Values& steps, const Values& forward, const Values& 
       .patterned()
       .line("(f(w + h) − f(w)) / h", x, log10_of(forward))
       .line("(f(w + h) − f(w − h)) / 2h", x, log10_of(central))
-      .save(folder, "07a_backward_differences");
+      .save(folder, "06a_backward_differences");
 }
 
 }  // namespace tutorial

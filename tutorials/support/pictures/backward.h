@@ -1,5 +1,5 @@
 #pragma once
-// The pictures of chapter 7a.
+// The pictures of chapter 6a.
 #include <array>
 #include <string>
 #include <vector>
@@ -21,11 +21,11 @@ struct GraphNode {
   double value, gradient;
 };
 /// Draws the neuron with what its nodes hold, one for each of kNeuron, into
-/// folder/07a_backward_graph.
+/// folder/06a_backward_graph.
 void draw_graph(const std::vector<GraphNode>& nodes, const std::string& folder);
 
 /// Errors of two kinds of finite differences over the step, on logarithmic axes; errors of 0 are
-/// left out. Into folder/07a_backward_differences.
+/// left out. Into folder/06a_backward_differences.
 void draw_differences(const Values& steps, const Values& forward, const Values& central,
                       const std::string& folder);
 

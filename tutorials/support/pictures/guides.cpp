@@ -30,7 +30,7 @@ void draw_activations(const std::string& folder) {
   curve("softplus", softplus(x));
   curve("tanh", tanh(x));
   curve("sigmoid", sigmoid(x));
-  figure.x_range(-4, 3).y_range(-1.2, 3).save(folder, "07a_activations");
+  figure.x_range(-4, 3).y_range(-1.2, 3).save(folder, "06a_activations");
 }
 
 namespace {
@@ -81,14 +81,14 @@ void draw_distributions(const std::string& folder) {
   first.add("Normal(-1.5, 0.8)", "#f3c9a6", Normal(wide(-1.5), wide(0.8)));
   first.add("Normal(0.8, 0.3)", "#a9cfe8", Normal(wide(0.8), wide(0.3)));
   first.add("Uniform(2, 3)", "#a8dcc4", Uniform(wide(2.0), wide(3.0)));
-  first.figure().y_range(0, 1.6).save(folder, "07a_distributions");
+  first.figure().y_range(0, 1.6).save(folder, "06a_distributions");
   DrawnFigure second("4000 draws of each, and the densities exp(log\\_prob(x))", -1.2, 6.3);
   second.add("tanh of Normal(-0.2, 0.9)", "#f3c9a6",
              TransformedDistribution(Normal(wide(-0.2), wide(0.9)), TanhTransform()));
   second.add("1 + 2 Beta(2, 4)", "#a9cfe8",
              TransformedDistribution(Beta(wide(2.0), wide(4.0)), AffineTransform(1.0, 2.0)));
   second.add("Gamma(30, 8)", "#a8dcc4", Gamma(wide(30.0), wide(8.0)));
-  second.figure().y_range(0, 1.6).save(folder, "07a_draws");
+  second.figure().y_range(0, 1.6).save(folder, "06a_draws");
 }
 
 void draw_sums(const std::string& folder) {
@@ -118,7 +118,7 @@ void draw_sums(const std::string& folder) {
       .line("one after the other", terms, one_by_one)
       .line("sum(): in a tree", terms, library);
   figure.rule(std::exp2(-24), "half a float32 step at 1");
-  figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().save(folder, "07a_sums");
+  figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().save(folder, "06a_sums");
 }
 
 void draw_convolution(const std::string& folder) {
@@ -154,7 +154,7 @@ void draw_convolution(const std::string& folder) {
     return value ? "#8fce9f" : "#e4f3e8";
   });
   figure.label("×", 6.75, 0.0, "#333333").label("=", 11.25, 0.0, "#333333");
-  figure.x_range(-0.2, 16.2).y_range(-4.2, 3.3).height(400).bare().save(folder, "07a_convolution");
+  figure.x_range(-0.2, 16.2).y_range(-4.2, 3.3).height(400).bare().save(folder, "06a_convolution");
 }
 
 void draw_modules(const std::string& folder) {
@@ -193,7 +193,7 @@ void draw_modules(const std::string& folder) {
     }
     y -= 1.0;
   }
-  figure.x_range(0.0, 12.1).y_range(y, 0.1).height(760).bare().save(folder, "07a_modules");
+  figure.x_range(0.0, 12.1).y_range(y, 0.1).height(760).bare().save(folder, "06a_modules");
 }
 
 }  // namespace tutorial

@@ -230,7 +230,7 @@ void print_gradient(const char* formula, const Tensor& library, const Var& ours,
   constexpr double kRounding = 1e-15;  // of sums of a few terms below 1
   const Array by_hand = Array::from(hand, library.shape()).to(library.device());
   hero::check(largest_difference(library.array(), by_hand) <= kRounding,
-              "07a_backward: the library's ", formula, " is not the one by hand");
+              "06a_backward: the library's ", formula, " is not the one by hand");
   std::printf("%-16s %-8s %8s   within %.0e\n", formula, text_of(library.shape()).c_str(),
               verdict(same_bits(library.array(), ours->grad)), kRounding);
 }

@@ -1,4 +1,4 @@
-# Chapter 7a in PyTorch: operations with a derivative of your own.
+# Chapter 6a in PyTorch: operations with a derivative of your own.
 import torch
 import torch.nn.functional as F
 from torch.autograd import Function

@@ -1,4 +1,4 @@
-# Chapter 20a in PyTorch: the rule about tokens, of counted operations.
+# Chapter 19a in PyTorch: the rule about tokens, of counted operations.
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode

@@ -125,7 +125,7 @@ void sweep_tokens(const std::string& folder) {
     figure.x_ticks(ticks).line("DDP", x, ddp).line("FSDP", x, fsdp);
     figure.line("the rule", {std::log2(rule), std::log2(rule)}, {0, 1}, 1.2);
   }
-  figure.save(folder, "20a_tokens");
+  figure.save(folder, "19a_tokens");
 }
 
 // [snippet: tensor]
@@ -274,7 +274,7 @@ void measure_links(const std::string& folder) {
       .patterned()
       .line("computing or sending, whichever is longer", x, expected)
       .points("measured", x, measured)
-      .save(folder, "20a_measured");
+      .save(folder, "19a_measured");
 }
 
 }  // namespace

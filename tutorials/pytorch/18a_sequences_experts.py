@@ -1,4 +1,4 @@
-# Chapter 19a in PyTorch: experts on four ranks, to which the tokens travel.
+# Chapter 18a in PyTorch: experts on four ranks, to which the tokens travel.
 import copy
 
 import torch
