@@ -64,11 +64,15 @@ if(NOT HERO_SANITIZE)
   target_link_libraries(hero_nccl_ranks PRIVATE hero_nccl_sim Threads::Threads)
   add_dependencies(hero_tests_of_cuda hero_nccl_ranks)
   add_dependencies(hero_test_cuda hero_nccl_ranks)
-  foreach(case IN ITEMS nccl nccl_hosts nccl_failures nccl_devices)
+  foreach(case IN ITEMS nccl nccl_hosts nccl_hosts8 nccl_failures nccl_devices)
     set(name "cuda: processes under mpirun, ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case}
                                   $<TARGET_FILE:hero_nccl_ranks> "${HERO_MPIEXEC}")
-    set_tests_properties(${name} PROPERTIES LABELS cuda TIMEOUT 3600 SKIP_RETURN_CODE 77)
+    set(label cuda)
+    if(case STREQUAL "nccl_hosts8") # more ranks, other hosts
+      set(label stress)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
 
