@@ -3,6 +3,7 @@
 #include "cuda/gpu.h"
 
 #ifdef HERO_TEST_CUSIM
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -211,31 +212,30 @@ TEST_CASE("nccl: a lane that still joins is aborted at once with a rank's other 
 
 TEST_CASE("nccl: a lane whose other end never joins ends with the time-out, on both ranks") {
   const Patience patience;
-  const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
-  const std::vector<std::string> lines = errors_of(
-      3,
-      [&](Communicator& world) {
-        const Array x = Array::full({4}, 1.0, kFloat32, world.device());
-        world.barrier();
-        if (world.rank() == 1) cusim::hold_nccl("CommInitRankConfig", true, 1);
-        world.barrier();
-        if (world.rank() == 0) world.send(x, 1);
-        if (world.rank() == 1) world.recv(x, 0);
-        world.barrier();
-      },
-      seconds_of_step(1));
-  const std::string advice = "; set HERO_TIMEOUT to more seconds if they only need longer";
-  const std::string said = " (call 0 of 'world'): time-out after 1 s: NCCL still waits for rank ";
-  for (size_t rank = 0; rank < 2; ++rank) {
-    const std::string line =
-        (rank == 0 ? "send" : "recv") + said + std::to_string(1 - rank) + advice;
-    const std::string failed = ": rank " + std::to_string(1 - rank) + " failed";
-    CHECK((lines[rank] == line || lines[rank].find(failed) != std::string::npos));
+  const int open = cusim::open_communicators();
+  int aborted = 0;
+  std::vector<std::string> lines(2);
+  std::string said;
+  for (const std::string seconds : {"1", "10", "60"}) {  // for the ranks to meet on a busy machine
+    aborted = cusim::aborted_communicators();
+    lines = errors_of(
+        2,
+        [&](Communicator& world) {
+          const Array x = Array::full({4}, 1.0, kFloat32, world.device());
+          world.barrier();
+          if (world.rank() == 1) cusim::hold_nccl("CommInitRankConfig", true, 1);
+          if (world.rank() == 0) world.send(x, 1);
+          if (world.rank() == 1) world.recv(x, 0);
+        },
+        seconds_of_step(std::stod(seconds)));
+    cusim::hold_nccl("CommInitRankConfig", false, 1);
+    said = " (call 0 of 'world'): time-out after " + seconds + " s: NCCL still waits for rank ";
+    const auto is_said = [&](const std::string& line) { return line.find(said) != line.npos; };
+    if (std::all_of(lines.begin(), lines.end(), is_said)) break;
   }
-  CHECK((lines[0].find(said) != std::string::npos || lines[1].find(said) != std::string::npos));
-  CHECK_THAT(lines[2], StartsWith("barrier (call 2 of 'world'): rank ") && ContainsSubstring(said));
+  CHECK_THAT(lines[0], ContainsSubstring(said));  // its own, or the other's behind "rank 1 failed"
+  CHECK_THAT(lines[1], ContainsSubstring(said));
   // those who come late meet nobody who takes what they make
-  cusim::hold_nccl("CommInitRankConfig", false, 1);
   CHECK(comes([&] { return cusim::aborted_communicators() >= aborted + 2; }));
   CHECK(comes([&] { return cusim::open_communicators() == open; }));
 }
