@@ -58,6 +58,22 @@ bool GpuRank::has_messages() const {
   return false;
 }
 
+bool GpuRank::wait_for_only_group() {
+  std::shared_ptr<NcclPending> first;
+  for (const auto& each : groups) {
+    const std::shared_ptr<GpuGroup> group = each.lock();
+    if (!group) continue;
+    const auto open = [](const auto& lane) { return !lane.second.waiting.empty(); };
+    if (std::any_of(group->lanes.begin(), group->lanes.end(), open)) return false;
+    if (group->waiting.empty()) continue;
+    if (first) return false;
+    first = group->waiting.front();
+  }
+  if (!first) return false;
+  first->wait_for_all();
+  return true;
+}
+
 bool GpuRank::wait_for_others(const std::function<bool()>& open) noexcept {
   try {
     const auto known = [](const auto& pending) { return !pending || pending->waits_for_nobody(); };

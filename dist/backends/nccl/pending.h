@@ -55,6 +55,10 @@ struct GpuRank : ThreadRank {
   // there is no such message left.
   bool ask_for_messages();
   bool has_messages() const;
+  // Where all that is left to ask for are collectives of one group, in their order: waits as the
+  // host's backend does, which knows who is missing, until all ranks have begun the first of them.
+  // Returns false, at once, where other things are left, for which other ranks may wait.
+  bool wait_for_only_group();
   // As ask_for_messages(), which throws again what this has thrown.
   void go_on_with_messages();
   // Between two looks at what others have begun; an Error when the time since `start` is over.
@@ -143,9 +147,15 @@ class NcclPending : public Pending {
             ": this rank waits for a message of its own whose other end it has not begun; begin "
             "both, async");
       if (done_ && !rank_->has_messages()) statement_->wait();
-      const Clock::time_point start = Clock::now();
+      Clock::time_point start = Clock::now();
       const std::string who = is_message() ? "rank " + std::to_string(call.root) : "other ranks";
-      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_, call.phase, who);
+      while (!rank_->ask_for_messages() || !agreed()) {
+        if (rank_->wait_for_only_group()) {
+          start = Clock::now();
+        } else {
+          rank_->pause(start, where_, call.phase, who);
+        }
+      }
       return true;
     };
     step(known, join);
@@ -247,6 +257,7 @@ class NcclPending : public Pending {
 
   bool is_message() const { return call.op == Collective::send || call.op == Collective::recv; }
   bool stated_by_all() const { return statement_->test(); }
+  void wait_for_all() const { statement_->wait(); }
   // Of a message whose lane is not there: throws what the host's backend says of a rank that has
   // failed, for which the lane may wait.
   void check_others() {
