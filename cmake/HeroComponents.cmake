@@ -98,7 +98,7 @@ function(hero_component name)
   list(FILTER sources EXCLUDE REGEX "/dist/backends/nccl/|${hero_extra_files}")
   hero_library(${name} "${sources}" "${arg_USES}" "${arg_PARTS}")
   set(hero_components ${hero_components} ${name} CACHE INTERNAL "")
-  if(NOT name STREQUAL "dist") #, which simulates
+  if(NOT name STREQUAL "dist") # which simulates
     hero_callers_of_kernels(hero_${name})
   endif()
 endfunction()

@@ -12,7 +12,7 @@ if(NOT HERO_LEVELS)
 endif()
 
 set(sources "")
-get_target_property(candidates hero_core_loops SOURCES)
+get_target_property(candidates hero_core_optimized SOURCES)
 foreach(source IN LISTS candidates)
   # not: what chooses, what has its instructions by attribute, what compares, moves or adds up integers, or
   # takes numbers one at a time
