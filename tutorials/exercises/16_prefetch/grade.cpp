@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "exercises/16_prefetch/exercise.h"
@@ -79,6 +80,10 @@ class Step {
   /// The messages for which the processor waited, and for how many milliseconds.
   const std::vector<std::pair<std::string, double>>& waits() const { return waits_; }
 
+  /// For how many milliseconds it waited for memory, and the first action that did.
+  double waited_for_memory() const { return for_memory_; }
+  const std::optional<Action>& for_memory_of() const { return for_memory_of_; }
+
   // Four lanes, in which a digit is a layer.
   std::string picture() const {
     constexpr int kColumns = 76;
@@ -138,6 +143,8 @@ class Step {
               mb(wanted), " are needed for ",
               action.what == Do::gather ? "the whole layer" : "the gradients",
               ", and the limit is ", mb(machine_.memory), ".", holders());
+      for_memory_ += std::max(0.0, leaving_.front().end - now_);
+      if (!for_memory_of_) for_memory_of_ = action;
       wait(leaving_.front(), leaving_.front().end);
       leave();
     }
@@ -223,6 +230,8 @@ class Step {
   std::vector<Layer> layer_;
   std::vector<Span> spans_, leaving_;  // gradients whose reduce is under way
   std::vector<std::pair<std::string, double>> waits_;
+  std::optional<Action> for_memory_of_;
+  double for_memory_ = 0.0;
   double now_ = 0.0, link_free_ = 0.0, held_ = 0.0, most_ = 0.0;
 };
 
@@ -269,7 +278,12 @@ std::string play(const Machine& machine) {
             std::to_string(best.gathers()) +
             ": the last layer of forward is the first one of backward.";
     }
-    if (hidden < best.messages() - static_cast<int>(best.waits().size()) - 1) {
+    const double longer = step.waited_for_memory() - best.waited_for_memory();
+    if (longer > 1e-9) {
+      why += " Memory is full, first at " + name(*step.for_memory_of()) +
+             ": the processor waits for a reduce to leave, " + ms(longer) +
+             " longer than in ours. Gather one layer ahead, and free() before reduce().";
+    } else if (hidden < best.messages() - static_cast<int>(best.waits().size()) - 1) {
       why +=
           " Begin the gather of the next layer before this one computes, in forward and in "
           "backward.";
