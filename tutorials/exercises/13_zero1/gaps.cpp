@@ -14,6 +14,7 @@
 //
 // What you need of the library:
 //   array.slice(0, begin, end)       these numbers of an array: a window on its memory, no copy
+//                                    (0 is the dimension that is cut, here the only one)
 //   hero::Tensor(array, true)        a parameter whose values are this array
 //   hero::optim::SGD({p}, options)   an optimizer with one parameter p; it keeps states for p alone
 //   p.set_grad(hero::Tensor(array))  the gradient that the optimizer's step() will use for p

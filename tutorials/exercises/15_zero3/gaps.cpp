@@ -14,7 +14,8 @@
 //
 // What you need (more in tutorials/exercises/15_zero3/exercise.h):
 //   has_memory(flat_), give_memory(flat_), take_memory(flat_)
-//   gather_into(flat_, shard_, cut_, world_)   fills flat_ with the shards of all ranks
+//   gather_into(flat_, shard_, cut_, world_)   fills flat_ with the shards of all ranks, and keeps
+//                                              its version: for backward it is no write
 //   pack(parameters_)                          the whole gradients, one behind the other, in a
 //                                              new array
 //   new_gradient(numel)                        a new array for so many numbers of a gradient
