@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "exercises/15_zero3/exercise.h"
 
 #include <hero/core/ledger.h>
@@ -9,6 +11,11 @@ using hero::Array, hero::Tensor;
 Array pack(const std::vector<Tensor>& parameters) {
   const hero::NoGrad no_grad;
   std::vector<Tensor> pieces;
+  hero::check(std::any_of(parameters.begin(), parameters.end(),
+                          [](const Tensor& p) { return p.grad().defined(); }),
+              "pack: none of the ", parameters.size(),
+              " parameters has a gradient: pack them when the last one is complete, and before "
+              "p.set_grad({}), which takes them away");
   for (const Tensor& p : parameters) {
     hero::check(
         p.grad().defined(), "pack: a parameter of shape ", p.shape(),
