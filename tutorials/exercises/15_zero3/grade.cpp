@@ -67,13 +67,34 @@ std::vector<Run> train(int ranks) {
   });
 }
 
-// The same, which says why a layer finds no memory.
+// Numbers of each layer.
+std::vector<int64_t> sizes() {
+  std::vector<int64_t> list;
+  const Network net = exercise::make_network(1);
+  for (hero::nn::Module* layer : net.children()) list.push_back(layer->parameter_count());
+  return list;
+}
+
+// The same, which says why a layer finds no memory, and what reduce_scatter should be given.
 std::vector<Run> train_or_say(int ranks) {
   try {
     return train(ranks);
   } catch (const hero::Error& error) {
     const std::string text = error.what();
-    if (text.find("its storage is released") == std::string::npos) throw;
+    const auto says = [&](const std::string& what) { return text.find(what) != std::string::npos; };
+    if (says("reduce_scatter: the output has")) {
+      throw exercise::Wrong("It throws an error: " + text +
+                            ". The output is this rank's part of the mean gradient, as long as its "
+                            "shard: new_gradient(shard_.numel()).");
+    }
+    if (!says("its storage is released")) throw;
+    for (const int64_t size : sizes()) {  // no parameter has as many numbers as a layer
+      if (!says("array [" + std::to_string(size) + "]")) continue;
+      throw exercise::Wrong("It throws an error: " + text +
+                            ". That is flat_, the parameters of a layer, which has no memory "
+                            "then. What reduce_scatter takes is their gradients, "
+                            "pack(parameters_).");
+    }
     throw exercise::Wrong(
         "It throws an error: " + text +
         ". A layer computes, and its parameters have no memory: they are gathered "
@@ -127,14 +148,6 @@ std::string calls() {
 }
 
 constexpr int kRanks = 4;
-
-// Numbers of each layer.
-std::vector<int64_t> sizes() {
-  std::vector<int64_t> list;
-  const Network net = exercise::make_network(1);
-  for (hero::nn::Module* layer : net.children()) list.push_back(layer->parameter_count());
-  return list;
-}
 
 std::string memory() {
   const std::vector<Run> runs = train(kRanks);
