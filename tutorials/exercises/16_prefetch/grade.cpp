@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "exercises/16_prefetch/exercise.h"
+#include "support/pictures/palette.h"
 
 using exercise::Action, exercise::Do, exercise::require, exercise::Wrong;
 
@@ -85,28 +86,27 @@ class Step {
   const std::optional<Action>& for_memory_of() const { return for_memory_of_; }
 
   // Four lanes, in which a digit is a layer.
-  std::string picture() const {
+  std::string picture(const std::string& network) const {
     constexpr int kColumns = 76;
-    std::string text = "\n";
-    const std::pair<Do, const char*> lanes[] = {{Do::forward, "forward"},
-                                                {Do::backward, "backward"},
-                                                {Do::gather, "gather"},
-                                                {Do::reduce, "reduce"}};
-    for (const auto& [what, label] : lanes) {
-      std::string lane(kColumns, '.');
+    std::vector<exercise::Lane> lanes = {{"forward", "", tutorial::kForwardColours[0]},
+                                         {"backward", "", tutorial::kBackwardColours[0]},
+                                         {"gather", "", tutorial::kGatherColour},
+                                         {"reduce", "", tutorial::kReduceColour}};
+    constexpr Do kWhat[] = {Do::forward, Do::backward, Do::gather, Do::reduce};
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      lanes[lane].row.assign(kColumns, '.');
       for (const Span& span : spans_) {
-        if (span.what != what) continue;
+        if (span.what != kWhat[lane]) continue;
         for (int c = 0; c < kColumns; ++c) {
           const double middle = (c + 0.5) * now_ / kColumns;
           if (middle >= span.begin && middle < span.end)
-            lane[static_cast<size_t>(c)] = static_cast<char>('0' + span.layer);
+            lanes[lane].row[static_cast<size_t>(c)] = static_cast<char>('0' + span.layer);
         }
       }
-      std::string line = "               " + std::string(label);
-      line.resize(24, ' ');
-      text += "\n" + line + lane;
     }
-    return text;
+    std::string file = network;
+    std::replace(file.begin(), file.end(), ' ', '_');
+    return exercise::draw(file, network + ": a step of " + ms(now_), lanes);
   }
 
  private:
@@ -252,7 +252,7 @@ std::vector<Action> ours(int layers) {
   return list;
 }
 
-std::string play(const Machine& machine) {
+std::string play(const char* network, const Machine& machine) {
   const int layers = static_cast<int>(machine.forward.size());
   Step step(machine), best(machine);
   best.play(ours(layers));
@@ -289,13 +289,13 @@ std::string play(const Machine& machine) {
           "backward.";
     }
     throw Wrong("The step takes " + ms(step.time()) + ", and ours " + ms(best.time()) + ". " +
-                story + why + step.picture());
+                story + why + step.picture(network));
   }
   const bool faster = step.time() < best.time() - 1e-9;
   return "the step takes " + ms(step.time()) +
          (faster ? ", and ours " + ms(best.time()) : std::string(", as ours does")) +
          ", and holds at most " + mb(step.most()) + " of " + mb(machine.memory) + ". " + story +
-         step.picture();
+         step.picture(network);
 }
 
 }  // namespace
@@ -304,8 +304,9 @@ int main() {
   const Machine fast = {std::vector<double>(6, 1.0), std::vector<double>(6, 10.0), 20.0, 40.0};
   const Machine slow = {std::vector<double>(6, 1.0), std::vector<double>(6, 10.0), 5.0, 40.0};
   const Machine unequal = {{1, 2, 4, 1, 1, 3}, {5, 10, 20, 5, 5, 15}, 10.0, 60.0};
-  const auto on = [](const Machine& machine) { return [machine] { return play(machine); }; };
-  return exercise::grade(
-      "Exercise 16. FSDP's prefetch",
-      {{"fast link", on(fast)}, {"slow link", on(slow)}, {"unequal", on(unequal)}});
+  const auto on = [](const char* network, const Machine& machine) {
+    return exercise::Check{network, [network, machine] { return play(network, machine); }};
+  };
+  return exercise::grade("Exercise 16. FSDP's prefetch",
+                         {on("fast link", fast), on("slow link", slow), on("unequal", unequal)});
 }

@@ -5,6 +5,7 @@
 
 #include "exercises/17_pipeline/exercise.h"
 #include "exercises/support/ranks.h"
+#include "support/pictures/palette.h"
 
 #include <hero/core/ledger.h>
 
@@ -211,11 +212,16 @@ Step step(Schedule schedule, int ranks, int micro_batches) {
   }
 }
 
-std::string picture(const std::vector<std::string>& lines) {
-  std::string text = "\n";
-  for (size_t rank = 0; rank < lines.size(); ++rank)
-    text += "\n               rank " + std::to_string(rank) + "  " + lines[rank];
-  return text;
+std::string picture(Schedule schedule, const std::vector<std::string>& lines) {
+  std::vector<exercise::Lane> lanes;
+  for (const std::string& line : lines)
+    lanes.push_back(
+        {"rank " + std::to_string(lanes.size()) + " ", line, tutorial::kForwardColours[0]});
+  const bool gpipe = schedule == &exercise::Pipeline::gpipe;
+  return exercise::draw(gpipe ? "gpipe" : "1f1b",
+                        (gpipe ? "GPipe" : "1F1B") + std::string(": a digit is a forward, ") +
+                            "a letter its backward",
+                        lanes);
 }
 
 // By how much `got` is longer than `right`, where it is so in every number; 0 where it is not.
@@ -286,13 +292,13 @@ std::string costs(Schedule schedule, const std::function<int(int)>& most,
             " bytes of activations at the end of the step: what backward has used can go.");
     require(run.notes[0] < bytes + kActivation, "Rank ", rank, " of 4 holds up to ",
             grouped(run.notes[0]), " bytes of activations, and by the formula ", formula, " it is ",
-            grouped(bytes), ".", too_many, picture(got.lines));
+            grouped(bytes), ".", too_many, picture(schedule, got.lines));
     held += (held.empty() ? "" : ", ") + grouped(run.notes[0]) + " (" + grouped(bytes) + ")";
   }
   require(ticks <= wanted, "The step takes ", ticks, " ticks, and 2 (m + p - 1) are ", wanted,
           ". A rank that begins with too few forwards waits for the gradient of the first one: it "
           "begins with as many as there are ranks behind it.",
-          picture(got.lines));
+          picture(schedule, got.lines));
   int idle = 0;
   for (const std::string& line : got.lines)
     idle += static_cast<int>(std::count(line.begin(), line.end(), '.'));
@@ -304,7 +310,8 @@ std::string costs(Schedule schedule, const std::function<int(int)>& most,
   return std::to_string(ticks) + " ticks, of which " + share(percent) +
          " are idle, by the formula (p - 1) / (m + p - 1) " + share(by_formula) +
          ". Rank 1 sends " + grouped(got.runs[1].sent) + " bytes. The ranks hold at most " + held +
-         " bytes of activations, beside the formula " + formula + "." + picture(got.lines);
+         " bytes of activations, beside the formula " + formula + "." +
+         picture(schedule, got.lines);
 }
 
 constexpr Schedule kGPipe = &exercise::Pipeline::gpipe;

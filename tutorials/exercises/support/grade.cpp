@@ -1,5 +1,6 @@
 #include "exercises/support/grade.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -7,11 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <new>
 #include <sstream>
 #include <thread>
 
+#include "support/pictures/palette.h"
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -188,7 +191,55 @@ void print(const std::string& name, const char* verdict, const std::string& text
   if (end != std::string::npos) std::printf("%s\n", text.c_str() + end + 1);
 }
 
+// Neighbours that are alike are one block.
+void save(const std::string& path, const std::string& title, const std::vector<Lane>& lanes) {
+  constexpr int kLabels = 118, kRows = 512, kHigh = 44, kTop = 56;  // units of the drawing
+  constexpr const char* kFont = "font-family=\"sans-serif\" font-size=\"21\" fill=\"#111111\"";
+  const int high = kTop + kHigh * static_cast<int>(lanes.size()) + 40;
+  std::ofstream file(path);
+  file << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 " << high
+       << "\" width=\"640\" height=\"" << high
+       << "\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"320\" y=\"34\" "
+          "text-anchor=\"middle\" "
+       << kFont << ">" << title << "</text>\n";
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const Lane& lane = lanes[i];
+    const int y = kTop + kHigh * static_cast<int>(i);
+    const double wide = static_cast<double>(kRows) / static_cast<double>(lane.row.size());
+    file << "<text x=\"8\" y=\"" << y + 27 << "\" " << kFont << ">" << lane.label << "</text>\n";
+    for (size_t begin = 0, end = 0; begin < lane.row.size(); begin = end) {
+      const char what = lane.row[begin];
+      while (end < lane.row.size() && lane.row[end] == what) ++end;
+      if (what == '.') continue;
+      const bool is_letter = what >= 'a' && what <= 'z';
+      const double x = kLabels + wide * static_cast<double>(begin),
+                   across = wide * static_cast<double>(end - begin);
+      file << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << across
+           << "\" height=\"36\" stroke=\"#ffffff\" fill=\""
+           << (is_letter ? tutorial::kBackwardColours[0] : lane.colour) << "\"/>\n<text x=\""
+           << x + across / 2 << "\" y=\"" << y + 26 << "\" text-anchor=\"middle\" " << kFont << ">"
+           << what << "</text>\n";
+    }
+  }
+  file << "<text x=\"" << kLabels << "\" y=\"" << high - 12 << "\" " << kFont
+       << ">time &#8594;</text>\n</svg>\n";
+}
+
 }  // namespace
+
+std::string draw(const std::string& name, const std::string& title,
+                 const std::vector<Lane>& lanes) {
+  const char* const to = std::getenv("EXERCISE_PICTURES");  // set by tutorials/exercise
+  if (to != nullptr && *to != '\0') save(std::string(to) + "_" + name + ".svg", title, lanes);
+  size_t longest = 0;
+  for (const Lane& lane : lanes) longest = std::max(longest, lane.label.size());
+  std::string text = "\n";
+  for (const Lane& lane : lanes) {
+    text += "\n" + std::string(15, ' ') + lane.label;
+    text.append(longest + 1 - lane.label.size(), ' ').append(lane.row);
+  }
+  return text;
+}
 
 void to_write(const char* what) { throw NotWritten(what); }
 

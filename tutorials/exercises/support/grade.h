@@ -54,6 +54,17 @@ struct Check {
 /// exit status: 0 all is right, 1 something is wrong, 3 something is still to be written.
 int grade(const std::string& title, const std::vector<Check>& checks);
 
+/// A row of a drawing of time: each character of `row` is as long, and says what is done then; a
+/// point: nothing. A lower-case letter is a backward.
+struct Lane {
+  std::string label, row;
+  const char* colour;
+};
+
+/// The lanes, all as long, as lines of text that may follow a sentence. They are also drawn, under
+/// that title, into the SVG file that tutorials/exercise names after its exercise and `name`.
+std::string draw(const std::string& name, const std::string& title, const std::vector<Lane>& lanes);
+
 /// \name Numbers as grades show them
 /// \{
 /// As few digits as tell a float64 from all others.
