@@ -29,7 +29,7 @@ peers_program() {
   program=$build/peers/$name
   mkdir -p "$build/peers"
   newest=$(find "${sources[@]}" "$root"/tests/peers/programs/*.h "$root"/tests/nn/golden/*.h "$build"/libhero_*.a -printf '%T@ %p\n' |
-    sort -rn | head -1 | cut -d' ' -f2)
+    sort -n | tail -n 1 | cut -d' ' -f2)
   [ -e "$program" ] && [ "$program" -nt "$newest" ] && return 0
   local library=() component
   for component in dist optim nn autograd core; do
