@@ -76,6 +76,16 @@ if(NOT HERO_SANITIZE)
   endforeach()
 endif()
 
+# What tests/peers/cores times on many cores. hero_train is built there with this machine's instructions, too.
+foreach(program IN ITEMS train cores)
+  add_executable(hero_${program} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/peers/programs/${program}_hero.cpp)
+  target_include_directories(hero_${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(hero_${program} PRIVATE hero::dist)
+endforeach()
+add_test(NAME "cusim: many cores"
+         COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_cores $<TARGET_FILE:hero_train> $<TARGET_FILE:hero_cores>)
+set_tests_properties("cusim: many cores" PROPERTIES LABELS cusim TIMEOUT 600)
+
 # the benchmark, whose every line runs over tests/cusim
 file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/bench/bench_*.cpp)
 add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${bench_sources})
@@ -84,7 +94,7 @@ target_link_libraries(hero_bench_gpu_objects PRIVATE hero::nn hero::optim)
 if(NOT HERO_SANITIZE)
   add_executable(hero_bench_gpu_cusim $<TARGET_OBJECTS:hero_bench_gpu_objects>)
   target_link_libraries(hero_bench_gpu_cusim PRIVATE hero::nn hero::optim hero_cuda_sim)
-  add_dependencies(hero_tests_of_cuda hero_bench_gpu_cusim)
+  add_dependencies(hero_tests_of_cuda hero_bench_gpu_cusim hero_train hero_cores)
   add_test(NAME "cusim: the GPU's benchmark" COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench_gpu
                                                      $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 3600)
@@ -105,7 +115,7 @@ if(HERO_HAS_CUDA)
   target_link_libraries(hero_test_gpu PRIVATE hero_op_tables hero_layer_tables hero::cpu)
   add_executable(hero_bench_gpu EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hero_bench_gpu_objects>)
   target_link_libraries(hero_bench_gpu PRIVATE hero::hero)
-  set(hero_programs_gpu hero_test_gpu hero_bench_gpu)
+  set(hero_programs_gpu hero_test_gpu hero_bench_gpu hero_train hero_cores)
   # Ranks that are processes. Of the programs that travel this alone has MPI: its own transport.cpp takes the
   # place of the library's, which is compiled alone for that.
   if(HERO_GPU_PACKED AND TARGET hero_nccl)

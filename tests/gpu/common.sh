@@ -50,7 +50,7 @@ keep_results() { grep '^{' "$work/said" >>"$out/results.jsonl"; }
 
 # What programs are made of, as one number.
 sources() {
-  (cd "$root" && find core autograd nn optim dist cuda tests/cuda tests/autograd tests/dist tests/nn tests/support \
+  (cd "$root" && find core autograd nn optim dist cuda tests/cuda tests/autograd tests/dist tests/nn tests/support tests/peers/programs \
     -type f ! -path 'tests/dist/*.cpp' \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | LC_ALL=C sort -z |
     xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1)
 }
@@ -104,7 +104,7 @@ configure_and_build() {
   [ -d "$deps" ] && options+=" -DCMAKE_PREFIX_PATH=$deps"
   # shellcheck disable=SC2086
   cd "$root" && cmake --preset cuda $options &&
-    cmake --build build/cuda --parallel "$(nproc)" --target hero_test_gpu hero_bench_gpu -- -k 0
+    cmake --build build/cuda --parallel "$(nproc)" --target hero_test_gpu hero_bench_gpu hero_train hero_cores -- -k 0
 }
 
 build_from_source() {
@@ -117,7 +117,7 @@ build_from_source() {
   failed=1
 }
 
-# Sets tests, bench and ranks, the programs; 1 where there is neither of the first two.
+# Sets tests, bench, ranks, train and cores, the programs; 1 where there is neither of the first two.
 find_programs() {
   local folder=${HERO_GPU_PROGRAMS:-} # made by hand
   from_source=""
@@ -135,6 +135,7 @@ find_programs() {
     build_from_source
   fi
   tests=$folder/hero_test_gpu bench=$folder/hero_bench_gpu ranks=$folder/hero_nccl_ranks
+  train=$folder/hero_train cores=$folder/hero_cores
   [ -x "$tests" ] || [ -x "$bench" ]
 }
 

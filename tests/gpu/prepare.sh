@@ -76,10 +76,10 @@ prepare_headers() {
   say "$(du -sh "$deps" | cut -f1) in ${deps#"$root"/}"
 }
 
-# Both programs in one archive: their kernels are the same bytes, which are then packed once.
+# All programs in one archive: their kernels are the same bytes, which are then packed once.
 prepare_programs() {
   local build=$root/build/gpu-programs folder=$root/build/gpu-programs/packed log made_of
-  local programs="hero_test_gpu hero_bench_gpu${mpi:+ hero_nccl_ranks_gpu}"
+  local programs="hero_test_gpu hero_bench_gpu hero_train hero_cores${mpi:+ hero_nccl_ranks_gpu}"
   log=$build/prepare.log
   mkdir -p "$build"
   # files that change while they are compiled make programs of neither
