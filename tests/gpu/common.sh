@@ -147,7 +147,7 @@ unpack() {
   fi
 }
 
-# Sets device; 1, with a word, where nothing can be run on it.
+# Sets device; 1, with a word, where nothing can be run on it. --cores can go on.
 find_gpu() {
   local reason="" gpu=""
   device=""
@@ -156,7 +156,7 @@ find_gpu() {
   fi
   if nvidia-smi -L 2>/dev/null | grep -q '^GPU' || [ -e /dev/nvidia0 ]; then gpu=yes; fi
   if [ -z "$device" ] && [ -z "$gpu" ]; then
-    report GPU "${reason:-no GPU}; nothing was run"
+    report GPU "${reason:-no GPU}$([ "$part" = cores ] || echo "; nothing was run")"
     return 1
   elif [ -n "$reason" ]; then
     report GPU "there is one, but CUDA does not come up: $reason"
