@@ -13,7 +13,6 @@ namespace {
 
 constexpr int64_t kSmallBytes = int64_t{1} << 15;  // fewer slots where segments would be less
 constexpr int kSlots = 4;
-constexpr int kWindow = 256;
 
 std::atomic<int64_t> staging_budget{int64_t{16} << 20};
 

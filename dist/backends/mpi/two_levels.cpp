@@ -11,7 +11,6 @@
 namespace hero::dist {
 namespace {
 
-constexpr int kWindow = 256;   // messages of a kind under way
 constexpr int kHostSlots = 4;  // sums of a host that are not added up, or not sent yet
 constexpr int kFoldSlots = 2;  // segments for which the sums of all hosts come
 

@@ -6,6 +6,9 @@
 
 namespace hero::dist {
 
+/// How many messages of a kind a reduction has under way.
+inline constexpr int kWindow = 256;
+
 /// Messages numbered from 0, of which at most `size` are under way at once. They end in any order,
 /// and are counted as done in that of their numbers.
 class Window {
