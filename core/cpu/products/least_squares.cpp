@@ -6,12 +6,16 @@
 #include <numeric>
 #include <vector>
 
+#include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/products/factors.h>
 #include <hero/core/cpu/products/reflections.h>
 #include <hero/core/cpu/products/transpose.h>
 #include <hero/core/cpu/products/triangular.h>
+#include <hero/core/functions/matrix_batch.h>
 
 namespace hero::core::cpu {
+
+using namespace linalg;
 
 namespace {
 
@@ -81,5 +85,17 @@ bool least_squares(int64_t rows, int64_t columns, int64_t sides, const T* a, con
 
 template bool least_squares(int64_t, int64_t, int64_t, const float*, const float*, float*);
 template bool least_squares(int64_t, int64_t, int64_t, const double*, const double*, double*);
+
+std::optional<int64_t> CpuBackend::run(const call::LeastSquares& call) {
+  const Shape batch = batch_of(call.x);
+  const int64_t rows = call.a.size(-2), columns = call.a.size(-1), sides = call.b.size(-1);
+  return with_floats(call.a, [&]<class T>(TypeTag<T>) {
+    const Batch left(call.a.contiguous(), batch), right(call.b.contiguous(), batch);
+    const Batch result(call.x, batch);
+    return first_without(batch, rows * columns * columns, [&](int64_t i) {
+      return least_squares(rows, columns, sides, left.at<T>(i), right.at<T>(i), result.at<T>(i));
+    });
+  });
+}
 
 }  // namespace hero::core::cpu

@@ -6,13 +6,17 @@
 #include <limits>
 #include <type_traits>
 
+#include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/products/factors.h>
 #include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/transpose.h>
 #include <hero/core/cpu/products/triangular.h>
 #include <hero/core/cpu/workspace.h>
+#include <hero/core/functions/matrix_batch.h>
 
 namespace hero::core::cpu {
+
+using namespace linalg;
 
 namespace {
 
@@ -170,6 +174,16 @@ class LuFactors {
   bool regular_ = true;
 };
 
+// Exchanges rows of b as was done for the pivots, or back.
+template <class T>
+void apply_pivots(const int64_t* pivots, int64_t n, bool back, int64_t columns, T* b) {
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t k = back ? n - 1 - step : step;
+    if (pivots[k] == k) continue;
+    std::swap_ranges(b + k * columns, b + (k + 1) * columns, b + pivots[k] * columns);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -183,5 +197,34 @@ bool factor_lu(int64_t rows, int64_t columns, T* a, int64_t* pivots) {
 
 template bool factor_lu(int64_t, int64_t, float*, int64_t*);
 template bool factor_lu(int64_t, int64_t, double*, int64_t*);
+
+std::optional<int64_t> CpuBackend::run(const call::FactorLU& call) {
+  const Array& a = call.a;
+  const int64_t rows = a.size(-2), columns = a.size(-1), inner = std::min(rows, columns);
+  return with_floats(a, [&]<class T>(TypeTag<T>) {
+    return first_without(batch_of(a), rows * columns * inner, [&](int64_t i) {
+      return factor_lu(rows, columns, a.data<T>() + i * rows * columns,
+                       call.pivots.data<int64_t>() + i * inner);
+    });
+  });
+}
+
+void CpuBackend::run(const call::SolveLU& call) {
+  const Array& a = call.factors;
+  const Shape batch = batch_of(call.b);
+  const int64_t n = a.size(-1), columns = call.b.size(-1);
+  with_floats(a, [&]<class T>(TypeTag<T>) {
+    const Batch factors(a.contiguous(), batch), result(call.b, batch);
+    const Batch pivots(call.pivots.reshape(matrices(batch_of(a), 1, n)), batch);
+    each_matrix(batch, n * n * columns, [&](int64_t i) {
+      T *const x = result.at<T>(i), *const f = factors.at<T>(i);
+      if (!call.turned) apply_pivots(pivots.at<int64_t>(i), n, false, columns, x);
+      const int64_t row = call.turned ? 1 : n, column = call.turned ? n : 1;
+      TriangularSystem<T>{false, !call.turned, n, columns, f, row, column, x, columns}.solve();
+      TriangularSystem<T>{true, call.turned, n, columns, f, row, column, x, columns}.solve();
+      if (call.turned) apply_pivots(pivots.at<int64_t>(i), n, true, columns, x);
+    });
+  });
+}
 
 }  // namespace hero::core::cpu

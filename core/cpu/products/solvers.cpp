@@ -1,4 +1,4 @@
-// Factors and systems of equations of batches of matrices.
+// Factors of batches of matrices, and triangular systems of equations.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -22,16 +22,6 @@ bool are_finite(const T* x, int64_t count) {
   return std::all_of(x, x + count, [](T value) { return std::isfinite(value); });
 }
 
-// Exchanges rows of b as was done for the pivots, or back.
-template <class T>
-void apply_pivots(const int64_t* pivots, int64_t n, bool back, int64_t columns, T* b) {
-  for (int64_t step = 0; step < n; ++step) {
-    const int64_t k = back ? n - 1 - step : step;
-    if (pivots[k] == k) continue;
-    std::swap_ranges(b + k * columns, b + (k + 1) * columns, b + pivots[k] * columns);
-  }
-}
-
 // Whether the first k rows and columns of a [n, n] have a factor.
 template <class T>
 bool has_factor(int64_t n, int64_t k, const T* a) {
@@ -53,35 +43,6 @@ int32_t cholesky_fault_of(int64_t n, const T* a) {
 }
 
 }  // namespace
-
-FirstMatrix CpuBackend::run(const call::FactorLU& call) {
-  const Array& a = call.a;
-  const int64_t rows = a.size(-2), columns = a.size(-1), inner = std::min(rows, columns);
-  return with_floats(a, [&]<class T>(TypeTag<T>) {
-    return first_without(batch_of(a), rows * columns * inner, [&](int64_t i) {
-      return factor_lu(rows, columns, a.data<T>() + i * rows * columns,
-                       call.pivots.data<int64_t>() + i * inner);
-    });
-  });
-}
-
-void CpuBackend::run(const call::SolveLU& call) {
-  const Array& a = call.factors;
-  const Shape batch = batch_of(call.b);
-  const int64_t n = a.size(-1), columns = call.b.size(-1);
-  with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch factors(a.contiguous(), batch), result(call.b, batch);
-    const Batch pivots(call.pivots.reshape(matrices(batch_of(a), 1, n)), batch);
-    each_matrix(batch, n * n * columns, [&](int64_t i) {
-      T *const x = result.at<T>(i), *const f = factors.at<T>(i);
-      if (!call.turned) apply_pivots(pivots.at<int64_t>(i), n, false, columns, x);
-      const int64_t row = call.turned ? 1 : n, column = call.turned ? n : 1;
-      TriangularSystem<T>{false, !call.turned, n, columns, f, row, column, x, columns}.solve();
-      TriangularSystem<T>{true, call.turned, n, columns, f, row, column, x, columns}.solve();
-      if (call.turned) apply_pivots(pivots.at<int64_t>(i), n, true, columns, x);
-    });
-  });
-}
 
 void CpuBackend::run(const call::SolveTriangular& call) {
   const Shape batch = batch_of(call.b);
@@ -126,18 +87,6 @@ void CpuBackend::run(const call::FactorQR& call) {
     const Batch matrix(call.a.contiguous(), batch), q(call.q, batch), r(call.r, batch);
     each_matrix(batch, rows * columns * std::min(rows, columns), [&](int64_t i) {
       factor_qr(rows, columns, matrix.at<T>(i), q.at<T>(i), r.at<T>(i));
-    });
-  });
-}
-
-FirstMatrix CpuBackend::run(const call::LeastSquares& call) {
-  const Shape batch = batch_of(call.x);
-  const int64_t rows = call.a.size(-2), columns = call.a.size(-1), sides = call.b.size(-1);
-  return with_floats(call.a, [&]<class T>(TypeTag<T>) {
-    const Batch left(call.a.contiguous(), batch), right(call.b.contiguous(), batch);
-    const Batch result(call.x, batch);
-    return first_without(batch, rows * columns * columns, [&](int64_t i) {
-      return least_squares(rows, columns, sides, left.at<T>(i), right.at<T>(i), result.at<T>(i));
     });
   });
 }
