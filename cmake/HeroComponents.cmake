@@ -64,16 +64,27 @@ function(hero_batch files size prefix)
   endforeach()
 endfunction()
 
+# The CPU's kernels. Those that BasicKernels declares (core/cpu/cpu_backend.h), and what they need, are part of
+# hero_core; the others are the library of cmake/HeroKernels.cmake.
 file(GLOB_RECURSE hero_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cpu/*.cpp)
-set(hero_kernels_joined ${hero_kernels})
-list(FILTER hero_kernels_joined EXCLUDE REGEX "${hero_kernels_alone}")
+set(hero_basic_kernels ${hero_kernels})
+list(FILTER hero_basic_kernels INCLUDE REGEX
+     "/core/cpu/(basic_kernels|block_io|level|streaming_stores|elementwise/(fused_map|map|map_[a-z0-9]+|move_blocks|moves|optimizer_steps|philox_words|random)|index/indexing|products/(gemm|least_squares|lu|matmul|triangular)|reduce/reduce)\\.cpp$")
+set(hero_other_kernels ${hero_kernels})
+list(REMOVE_ITEM hero_other_kernels ${hero_basic_kernels})
+if(HERO_BATCH GREATER 1)
+  math(EXPR half "${HERO_BATCH} / 2")
+  foreach(group IN ITEMS basic_kernels other_kernels)
+    set(files ${hero_${group}})
+    list(FILTER files EXCLUDE REGEX "${hero_kernels_alone}")
+    hero_batch("${files}" ${half} ${group})
+  endforeach()
+endif()
 
 # hero_batches_of(target): compiles its files so. The sanitizers and clang-tidy have larger batches, of all.
 function(hero_batches_of target)
   if(HERO_BATCH GREATER 1 AND NOT CMAKE_UNITY_BUILD)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-    math(EXPR half "${HERO_BATCH} / 2")
-    hero_batch("${hero_kernels_joined}" ${half} kernels)
     set(size ${HERO_BATCH})
     if(NOT target MATCHES "^hero_core")
       math(EXPR size "2 * ${HERO_BATCH}")
@@ -96,6 +107,7 @@ function(hero_component name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
   # a library of its own: cmake/HeroNccl.cmake
   list(FILTER sources EXCLUDE REGEX "/dist/backends/nccl/|${hero_extra_files}")
+  list(REMOVE_ITEM sources ${hero_other_kernels})
   hero_library(${name} "${sources}" "${arg_USES}" "${arg_PARTS}")
   set(hero_components ${hero_components} ${name} CACHE INTERNAL "")
   if(NOT name STREQUAL "dist") # which simulates

@@ -1,6 +1,5 @@
-# One library for every x86-64 processor with AVX2: the files of core/cpu are part of hero_core like all
-# others, compiled for x86-64-v3. Those that compute with floating-point numbers are compiled once more, for
-# AVX-512, and what a program starts with chooses between the two tables (core/cpu/kernels.h).
+# One library for every x86-64 processor with AVX2: the files of core/cpu are compiled for x86-64-v3 like all
+# others. Those that compute with floating-point numbers are compiled once more, for AVX-512, and what a program starts with chooses between the two tables (core/cpu/kernels.h).
 #
 # Inline functions and templates are weak symbols: of all copies in a program the linker keeps one, and
 # it must not be one for AVX-512 that other code then calls on a processor that lacks it. So the objects
@@ -12,12 +11,11 @@ if(NOT HERO_LEVELS)
 endif()
 
 set(sources "")
-get_target_property(candidates hero_core_optimized SOURCES)
-foreach(source IN LISTS candidates)
+foreach(source IN LISTS hero_kernels)
   # not: what chooses, what has its instructions by attribute, what compares, moves or adds up integers, or
   # takes numbers one at a time
-  if(source MATCHES "/core/cpu/" AND NOT source MATCHES
-     "/(level|gemm_bf16_kernel|gemm_bf16_pack|gemm_bf16_windows|groups_bf16|gemm_amx|gemm_bfmmla|map_int32|map_int64|map_uint8|moves|move_blocks|indexing|scatter|nonzero|sort|arg_reduce|scan|weigh|grid_sample|im2col)\\.cpp$")
+  if(NOT source MATCHES
+     "/(basic_kernels|level|gemm_bf16_kernel|gemm_bf16_pack|gemm_bf16_windows|groups_bf16|gemm_amx|gemm_bfmmla|map_int32|map_int64|map_uint8|moves|move_blocks|indexing|scatter|nonzero|sort|arg_reduce|scan|weigh|grid_sample|im2col)\\.cpp$")
     list(APPEND sources ${source})
   endif()
 endforeach()
@@ -57,15 +55,11 @@ add_custom_command(
   COMMENT "Joining the kernels for x86-64-v4"
   COMMAND_EXPAND_LISTS VERBATIM)
 
-# A library of its own, which comes along with hero_core: a program whose target has the property
-# HERO_ONE_LEVEL is linked, and built, without it. Nothing but a weak symbol of level.cpp refers to the table,
-# so the linker takes it along because it is asked for.
+# A library of its own, too: a program whose target has the property HERO_ONE_LEVEL is linked without it.
 add_library(hero_cpu_v4 STATIC ${joined})
 set_target_properties(hero_cpu_v4 PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME cpu_v4)
-target_link_libraries(hero_cpu_v4 INTERFACE hero_core)
-target_link_options(hero_cpu_v4 INTERFACE LINKER:--undefined=_ZN4hero4core3cpu10kernels_v4Ev)
-set(consumer "$<TARGET_PROPERTY:TYPE>") # archives and objects are not linked: they need not wait for it
-set(without "$<BOOL:$<TARGET_PROPERTY:HERO_ONE_LEVEL>>,$<STREQUAL:${consumer},STATIC_LIBRARY>,$<STREQUAL:${consumer},OBJECT_LIBRARY>")
-target_link_libraries(hero_core INTERFACE "$<$<NOT:$<OR:${without}>>:$<TARGET_NAME:hero_cpu_v4>>")
+target_link_libraries(hero_cpu_v4 INTERFACE hero_cpu_kernels)
+set(hero_v4_table _ZN4hero4core3cpu10kernels_v4Ev)
+hero_comes_along(hero_cpu_v4 ${hero_v4_table} HERO_ONE_LEVEL HERO_BASIC_KERNELS)
 # of this file alone: the precompiled headers are shared
 set_source_files_properties(core/cpu/level.cpp PROPERTIES COMPILE_DEFINITIONS HERO_CPU_LEVELS)

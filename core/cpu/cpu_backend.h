@@ -1,11 +1,16 @@
 #pragma once
 // The CPU backend: the kernels of the families are in files of their own in the folders beside this
 // one.
+#include <string>
+
 #include <hero/core/device/backend.h>
 
 namespace hero::core::cpu {
 
-class CpuBackend final : public Backend {
+/// What chapters 1 to 6 compute with, and what a reader may try there: the kernels that every
+/// program is linked with. The others, and the table of all, are a library of their own
+/// (cmake/HeroKernels.cmake).
+class BasicKernels : public Backend {
  public:
   using Backend::run;
   void run(const call::Map& call) override;
@@ -17,6 +22,22 @@ class CpuBackend final : public Backend {
   void run(const call::RandomMask& call) override;
   void run(const call::Update& call) override;
   void run(const call::Reduce& call) override;
+  void run(const call::Matmul& call) override;
+  Array run(const call::CheckedIndex& call) override;
+  void run(const call::Gather& call) override;
+  void run(const call::IndexSelect& call) override;
+  std::optional<int64_t> run(const call::FactorLU& call) override;
+  void run(const call::SolveLU& call) override;
+  std::optional<int64_t> run(const call::LeastSquares& call) override;
+
+ protected:
+  /// Throws the Error of a program that is linked without the kernel of `what`.
+  [[noreturn]] static void fail_without(const std::string& what);
+};
+
+class CpuBackend final : public BasicKernels {
+ public:
+  using BasicKernels::run;
   void run(const call::ExactSum& call) override;
   void run(const call::ExactResult& call) override;
   void run(const call::ClipNorm& call) override;
@@ -29,10 +50,7 @@ class CpuBackend final : public Backend {
   void run(const call::Linear& call) override;
   void run(const call::LinearBack& call) override;
   void run(const call::BiasActivation& call) override;
-  Array run(const call::CheckedIndex& call) override;
-  void run(const call::Gather& call) override;
   void run(const call::Scatter& call) override;
-  void run(const call::IndexSelect& call) override;
   void run(const call::IndexAdd& call) override;
   void run(const call::SparseMatmul& call) override;
   Array run(const call::Nonzero& call) override;
@@ -66,13 +84,10 @@ class CpuBackend final : public Backend {
   bool run(const call::ConvolveBack& call) override;
   void run(const call::ConvolveWeight& call) override;
   void run(const call::QuantizedProduct& call) override;
-  std::optional<int64_t> run(const call::FactorLU& call) override;
-  void run(const call::SolveLU& call) override;
   void run(const call::SolveTriangular& call) override;
   std::optional<int64_t> run(const call::FactorCholesky& call) override;
   void run(const call::CholeskyFaults& call) override;
   void run(const call::FactorQR& call) override;
-  std::optional<int64_t> run(const call::LeastSquares& call) override;
   std::optional<int64_t> run(const call::FactorSVD& call) override;
   std::optional<int64_t> run(const call::FactorEigh& call) override;
 };

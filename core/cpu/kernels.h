@@ -17,11 +17,11 @@ namespace hero::core::cpu {
 /// What works on plain matrices of T, float or double: the functions of gemm.h.
 template <class T>
 struct MatrixKernels {
-  std::add_pointer_t<decltype(cpu::gemm<T>)> gemm;
-  std::add_pointer_t<decltype(cpu::gemm_batched<T>)> gemm_batched;
-  std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size;
-  std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack;
-  std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed;
+  std::add_pointer_t<decltype(cpu::gemm<T>)> gemm = nullptr;
+  std::add_pointer_t<decltype(cpu::gemm_batched<T>)> gemm_batched = nullptr;
+  std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size = nullptr;
+  std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack = nullptr;
+  std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed = nullptr;
 };
 
 struct Kernels {
@@ -29,17 +29,18 @@ struct Kernels {
   /// What the numbers of random.h are made of.
   decltype(&cpu::philox_words) philox_words;
 
-  /// \name What is called by itself: products and convolutions, by tests and benchmarks.
+  /// \name What is called by itself: products and convolutions, by tests and benchmarks. Null in
+  /// basic_kernels().
   /// \{
-  decltype(&cpu::convolve_bf16) convolve_bf16;
-  decltype(&cpu::convolve_back_bf16) convolve_back_bf16;
-  decltype(&cpu::weights_bf16) weights_bf16;
-  MatrixKernels<float> of_float;
-  MatrixKernels<double> of_double;
+  decltype(&cpu::convolve_bf16) convolve_bf16 = nullptr;
+  decltype(&cpu::convolve_back_bf16) convolve_back_bf16 = nullptr;
+  decltype(&cpu::weights_bf16) weights_bf16 = nullptr;
+  MatrixKernels<float> of_float = {};
+  MatrixKernels<double> of_double = {};
   void (*gemm_bf16)(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
-                    float* c, int64_t c_rs, bool add);
+                    float* c, int64_t c_rs, bool add) = nullptr;
   void (*gemm_bf16_rounded)(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
-                            const Bf16Matrix& b, BFloat16* c, int64_t c_rs);
+                            const Bf16Matrix& b, BFloat16* c, int64_t c_rs) = nullptr;
   template <class T>
   const MatrixKernels<T>& matrices() const {
     if constexpr (std::is_same_v<T, float>) {  // NOLINT(bugprone-branch-clone)
@@ -55,7 +56,10 @@ struct Kernels {
 /// processor (HERO_ARCH) has the same kernels for all levels.
 const Kernels& kernels_of(Level level);
 
-/// The kernels of level().
+/// The table of a program that is linked with BasicKernels alone: other calls throw an Error.
+const Kernels& basic_kernels();
+
+/// The kernels of level(), or the basic ones of a program that has no others.
 const Kernels& kernels();
 
 }  // namespace hero::core::cpu

@@ -18,9 +18,10 @@
 
 namespace hero::core::cpu {
 
-const Kernels& kernels_v3();  // kernels.cpp, compiled once for each
+// kernels.cpp, compiled once for each: libraries of their own, which a program may be linked
+// without (cmake/HeroKernels.cmake, cmake/HeroLevels.cmake).
+[[gnu::weak]] const Kernels& kernels_v3();
 #if defined(HERO_CPU_LEVELS)
-// A library of its own, which a program may be linked without (cmake/HeroLevels.cmake).
 [[gnu::weak]] const Kernels& kernels_v4();
 #endif
 
@@ -117,7 +118,7 @@ const Kernels& kernels_of([[maybe_unused]] Level level) {
 #if defined(HERO_CPU_LEVELS)
   if (level >= Level::v4) return kernels_v4();
 #endif
-  return kernels_v3();
+  return &kernels_v3 == nullptr ? basic_kernels() : kernels_v3();
 }
 
 const Kernels& kernels() {

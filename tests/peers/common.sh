@@ -35,8 +35,9 @@ peers_program() {
   for component in dist optim nn autograd core; do
     [ -e "$build/libhero_$component.a" ] && library+=("$build/libhero_$component.a")
   done
-  # the kernels for AVX-512, to which nothing refers by name (cmake/HeroLevels.cmake)
+  # the kernels, to which nothing refers by name (cmake/HeroKernels.cmake), and those for AVX-512
   [ -e "$build/libhero_cpu_v4.a" ] &&
-    library+=(-Wl,--undefined=_ZN4hero4core3cpu10kernels_v4Ev "$build/libhero_cpu_v4.a" "$build/libhero_core.a")
+    library+=(-Wl,--undefined=_ZN4hero4core3cpu10kernels_v4Ev "$build/libhero_cpu_v4.a")
+  library+=(-Wl,--undefined=_ZN4hero4core3cpu10kernels_v3Ev "$build/libhero_cpu_kernels.a" "$build/libhero_core.a")
   g++ -std=c++20 -O3 -march=native -I "$build/include" -I "$root/tests" "${sources[@]}" -o "$program" "${library[@]}" -lz -lpthread "$@"
 }

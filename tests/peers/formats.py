@@ -24,7 +24,9 @@ rng = np.random.default_rng(0)
 
 def built(folder):
     program = folder / "formats"
-    libraries = [str(BUILD / "libhero_core.a"), "-lz", "-lpthread"]
+    core, kernels = (str(BUILD / f"libhero_{name}.a") for name in ("core", "cpu_kernels"))
+    # the table of kernels: nothing refers to it by name (cmake/HeroKernels.cmake)
+    libraries = [core, "-Wl,--undefined=_ZN4hero4core3cpu10kernels_v3Ev", kernels, core, "-lz", "-lpthread"]
     subprocess.run(["g++", "-std=c++20", "-O1", f"-I{BUILD}/include",
                     str(ROOT / "tests/peers/programs/formats.cpp"), *libraries, "-o", str(program)], check=True)
     return program

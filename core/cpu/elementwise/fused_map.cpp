@@ -217,7 +217,7 @@ void sum_rows_of(const FusedMapPlan& plan, const Sums& sums, int64_t rows, int64
 
 }  // namespace
 
-void CpuBackend::run(const call::FusedMapSum& call) {
+void BasicKernels::run(const call::FusedMapSum& call) {
   const int64_t rows = call.out.numel(), n = rows > 0 ? call.shape.numel() / rows : 0;
   if (n == 0) return run(call::Fill{call.out, 0});
   const FusedMapPlan plan(call.steps, call.inputs, call.compute, call.shape, {});
@@ -225,7 +225,7 @@ void CpuBackend::run(const call::FusedMapSum& call) {
               call.out.bytes());
 }
 
-void CpuBackend::run(const call::FusedMap& call) {
+void BasicKernels::run(const call::FusedMap& call) {
   const int64_t n = call.outs[0].numel();
   if (n == 0) return;
   const FusedMapPlan plan(call.steps, call.inputs, call.compute, call.outs[0].shape(), call.outs);

@@ -161,7 +161,7 @@ bool kernel_repeats(uint16_t index, DType compute, unsigned repeated) {
   return is_floating(compute) && arity_repeats(arities[index], repeated);
 }
 
-void CpuBackend::run(const call::Map& call) {
+void BasicKernels::run(const call::Map& call) {
   const int64_t n = call.out.numel();
   if (n == 0) return;
   const MapKernel kernel = map_kernel(call.op.index, call.compute);
@@ -191,7 +191,7 @@ bool is_turned(const Array& src, const Array& dst) {
 constinit Ledger turning_ledger;
 
 // Turned first, as they are, some lines at a time.
-void copy_turned(CpuBackend& cpu, const Array& src, const Array& dst) {
+void copy_turned(BasicKernels& cpu, const Array& src, const Array& dst) {
   constexpr int64_t kPiece = 8 * kGrain;
   const int64_t count = dst.shape()[0], each = dst.numel() / count;
   if (each > kPiece && dst.ndim() > 2) {
@@ -210,7 +210,7 @@ void copy_turned(CpuBackend& cpu, const Array& src, const Array& dst) {
 
 }  // namespace
 
-void CpuBackend::run(const call::Copy& call) {
+void BasicKernels::run(const call::Copy& call) {
   const int64_t n = call.dst.numel();
   if (n == 0) return;
   if (call.src.dtype() == call.dst.dtype()) return move_elements(call.src, call.dst);
@@ -233,7 +233,7 @@ void CpuBackend::run(const call::Copy& call) {
   });
 }
 
-void CpuBackend::run(const call::Fill& call) {
+void BasicKernels::run(const call::Fill& call) {
   const int64_t n = call.out.numel();
   if (n == 0) return;
   const BlockWriter writer(call.out, call.out.dtype());

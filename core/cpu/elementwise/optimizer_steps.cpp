@@ -123,7 +123,7 @@ UpdateItem chunk_of(const UpdateItem& item, DType dtype, int64_t begin, int64_t 
 
 }  // namespace
 
-void CpuBackend::run(const call::Update& call) {
+void BasicKernels::run(const call::Update& call) {
   Pieces pieces;
   for (const UpdateItem& item : call.items) pieces.append(item.n);
   parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {

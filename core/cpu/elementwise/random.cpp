@@ -72,7 +72,7 @@ void mask_as(const RandomFill& fill, int64_t first, double scale, const Array& x
 
 }  // namespace
 
-void CpuBackend::run(const call::Random& call) {
+void BasicKernels::run(const call::Random& call) {
   if (call.out.numel() == 0) return;
   if (call.fill.kind == RandomFill::Kind::integer)
     return random_as<int64_t>(call.fill, call.first, call.out);
@@ -82,7 +82,7 @@ void CpuBackend::run(const call::Random& call) {
   random_as<float>(call.fill, call.first, call.out);
 }
 
-void CpuBackend::run(const call::RandomMask& call) {
+void BasicKernels::run(const call::RandomMask& call) {
   if (call.out.numel() == 0) return;
   if (call.out.dtype() == kFloat64)
     return mask_as<double>(call.fill, call.first, call.scale, call.x, call.out);

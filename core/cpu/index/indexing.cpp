@@ -98,7 +98,7 @@ int64_t first_outside(const Array& index, int64_t size) {
 
 }  // namespace
 
-Array CpuBackend::run(const call::CheckedIndex& call) {
+Array BasicKernels::run(const call::CheckedIndex& call) {
   const Array wide = call.index.to(kInt64);
   if (call.index.numel() == 0) return wide;
   // Read in place where possible; a strided index is read through a copy.
@@ -111,7 +111,7 @@ Array CpuBackend::run(const call::CheckedIndex& call) {
   return wide;
 }
 
-void CpuBackend::run(const call::Gather& call) {
+void BasicKernels::run(const call::Gather& call) {
   if (call.out.numel() == 0) return;
   if (const Array list = slices_of(call.index, call.dim, call.x, call.out); list.defined()) {
     return select_slabs(call.x, call.dim, list, call.out);
@@ -128,7 +128,7 @@ void CpuBackend::run(const call::Gather& call) {
   }
 }
 
-void CpuBackend::run(const call::IndexSelect& call) {
+void BasicKernels::run(const call::IndexSelect& call) {
   if (call.out.numel() == 0) return;
   const Slabs parts = slabs(call.out, call.dim);
   if (parts.dense && call.x.is_contiguous() && call.index.is_contiguous() &&

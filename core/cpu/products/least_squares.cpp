@@ -86,7 +86,7 @@ bool least_squares(int64_t rows, int64_t columns, int64_t sides, const T* a, con
 template bool least_squares(int64_t, int64_t, int64_t, const float*, const float*, float*);
 template bool least_squares(int64_t, int64_t, int64_t, const double*, const double*, double*);
 
-std::optional<int64_t> CpuBackend::run(const call::LeastSquares& call) {
+std::optional<int64_t> BasicKernels::run(const call::LeastSquares& call) {
   const Shape batch = batch_of(call.x);
   const int64_t rows = call.a.size(-2), columns = call.a.size(-1), sides = call.b.size(-1);
   return with_floats(call.a, [&]<class T>(TypeTag<T>) {

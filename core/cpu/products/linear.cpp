@@ -23,6 +23,11 @@ void packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
 
 }  // namespace
 
+void CpuBackend::run(const call::Matmul& call) {
+  if (!is_half(call.a.dtype())) return BasicKernels::run(call);
+  if (call.out.numel() > 0) products_of_halves(call.a, call.b, call.out);
+}
+
 PackedMatrix CpuBackend::run(const call::PackMatrix& call) {
   if (call.b.dtype() == kFloat64) return packed<double>(call.b);
   return is_half(call.b.dtype()) ? half_packed(call.b) : packed<float>(call.b);

@@ -198,7 +198,7 @@ bool factor_lu(int64_t rows, int64_t columns, T* a, int64_t* pivots) {
 template bool factor_lu(int64_t, int64_t, float*, int64_t*);
 template bool factor_lu(int64_t, int64_t, double*, int64_t*);
 
-std::optional<int64_t> CpuBackend::run(const call::FactorLU& call) {
+std::optional<int64_t> BasicKernels::run(const call::FactorLU& call) {
   const Array& a = call.a;
   const int64_t rows = a.size(-2), columns = a.size(-1), inner = std::min(rows, columns);
   return with_floats(a, [&]<class T>(TypeTag<T>) {
@@ -209,7 +209,7 @@ std::optional<int64_t> CpuBackend::run(const call::FactorLU& call) {
   });
 }
 
-void CpuBackend::run(const call::SolveLU& call) {
+void BasicKernels::run(const call::SolveLU& call) {
   const Array& a = call.factors;
   const Shape batch = batch_of(call.b);
   const int64_t n = a.size(-1), columns = call.b.size(-1);

@@ -1,6 +1,5 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/products/gemm.h>
-#include <hero/core/cpu/products/halves.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -38,7 +37,7 @@ void float_products(const Array& a, const Array& b, const Array& out) {
 
 }  // namespace
 
-void CpuBackend::run(const call::Matmul& call) {
+void BasicKernels::run(const call::Matmul& call) {
   if (call.out.numel() == 0) return;
   switch (call.out.dtype()) {
     case DType::float64:
@@ -52,11 +51,12 @@ void CpuBackend::run(const call::Matmul& call) {
     case DType::boolean:
       fail("matmul: bool matrices have no product; convert with to()");
     case DType::float32:
-      return call.a.dtype() == kFloat32 ? float_products<float>(call.a, call.b, call.out)
-                                        : products_of_halves(call.a, call.b, call.out);
+      if (call.a.dtype() == kFloat32) return float_products<float>(call.a, call.b, call.out);
+      break;
     default:
-      return products_of_halves(call.a, call.b, call.out);
+      break;
   }
+  fail_without("products of halves");
 }
 
 }  // namespace hero::core::cpu
