@@ -1,14 +1,11 @@
 // Grades answers to exercise 11.
-#include <atomic>
 #include <cmath>
-#include <set>
 
 #include "exercises/11_all_reduce/exercise.h"
 #include "exercises/support/ranks.h"
+#include "exercises/support/under_way.h"
 
-#include <hero/core/profile/observer.h>
-
-using exercise::grouped, exercise::number, exercise::require, exercise::Run;
+using exercise::grouped, exercise::number, exercise::require, exercise::Run, exercise::UnderWay;
 using hero::Array;
 using hero::dist::Communicator;
 
@@ -16,32 +13,6 @@ namespace {
 
 constexpr int64_t kNumel = 60;  // a multiple of 1 ... 5
 using AllReduce = void (*)(const Array& x, const Communicator& world);
-
-// While it lives, counts the calls of this rank that have begun and for whose end it has not
-// waited.
-class UnderWay : public hero::core::Observer {
- public:
-  UnderWay() { hero::core::observer = this; }
-  ~UnderWay() override { hero::core::observer = nullptr; }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-
-  int64_t begin_part(std::string_view, bool) override { return next(); }
-  void end_part(int64_t) noexcept override {}
-  int64_t begin_call(const hero::core::ObservedCall&) override {
-    return *calls_.insert(next()).first;
-  }
-  int64_t begin_wait(int64_t) override { return next(); }
-  void complete_call(int64_t call) noexcept override { calls_.erase(call); }
-  int64_t count() const { return static_cast<int64_t>(calls_.size()); }
-
- private:
-  static int64_t next() {
-    static std::atomic<int64_t> last = 0;
-    return ++last;
-  }
-  std::set<int64_t> calls_;
-};
 
 // The element of a rank's array: whole numbers, so that their sums are exact in every order.
 float element(int rank, int64_t i) { return static_cast<float>((rank + 1) * 1000 + i); }

@@ -1,0 +1,38 @@
+#pragma once
+// Counts the calls of a rank for whose end it has not waited.
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <string_view>
+
+#include <hero/core/profile/observer.h>
+
+namespace exercise {
+
+/// While it lives, counts the calls of this rank that have begun and for whose end it has not
+/// waited.
+class UnderWay : public hero::core::Observer {
+ public:
+  UnderWay() { hero::core::observer = this; }
+  ~UnderWay() override { hero::core::observer = nullptr; }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+  int64_t begin_part(std::string_view, bool) override { return next(); }
+  void end_part(int64_t) noexcept override {}
+  int64_t begin_call(const hero::core::ObservedCall&) override {
+    return *calls_.insert(next()).first;
+  }
+  int64_t begin_wait(int64_t) override { return next(); }
+  void complete_call(int64_t call) noexcept override { calls_.erase(call); }
+  int64_t count() const { return static_cast<int64_t>(calls_.size()); }
+
+ private:
+  static int64_t next() {
+    static std::atomic<int64_t> last = 0;
+    return ++last;
+  }
+  std::set<int64_t> calls_;
+};
+
+}  // namespace exercise
