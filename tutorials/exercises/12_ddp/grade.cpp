@@ -5,6 +5,7 @@
 
 #include "exercises/12_ddp/exercise.h"
 #include "exercises/support/ranks.h"
+#include "exercises/support/under_way.h"
 
 #include <hero/core/ledger.h>
 
@@ -31,6 +32,7 @@ std::vector<Run> train(int ranks) {
       world.traffic().reset();
       sgd.zero_grad();
       hero::current_ledger().reset_peak();
+      const exercise::UnderWay under_way;
       try {
         loss_of(net, step, world.rank()).backward();
         parallel->finish();
@@ -41,12 +43,17 @@ std::vector<Run> train(int ranks) {
                 error.what(), "). The last lines of finish() empty it: bucket.ready = 0.");
         throw;
       }
+      const int64_t calls = world.traffic().calls(), left = under_way.count();
+      require(
+          left == 0 || left == calls, "finish() returns, and ", left, " of ", calls,
+          " calls have not been waited for, so what it unpacks may be a mean that is half done. A "
+          "Work waits for its own call and for no other: every bucket keeps one, bucket.work.");
       const int64_t most_held = exercise::most_held_bytes();
       sgd.step();
       const int64_t held = exercise::held_bytes();
       run.values.push_back(values_of(net));
       run.sent = world.traffic().bytes();
-      run.notes = {world.traffic().calls(), early, held, most_held};
+      run.notes = {calls, early, held, most_held};
     }
   });
 }
@@ -153,7 +160,8 @@ std::string overlap() {
   require(
       comes_back(),
       "Rank 0 does not come back from backward() before rank 1 begins its own: a hook waits for "
-      "the mean. Begin the all_reduce with .async = true, and wait in finish().");
+      "the mean, and this rank computes nothing until it has come. Begin the all_reduce with "
+      ".async = true, keep the Work that it returns in bucket.work, and wait for it in finish().");
   return std::to_string(early) + " of " + std::to_string(calls) +
          " calls begin before backward has reached the first layer, and no hook waits.";
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Counts the calls of a rank for whose end it has not waited.
+// Counts the calls of a rank for whose end it has, and has not, waited.
 #include <atomic>
 #include <cstdint>
 #include <set>
@@ -9,8 +9,7 @@
 
 namespace exercise {
 
-/// While it lives, counts the calls of this rank that have begun and for whose end it has not
-/// waited.
+/// While it lives, counts the calls of this rank that begin.
 class UnderWay : public hero::core::Observer {
  public:
   UnderWay() { hero::core::observer = this; }
@@ -24,8 +23,13 @@ class UnderWay : public hero::core::Observer {
     return *calls_.insert(next()).first;
   }
   int64_t begin_wait(int64_t) override { return next(); }
-  void complete_call(int64_t call) noexcept override { calls_.erase(call); }
+  void complete_call(int64_t call) noexcept override {
+    complete_ += static_cast<int64_t>(calls_.erase(call));
+  }
+  /// Those for whose end it has not waited.
   int64_t count() const { return static_cast<int64_t>(calls_.size()); }
+  /// Those for whose end it has.
+  int64_t complete() const { return complete_; }
 
  private:
   static int64_t next() {
@@ -33,6 +37,7 @@ class UnderWay : public hero::core::Observer {
     return ++last;
   }
   std::set<int64_t> calls_;
+  int64_t complete_ = 0;
 };
 
 }  // namespace exercise
