@@ -1,4 +1,6 @@
 // Grades answers to exercise 15.
+#include <algorithm>
+#include <cmath>
 #include <list>
 
 #include "exercises/15_zero3/exercise.h"
@@ -23,6 +25,38 @@ enum Note : size_t {
   kHeld
 };
 
+// The numbers of each shard.
+std::vector<std::vector<float>> numbers_of(const std::vector<Tensor>& shards) {
+  std::vector<std::vector<float>> numbers;
+  for (const Tensor& shard : shards) numbers.push_back(shard.to_vector<float>());
+  return numbers;
+}
+
+// What backward leaves in shards that had the numbers `before`: looks for a reduce_scatter that was
+// given the wrong arrays.
+void look_at(const std::vector<Tensor>& shards, const std::vector<std::vector<float>>& before) {
+  const std::string given =
+      "reduce_scatter(output, input, ...) takes the whole gradients, pack(parameters_), and writes "
+      "to new_gradient(shard_.numel()), which set_grad() is given.";
+  const auto none = [](float value) { return std::isnan(value); };
+  for (size_t i = 0; i < shards.size(); ++i) {
+    require(shards[i].to_vector<float>() == before[i],
+            "Backward has changed the values of a shard, which the optimizer alone may do: shard_ "
+            "is not where the gradient goes. ",
+            given);
+    if (!shards[i].grad().defined()) continue;
+    const std::vector<float> gradient = shards[i].grad().to_vector<float>();
+    require(gradient != before[i],
+            "The gradient of a shard has the values of its parameters: these were sent, and not "
+            "their gradients. ",
+            given);
+    require(
+        gradient.empty() || !std::all_of(gradient.begin(), gradient.end(), none),
+        "The gradient of a shard is the array of new_gradient(), to which nothing was written. ",
+        given);
+  }
+}
+
 std::vector<Run> train(int ranks) {
   return exercise::run_ranks(ranks, [](const Communicator& world, Run& run) {
     Network net = exercise::make_network(1);
@@ -46,12 +80,14 @@ std::vector<Run> train(int ranks) {
       world.traffic().reset();
       ledger.reset_peak();
       sgd.zero_grad();
+      const auto before = numbers_of(shards);
       const Tensor loss = loss_of(net, step, world.rank());
       const int64_t whole = ledger.live(MemoryTag::communication);
       loss.backward();
       const int64_t gradients = ledger.live(MemoryTag::gradient);
       const int64_t left = ledger.live(MemoryTag::communication);
       const int64_t most_held = exercise::most_held_bytes();
+      look_at(shards, before);
       sgd.step();
       run.sent = world.traffic().bytes();
       run.notes = {ledger.live(MemoryTag::parameter),
@@ -87,13 +123,19 @@ std::vector<Run> train_or_say(int ranks) {
                             ". The output is this rank's part of the mean gradient, as long as its "
                             "shard: new_gradient(shard_.numel()).");
     }
+    if (says("reduce_scatter: the input has")) {
+      throw exercise::Wrong("It throws an error: " + text +
+                            ". The input is the gradients of all parameters of the layer, one "
+                            "behind the other: pack(parameters_).");
+    }
     if (!says("its storage is released")) throw;
     for (const int64_t size : sizes()) {  // no parameter has as many numbers as a layer
       if (!says("array [" + std::to_string(size) + "]")) continue;
       throw exercise::Wrong("It throws an error: " + text +
                             ". That is flat_, the parameters of a layer, which has no memory "
-                            "then. What reduce_scatter takes is their gradients, "
-                            "pack(parameters_).");
+                            "then. Gradients have other arrays: reduce_scatter takes "
+                            "pack(parameters_), and writes to "
+                            "new_gradient(shard_.numel()).");
     }
     throw exercise::Wrong(
         "It throws an error: " + text +
@@ -168,7 +210,8 @@ std::string memory() {
             " bytes of gradients after backward. By the formula Psi / N it is ", grouped(own), ".",
             held[kGradients] > own
                 ? " The whole gradients of a layer go when its shard has its part: p.set_grad({})."
-                : "");
+                : " The gradient of a shard is in an array that is not counted as one: "
+                  "new_gradient(shard_.numel()) makes it, and reduce_scatter writes to it.");
     require(held[kMostWhole] <= largest, "Rank ", rank, " of 4 holds up to ",
             grouped(held[kMostWhole]),
             " bytes of whole parameters and packed gradients at once, and one layer has ",
