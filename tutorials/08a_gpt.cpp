@@ -67,7 +67,7 @@ double validation_loss(nn::GPT& model, const nn::data::TokenDataset& text, int64
 optim::AdamW make_optimizer(const nn::GPT& model, double lr) {
   std::vector<Tensor> matrices, vectors;
   for (const Tensor& p : model.parameters()) {
-    (whole_shape(p).size() >= 2 ? matrices : vectors).push_back(p);
+    (p.ndim() >= 2 ? matrices : vectors).push_back(p);
   }
   const optim::AdamWOptions decay{.lr = lr, .betas = {0.9, 0.95}, .weight_decay = 0.1};
   const optim::AdamWOptions plain{.lr = lr, .betas = {0.9, 0.95}, .weight_decay = 0.0};
