@@ -20,6 +20,9 @@ Path path(const std::function<Tensor(const Tensor& x, Tensor& velocity)>& step) 
   return walk(kSteps, [&](const Tensor& x) { return step(x, velocity); });
 }
 
+using Step = Tensor (*)(const Tensor& x, const exercise::Slope& slope, Tensor& velocity, double lr,
+                        double mu);
+
 std::string descent() {
   const char* const only_step = "That is the step alone: the next point is x - the step.";
   const auto by = [](double rate) {
@@ -34,12 +37,41 @@ std::string descent() {
                   {by(0), "The point has not moved."}});
 }
 
-// A step of momentum, or of Nesterov's method with a share `ahead` of mu.
+// The path of momentum, or of Nesterov's method, where the slope is that at x + ahead * velocity.
 Path right(double ahead) {
   return path([ahead](const Tensor& x, Tensor& v) {
     v = kMu * v - kRate * slope(x + ahead * v);
     return x + v;
   });
+}
+
+// A second ball, after the first one of the answer, with another lr and another mu.
+void second_ball(Step step, bool looks_ahead) {
+  constexpr double kOtherRate = 0.1, kOtherMu = 0.5;
+  const auto rule = [&](double mu) {
+    return [=](const Tensor& x, Tensor& v) {
+      v = mu * v - kOtherRate * slope(looks_ahead ? x + mu * v : x);
+      return x + v;
+    };
+  };
+  Tensor left;  // the velocity of the first ball after its steps
+  const double ahead = looks_ahead ? kMu : 0.0;
+  path([&](const Tensor& x, Tensor& v) {
+    v = kMu * v - kRate * slope(x + ahead * v);
+    left = v;
+    return x + v;
+  });
+  try {
+    compare(
+        path([&](const Tensor& x, Tensor& v) { return step(x, slope, v, kOtherRate, kOtherMu); }),
+        path(rule(kOtherMu)),
+        {{path(rule(kMu)), "mu is 0.9 whatever it should be: use the argument."},
+         {walk(kSteps, [&](const Tensor& x) { return rule(kOtherMu)(x, left); }),
+          "It begins with the velocity of the first ball: keep it in `velocity` and nowhere else, "
+          "also not in a static variable."}});
+  } catch (const exercise::Wrong& wrong) {
+    throw exercise::Wrong("Of a second ball, with lr 0.1 and mu 0.5: " + std::string(wrong.what()));
+  }
 }
 
 const std::vector<std::pair<Path, std::string>>& mistakes() {
@@ -88,14 +120,26 @@ const std::vector<std::pair<Path, std::string>>& mistakes() {
          v = kMu * v - kRate * slope(x);
          return v;
        }),
-       "That is the velocity alone: the next point is x + velocity."}};
+       "That is the velocity alone: the next point is x + velocity."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = v - kRate * slope(x);
+         return x + v;
+       }),
+       "The velocity keeps all of itself, and should keep a share mu."},
+      {path([](const Tensor& x, Tensor& v) {
+         v = (1 - kMu) * v - kRate * slope(x);
+         return x + v;
+       }),
+       "The velocity keeps a share 1 - mu of itself, and should keep mu."}};
   return list;
 }
 
 std::string momentum() {
-  return compare(
+  const std::string said = compare(
       path([](const Tensor& x, Tensor& v) { return exercise::momentum(x, slope, v, kRate, kMu); }),
       right(0), mistakes());
+  second_ball(exercise::momentum, false);
+  return said;
 }
 
 std::string nesterov() {
@@ -134,10 +178,17 @@ std::string nesterov() {
                     return x + kMu * v;
                   }),
                   "The point has moved by mu times the new velocity, and should by all of it."});
+  list.push_back({path([](const Tensor& x, Tensor& v) {
+                    v = kMu * v - kRate * slope(kMu * v);
+                    return x + v;
+                  }),
+                  "The slope is that at mu * velocity, which is no point: x + mu * velocity."});
   list.push_back({right(1), "The point ahead is x + velocity; it should be x + mu * velocity."});
-  return compare(
+  const std::string said = compare(
       path([](const Tensor& x, Tensor& v) { return exercise::nesterov(x, slope, v, kRate, kMu); }),
       right(kMu), list);
+  second_ball(exercise::nesterov, true);
+  return said;
 }
 
 }  // namespace
