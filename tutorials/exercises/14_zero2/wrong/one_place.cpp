@@ -1,4 +1,4 @@
-// says: Several parameters have been written to one place
+// says: Nothing was written to the place of third.weight
 #include <algorithm>
 
 #include "exercises/14_zero2/exercise.h"
