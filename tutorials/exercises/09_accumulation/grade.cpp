@@ -53,14 +53,17 @@ struct Model {
   int64_t most_rows = 0;
 };
 
-// The gradients of each part, each a mean over its own rows.
-std::vector<std::vector<Tensor>> of_parts(Model& model, int64_t rows) {
+// The gradients of each part, each a mean over its own rows; `first_targets`: with the targets of
+// the first rows in every part.
+std::vector<std::vector<Tensor>> of_parts(Model& model, int64_t rows, bool first_targets = false) {
   std::vector<std::vector<Tensor>> list;
   const int64_t all = model.x.size(0);
   for (int64_t first = 0; first < all; first += rows) {
     const int64_t last = std::min(first + rows, all);
     for (const Tensor& p : model.parameters) p.set_grad({});
-    model.loss()(model.x.slice(0, first, last), model.target.slice(0, first, last)).backward();
+    const int64_t begin = first_targets ? 0 : first;
+    model.loss()(model.x.slice(0, first, last), model.target.slice(0, begin, begin + last - first))
+        .backward();
     list.push_back(model.gradients());
   }
   return list;
@@ -72,7 +75,7 @@ std::string parts() {
     Model model(kRows, hero::kFloat64);
     const double wanted = model.whole();
     const std::vector<Tensor> right = model.gradients();
-    const auto each = of_parts(model, rows);
+    const auto each = of_parts(model, rows), first_targets = of_parts(model, rows, true);
     const auto count = static_cast<double>(each.size());
     for (const Tensor& p : model.parameters) p.set_grad(ones_like(p));  // of the step before
     model.most_rows = 0;
@@ -85,11 +88,17 @@ std::string parts() {
     for (size_t i = 0; i < right.size(); ++i) {
       const Tensor got = model.parameters[i].grad();
       require(got.defined(), place, "the gradient of ", model.names[i],
-              " is undefined. Gradients are cleared before the first part, and stay after the "
+              " is undefined. Gradients are cleared before the first part, every part goes "
+              "backward, and they stay after the "
               "last.");
       Tensor sum = zeros_like(right[i]), full = zeros_like(right[i]);
+      Tensor scaled = zeros_like(right[i]), of_first = zeros_like(right[i]);
       for (size_t part = 0; part < each.size(); ++part) {
+        const int64_t first = static_cast<int64_t>(part) * rows;
+        const double share = static_cast<double>(std::min(first + rows, kRows) - first) / kRows;
         sum = sum + each[part][i];
+        scaled = (scaled + each[part][i]) * share;
+        of_first = of_first + first_targets[part][i] * share;
         if (static_cast<int64_t>(part + 1) * rows <= kRows) {
           full = full + each[part][i] * (static_cast<double>(rows) / kRows);
         }
@@ -108,6 +117,11 @@ std::string parts() {
              {sum / count,
               "Every part weighs the same. The last one is shorter, and its share of all rows is "
               "smaller."},
+             {scaled,
+              "The share of a part has multiplied what all parts before it had added, too: "
+              "multiply the loss by it, before backward."},
+             {of_first,
+              "Every part has the targets of the first rows: target.slice(0, first, last)."},
              {full, "The last part, which is shorter, is missing."},
              {sum * (static_cast<double>(rows) / kRows),
               "Every part weighs as a whole one. The last one has fewer rows: its share is (last - "
@@ -124,13 +138,24 @@ std::string parts() {
     const int64_t last = (kRows - 1) / rows * rows;  // where the last part begins
     const double of_last =
         model.loss()(model.x.slice(0, last, kRows), model.target.slice(0, last, kRows)).item();
+    double twice = 0.0;  // weighted twice
+    for (int64_t first = 0; first < kRows; first += rows) {
+      const int64_t end = std::min(first + rows, kRows);
+      const double share = static_cast<double>(end - first) / kRows;
+      twice += share * share *
+               model.loss()(model.x.slice(0, first, end), model.target.slice(0, first, end)).item();
+    }
     const bool last_alone =
         exercise::near(value, of_last * static_cast<double>(kRows - last) / kRows, 1e-9) ||
         exercise::near(value, of_last, 1e-9);
     require(exercise::near(value, wanted, 1e-9), place, "it returns ", number(value),
             ", and the mean loss of all rows is ", number(wanted), ".",
-            last_alone ? " That is the loss of the last part alone: add them up."
-                       : " The losses are weighted as the gradients are.");
+            std::isnan(value)
+                ? " A part with no rows has no loss: the last part ends with the last row."
+            : last_alone ? " That is the loss of the last part alone: add them up."
+            : exercise::near(value, twice, 1e-9)
+                ? " The losses are weighted twice: the share is in them already."
+                : " The losses are weighted as the gradients are.");
   }
   return "in parts of 24, 12, 4, 7 and 10 of 24 rows the gradients are those of the whole batch, "
          "up "
@@ -185,11 +210,15 @@ bool same(const Tensor& a, const Tensor& b) {
 
 std::string tree() {
   for (int count = 1; count <= 16; ++count) {
-    const std::vector<Tensor> x = summands(count);
+    const std::vector<Tensor> x = summands(count), given = summands(count);
     const auto sum = exercise::tree_sum();
     require(sum != nullptr, "tree_sum() returns no object.");
     for (const Tensor& part : x) sum->add(part);
-    const Tensor got = sum->sum(), right = tree_of(x, 0, x.size());
+    const Tensor got = sum->sum(), right = tree_of(given, 0, given.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      require(same(x[i], given[i]), "Of ", count, " tensors, add() has changed number ", i,
+              ", which belongs to the caller: a sum is a tensor of its own, a + b.");
+    }
     require(got.defined(), "The sum of ", count, " tensors is undefined.");
     if (same(got, right)) continue;
     Tensor chain = x[0], turned;
