@@ -12,7 +12,7 @@ using hero::Tensor;
 namespace {
 
 constexpr int kSteps = 5;
-constexpr double kRate = 0.3, kBeta1 = 0.9, kBeta2 = 0.99, kEps = 1e-2, kDecay = 0.4;
+constexpr double kRate = 0.3, kBeta1 = 0.8, kBeta2 = 0.99, kEps = 1e-2, kDecay = 0.4;
 
 State begin() {
   const Tensor zeros = hero::zeros({2}, {.dtype = hero::kFloat64});
@@ -38,10 +38,12 @@ struct Variant {
   int64_t counted = 1;  // how often a step is
   double shrink = 0.0, in_gradient = 0.0;
   bool shrinks_after = false;
+  double beta1 = kBeta1;
 };
 Path path(const Variant& variant) {
   State s = begin();
-  const double beta1 = variant.swapped ? kBeta2 : kBeta1, beta2 = variant.swapped ? kBeta1 : kBeta2;
+  const double beta1 = variant.swapped ? kBeta2 : variant.beta1,
+               beta2 = variant.swapped ? kBeta1 : kBeta2;
   return walk(kSteps, [&](const Tensor& x) {
     const Tensor g = exercise::slope(x) + variant.in_gradient * x;
     s.steps += variant.counted;
@@ -70,6 +72,7 @@ const std::vector<std::pair<Path, std::string>>& mistakes() {
        "The corrected means are put into the state, and corrected once more in the next step: the "
        "state keeps the running means as they are."},
       {path({.swapped = true}), "beta1 and beta2 have changed places."},
+      {path({.beta1 = 0.9}), "beta1 is 0.9 whatever it should be: use the argument."},
       {path({.root = false}), "The mean square is used without its root."},
       {path({.eps_inside = true}), "eps is added under the root, and should be added after it."},
       {path({.square_of_mean = true}),
