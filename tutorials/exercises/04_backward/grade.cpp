@@ -76,11 +76,14 @@ std::string product() {
 }
 
 std::string rectifier() {
-  const Tensor x = numbers({3, 4}, 1, true), g = numbers({3, 4}, 3);
+  std::vector<double> values = numbers({3, 4}, 1).to_vector<double>();
+  values[5] = 0.0;
+  const Tensor x(hero::Array::from(values, {3, 4}), true), g = numbers({3, 4}, 3);
   const Tensor z = x.detach();
   compare("In y = relu(x), the gradient of x", exercise::relu_backward(g, z),
           right(relu(x), g, {x})[0],
           {{g, "That is g everywhere: it passes only where x is positive."},
+           {where(z >= 0, g, 0.0), "There x is 0, which is not positive: > and not >=."},
            {g * z, "That is g x: where x is positive the slope is 1."},
            {relu(g), "That is relu(g): the sign of x decides, and not that of g."},
            {where(z > 0, 1.0, zeros_like(z)), "g is not in it."},
