@@ -117,7 +117,9 @@ std::vector<double> slopes(const std::vector<double>& x) {
 
 std::string one_step_of_many() {
   const std::vector<double> start = {2.0, -3.0, 5.0};
-  const Tensor next = next_point(exercise::newton_step_of_many, bowl, point(start));
+  const Tensor x = point(start), next = next_point(exercise::newton_step_of_many, bowl, x);
+  require(x.to_vector<double>() == start,
+          "The step was written into x, which the caller still has: return a new tensor, x + d.");
   require(next.defined(), "newton_step_of_many() returns an undefined tensor.");
   require(next.shape() == hero::Shape{3}, "newton_step_of_many() returns shape ", next.shape(),
           ", and should return [3].");
