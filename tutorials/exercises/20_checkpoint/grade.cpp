@@ -31,12 +31,12 @@ class Disk {
 };
 class View : public exercise::Folder {
  public:
-  View(Disk& disk, int rank, int ranks) : disk_(disk), rank_(rank), ranks_(ranks) {}
+  View(Disk& disk, int rank, int ranks, int slow = -1)
+      : disk_(disk), rank_(rank), ranks_(ranks), slow_(slow) {}
 
   void write(const std::string& file, const Array& numbers) override {
-    // the last rank is slow, so that nobody relies on the others being as fast
-    if (ranks_ > 1 && rank_ == ranks_ - 1)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    // so that nobody relies on the others being as fast
+    if (rank_ == slow_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const std::scoped_lock lock(disk_.mutex);
     require(disk_.files.count(file) == 0, "Rank ", rank_, " writes the file ", file,
             ", which is there already: file_of(state, world.rank()) is a rank's own.");
@@ -84,7 +84,7 @@ class View : public exercise::Folder {
 
  private:
   Disk& disk_;
-  int rank_, ranks_;
+  int rank_, ranks_, slow_;
 };
 
 // Number i of a state: what it is says where it belongs.
@@ -103,49 +103,55 @@ Shards shards_of(const Cut& cut, bool filled) {
   return shards;
 }
 
-std::vector<Run> save_on(Disk& disk, int ranks) {
+// Rank `slow` takes its time for each file.
+std::vector<Run> save_on(Disk& disk, int ranks, int slow = -1) {
   return exercise::run_ranks(ranks, [&](const Communicator& world, Run& run) {
     const Cut cut(world, kNumel);
-    View folder(disk, world.rank(), ranks);
+    View folder(disk, world.rank(), ranks, slow);
     world.traffic().reset();
     exercise::save(folder, shards_of(cut, true), cut, world);
     run.sent = world.traffic().bytes();
   });
 }
 
-std::string saving() {
-  for (int ranks = 1; ranks <= kMost; ++ranks) {
-    Disk disk;
-    const std::vector<Run> runs = save_on(disk, ranks);
-    const std::string on = "On " + std::to_string(ranks) + (ranks == 1 ? " rank " : " ranks ");
-    const auto cut = ChunkCounts::balanced(kNumel, ranks);
-    for (size_t state = 0; state < 2; ++state) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        const std::string file = exercise::file_of(kStates[state], rank);
-        require(disk.files.count(file) > 0, on, "there is no file ", file,
-                ": every rank saves each of its states.");
-        const std::vector<float>& got = disk.files[file];
-        require(static_cast<int64_t>(got.size()) == cut.count(rank), on, "the file ", file, " has ",
-                got.size(), " numbers, and the shard has ", cut.count(rank), ".");
-        for (size_t i = 0; i < got.size(); ++i) {
-          const float right = value(state, cut.first(rank) + static_cast<int64_t>(i));
-          require(got[i] == right, on, "number ", i, " of the file ", file, " is ", number(got[i]),
-                  " and should be ", number(right), ".");
-        }
+// save() on so many ranks, one of which is slow.
+void check_saving(int ranks, int slow) {
+  Disk disk;
+  const std::vector<Run> runs = save_on(disk, ranks, slow);
+  const std::string on = "On " + std::to_string(ranks) + (ranks == 1 ? " rank " : " ranks ");
+  const auto cut = ChunkCounts::balanced(kNumel, ranks);
+  for (size_t state = 0; state < 2; ++state) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string file = exercise::file_of(kStates[state], rank);
+      require(disk.files.count(file) > 0, on, "there is no file ", file,
+              ": every rank saves each of its states.");
+      const std::vector<float>& got = disk.files[file];
+      require(static_cast<int64_t>(got.size()) == cut.count(rank), on, "the file ", file, " has ",
+              got.size(), " numbers, and the shard has ", cut.count(rank), ".");
+      for (size_t i = 0; i < got.size(); ++i) {
+        const float right = value(state, cut.first(rank) + static_cast<int64_t>(i));
+        require(got[i] == right, on, "number ", i, " of the file ", file, " is ", number(got[i]),
+                " and should be ", number(right), ".");
       }
     }
-    require(disk.lists > 0, on, "nobody writes the list.");
-    require(disk.missing.empty(), on, "the list is written while the file ", disk.missing,
-            " is not there yet. A run that is killed at this moment leaves a list of files that do "
-            "not exist: wait for all ranks, by world.barrier(), before the list.");
-    require(disk.lists == 1, on, "the list is written ", disk.lists, " times: one rank writes it.");
-    require(disk.list == cut.to_vector(), on,
-            "the list does not say how many numbers each rank has: cut.counts.");
-    for (const Run& run : runs) {
-      require(run.sent == 0, on, "save() sends ", grouped(run.sent),
-              " bytes to other ranks: a shard is written by the rank that has it, and no rank ever "
-              "holds the whole.");
-    }
+  }
+  require(disk.lists > 0, on, "nobody writes the list.");
+  require(disk.missing.empty(), on, "the list is written while the file ", disk.missing,
+          " is not there yet. A run that is killed at this moment leaves a list of files that do "
+          "not exist: wait for all ranks, by world.barrier(), before the list.");
+  require(disk.lists == 1, on, "the list is written ", disk.lists, " times: one rank writes it.");
+  require(disk.list == cut.to_vector(), on,
+          "the list does not say how many numbers each rank has: cut.counts.");
+  for (const Run& run : runs) {
+    require(run.sent == 0, on, "save() sends ", grouped(run.sent),
+            " bytes to other ranks: a shard is written by the rank that has it, and no rank ever "
+            "holds the whole.");
+  }
+}
+
+std::string saving() {
+  for (int ranks = 1; ranks <= kMost; ++ranks) {
+    for (int slow = 0; slow < ranks; ++slow) check_saving(ranks, slow);
   }
   return "on 1, 2, 3 and 4 ranks a file for each rank and state, and the list when all are there.";
 }
