@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "dist/ranks.h"
@@ -27,7 +28,7 @@ inline Array copy_on(const Array& x, Device device) {
   return device == x.device() ? x.clone() : x.to(device);
 }
 
-// What rank `rank` contributes: small whole numbers for integers, so that nothing wraps, and floats
+// What rank `rank` contributes: small whole numbers for integers, so that no sum wraps, and floats
 // whose sums round in every dtype, so that their order shows.
 inline Array contribution(int rank, int64_t n, DType dtype) {
   if (is_floating(dtype)) {
@@ -42,8 +43,14 @@ inline Array contribution(int rank, int64_t n, DType dtype) {
       dtype);
 }
 
+// Products of many integers wrap.
 template <class T>
 T combine(ReduceOp op, T a, T b) {
+  if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) {
+    if (op == ReduceOp::product) {
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    }
+  }
   if (op == ReduceOp::product) return a * b;
   if (op == ReduceOp::min) return std::min(a, b);
   if (op == ReduceOp::max) return std::max(a, b);
