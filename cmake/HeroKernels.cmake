@@ -3,8 +3,8 @@
 # calls that BasicKernels (core/cpu/cpu_backend.h) does not declare are Errors.
 
 # hero_comes_along(library function properties...): whoever links hero_core links the library, too, unless its target
-# has one of the properties. Nothing but a weak symbol of level.cpp refers to the library's table, so the linker takes it along
-# because the function that gives it, here by its mangled name, is asked for.
+# has one of the properties. Nothing but a weak symbol of level.cpp refers to the library's table, so the linker takes
+# it along because the function that gives it, here by its mangled name, is asked for.
 function(hero_comes_along library function)
   target_link_options(${library} INTERFACE LINKER:--undefined=${function})
   set(consumer "$<TARGET_PROPERTY:TYPE>") # archives and objects are not linked: they need not wait for it

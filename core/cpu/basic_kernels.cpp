@@ -49,8 +49,8 @@ requires(IsBasic<LastCall<n>>) class LeftOut<n> : public LeftOut<n - 1> {
 
 void BasicKernels::fail_without(const std::string& what) {
   fail("cpu: no kernel of ", what,
-       " in this program, which is linked with those that chapters 1 to 6 need; call cmake "
-       "-DHERO_ALL_KERNELS=ON build/release and build it again");
+       " in this program, which is linked without hero_cpu_kernels, as chapters 1 to 6 are; for "
+       "these call cmake -DHERO_ALL_KERNELS=ON build/release and build again");
 }
 
 const Kernels& basic_kernels() {
