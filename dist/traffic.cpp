@@ -16,17 +16,11 @@ int64_t sum_bytes(const std::vector<Traffic::Row>& rows, const Wanted& wanted) {
   return sum;
 }
 
-// Elements that `rank` sums up for all ranks.
-int64_t part_of(const Call& call, int rank) {
-  if (call.op != Collective::reduce) return call.counts.count(rank);
-  return rank == call.root ? call.size : 0;
-}
-
 // What is summed up by `rank` and those with its index on the other hosts.
 int64_t summed_at(const Call& call, int rank, int ranks) {
   int64_t sum = 0;
   for (int i = rank % call.ranks_of_host; i < ranks; i += call.ranks_of_host) {
-    sum += part_of(call, i);
+    sum += call.summed_by(i).count;
   }
   return sum;
 }
@@ -111,7 +105,7 @@ std::string Traffic::table() const {
 }
 
 int64_t bytes_sent_across(const Call& call, int rank, int ranks) {
-  const int64_t own = part_of(call, rank), other_hosts = ranks / call.ranks_of_host - 1;
+  const int64_t own = call.summed_by(rank).count, other_hosts = ranks / call.ranks_of_host - 1;
   const int64_t returned = call.op == Collective::all_reduce ? other_hosts * own : 0;
   return (summed_at(call, rank, ranks) - own) * item_size(call.partial_dtype()) +
          returned * item_size(call.dtype);

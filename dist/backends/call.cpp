@@ -106,6 +106,11 @@ bool Call::reduces() const {
          op == Collective::reduce_scatter;
 }
 
+Chunk Call::summed_by(int i) const {
+  if (op != Collective::reduce) return counts.chunk(i);
+  return i == root ? Chunk{0, size} : Chunk{};
+}
+
 DType Call::partial_dtype() const {
   const bool rounds = reduce != ReduceOp::min && reduce != ReduceOp::max;
   return is_half(dtype) && rounds ? kFloat32 : dtype;

@@ -103,6 +103,10 @@ struct Call {
 
   /// Whether the operation is a reduction.
   bool reduces() const;
+  /// For reductions: the elements that rank i adds up for all ranks. In a reduce the root adds up
+  /// all of them; otherwise rank i adds up chunk i of `counts`. (In an all_reduce of floating
+  /// numbers, the nccl backend chooses other parts.)
+  Chunk summed_by(int i) const;
   /// Whether it is a reduction in Order::tree of ranks that lie on several hosts as ranks_of_host()
   /// says (hosts.h). It is then added up within each host first: for every rank with index j in its
   /// host, the rank with index j adds up what its host contributes, in partial_dtype(), and that

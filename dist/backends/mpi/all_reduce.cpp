@@ -38,12 +38,9 @@ class Reduction : public ChunkTransfer {
         receives_(pieces_.window),
         returns_(pieces_.window),
         results_(pieces_.window) {
-    const bool to_root = call().op == Collective::reduce;
     outgoing_.resize(index_of(parties()));
     for (int i = 0; i < parties(); ++i) {
-      const bool reduces = !to_root || i == call().root;
-      const Chunk whole = to_root ? Chunk{0, call().size} : chunk(i);
-      (i == me() ? own_ : outgoing_[index_of(i)]) = reduces ? whole : Chunk{};
+      (i == me() ? own_ : outgoing_[index_of(i)]) = call().summed_by(i);
     }
     in_segments_ = segments(own_);
     for (const Chunk& out : outgoing_) out_segments_ = std::max(out_segments_, segments(out));

@@ -36,7 +36,7 @@ class TwoLevels : public ChunkTransfer {
         index_(me() % h_),
         sum_item_(item_size(call().partial_dtype())),
         segment_(segment_of_levels(h_, hosts_, item_, sum_item_, budget)),
-        own_(part(me())),
+        own_(call().summed_by(me())),
         contributions_(kWindow),
         contributed_(kWindow),
         sums_sent_(kWindow),
@@ -46,7 +46,7 @@ class TwoLevels : public ChunkTransfer {
         passed_(kWindow),
         arrived_(kWindow) {
     int64_t longest = 0;
-    for (int i = 0; i < parties(); ++i) longest = std::max(longest, part(i).count);
+    for (int i = 0; i < parties(); ++i) longest = std::max(longest, call().summed_by(i).count);
     segments_ = (longest + segment_ - 1) / segment_;
     const int64_t slot = std::min(segment_, longest);
     slot_bytes_ = slot * item_;
@@ -72,14 +72,9 @@ class TwoLevels : public ChunkTransfer {
   }
 
  private:
-  // What rank i adds up.
-  Chunk part(int i) const {
-    if (call().op != Collective::reduce) return chunk(i);
-    return i == call().root ? Chunk{0, call().size} : Chunk{};
-  }
   // Segment k of the part of the rank `index` of a host; empty behind its end.
   Chunk segment(int64_t k, int host, int index) const {
-    const Chunk what = part(host * h_ + index);
+    const Chunk what = call().summed_by(rank_at(host, index));
     const int64_t begin = std::min(k * segment_, what.count);
     return {what.begin + begin, std::min(segment_, what.count - begin)};
   }
@@ -87,7 +82,7 @@ class TwoLevels : public ChunkTransfer {
   int host_before(int64_t steps) const {
     return static_cast<int>((host_ + hosts_ - steps) % hosts_);
   }
-  int rank_of(int host, int index) const { return host * h_ + index; }
+  int rank_at(int host, int index) const { return host * h_ + index; }
 
   // Message `number` within the host: that of a sum to the rank `to` places behind this one, and
   // from the rank so many before it.
@@ -129,7 +124,7 @@ class TwoLevels : public ChunkTransfer {
     while (contributions_.open() && contributions_.next() < segments_ * hosts_ * (h_ - 1)) {
       const Within at = within(contributions_.next());
       const int host = host_of(at.sum);
-      send(rank_of(host_, at.to), 0, call().input, segment(segment_of(at.sum), host, at.to),
+      send(rank_at(host_, at.to), 0, call().input, segment(segment_of(at.sum), host, at.to),
            contributions_.begin());
       moved = true;
     }
@@ -154,7 +149,7 @@ class TwoLevels : public ChunkTransfer {
     while (contributed_.open() && contributed_.next() < room) {
       const Within at = within(contributed_.next());
       const Chunk what = segment(segment_of(at.sum), host_of(at.sum), index_);
-      receive(rank_of(host_, at.from), 0, contribution(at.sum, at.from), {0, what.count},
+      receive(rank_at(host_, at.from), 0, contribution(at.sum, at.from), {0, what.count},
               contributed_.begin());
       moved = true;
     }
@@ -181,7 +176,7 @@ class TwoLevels : public ChunkTransfer {
     while (sums_sent_.open() && sums_sent_.next() < there) {
       const int64_t number = sums_sent_.next();
       const Across at = across(number);
-      send(rank_of(at.to, index_), 0, sum_to_send(number), {0, segment(at.k, at.to, index_).count},
+      send(rank_at(at.to, index_), 0, sum_to_send(number), {0, segment(at.k, at.to, index_).count},
            sum_item_, sums_sent_.begin());
       moved = true;
     }
@@ -193,7 +188,7 @@ class TwoLevels : public ChunkTransfer {
     const int64_t room = std::min(folded_ + kFoldSlots, segments_) * (hosts_ - 1);
     while (sums_come_.open() && sums_come_.next() < room) {
       const Across at = across(sums_come_.next());
-      receive(rank_of(at.from, index_), 0, sum_of(at.k, at.from),
+      receive(rank_at(at.from, index_), 0, sum_of(at.k, at.from),
               {0, segment(at.k, host_, index_).count}, sum_item_, sums_come_.begin());
       moved = true;
     }
@@ -229,14 +224,14 @@ class TwoLevels : public ChunkTransfer {
     bool moved = sent || come;
     while (returns_.open() && returns_.next() < folded_ * (hosts_ - 1)) {
       const Across at = across(returns_.next());
-      send(rank_of(at.to, index_), 1, call().output, segment(at.k, host_, index_),
+      send(rank_at(at.to, index_), 1, call().output, segment(at.k, host_, index_),
            returns_.begin());
       moved = true;
     }
     while (returned_.open() && returned_.next() < segments_ * (hosts_ - 1)) {
       const Across at = across(returned_.next());
       if (summed_ <= sum_for(at.k, at.from)) break;
-      receive(rank_of(at.from, index_), 1, call().output, segment(at.k, at.from, index_),
+      receive(rank_at(at.from, index_), 1, call().output, segment(at.k, at.from, index_),
               returned_.begin());
       moved = true;
     }
@@ -251,7 +246,7 @@ class TwoLevels : public ChunkTransfer {
       const Within at = within(passed_.next());
       const int64_t k = segment_of(at.sum), t = at.sum % hosts_;
       if (t == 0 ? folded_ <= k : returned_.done() < k * (hosts_ - 1) + t) break;
-      send(rank_of(host_, at.to), 1, call().output, segment(k, host_of_result(at.sum), index_),
+      send(rank_at(host_, at.to), 1, call().output, segment(k, host_of_result(at.sum), index_),
            passed_.begin());
       moved = true;
     }
@@ -260,7 +255,7 @@ class TwoLevels : public ChunkTransfer {
       const int64_t k = segment_of(at.sum);
       const int host = host_of_result(at.sum);
       if (contributions_.done() < (sum_for(k, host) + 1) * (h_ - 1)) break;
-      receive(rank_of(host_, at.from), 1, call().output, segment(k, host, at.from),
+      receive(rank_at(host_, at.from), 1, call().output, segment(k, host, at.from),
               arrived_.begin());
       moved = true;
     }

@@ -235,10 +235,9 @@ class Asking {
     });
   }
 
-  // What rank i sums up of all inputs.
+  // What rank i sums up of all inputs; see [note: parts of an all_reduce].
   Chunk summed(int i) const {
-    if (call_.op == Collective::reduce) return i == call_.root ? Chunk{0, call_.size} : Chunk{};
-    if (call_.op != Collective::all_reduce) return chunk(i);
+    if (call_.op != Collective::all_reduce) return call_.summed_by(i);
     const int64_t even = even_part(), left = call_.size - even * end_.size;
     return {i * even, i == end_.size - 1 ? even + left : even};
   }
