@@ -183,8 +183,9 @@ int64_t disk_share(const PlanRequest& request);
 /// A lower bound of the seconds of a step. It is the larger of two times: first, the sum of matrix
 /// products and attention of the stage with the most of them at the cluster's speed, the
 /// tensor-parallel communication within the host, the bubble of the schedule and, with offload, the
-/// optimizer step at the speed of host memory or, if slower, of the disk; second, sending the
-/// gradients over the network.
+/// optimizer step at the speed of host memory or, if slower, of the disk; second, sending
+/// parameters and gradients along the data axes, by the slower of a device's two ports. Reductions
+/// over hosts are made in two levels (Call::two_levels()), gathers in one.
 double seconds_bound(const PlanRequest& request, const Strategy& strategy);
 /// Flops of the model in a step, forward and backward, of all ranks together: 6 for each weight and
 /// token, 6 C T a block and token for causal attention, without what checkpoints compute again.

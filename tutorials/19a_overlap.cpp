@@ -68,10 +68,10 @@ nn::Sequential make_layers(int64_t layers, int64_t width) {
 enum class Strategy { ddp, fsdp };
 constexpr int64_t kLayers = 24, kWidth = 4096;
 
-// A step of rank 0 of 16, which are two hosts or, with `inside`, one; without an optimizer.
-dist::Simulation step_of(Strategy strategy, int64_t tokens, bool inside) {
+// A step of rank 0 of 16, so many on each host; without an optimizer.
+dist::Simulation step_of(Strategy strategy, int64_t tokens, int per_host) {
   dist::Cluster cluster = kCluster;
-  if (inside) cluster.per_host = 16;
+  cluster.per_host = per_host;
   const auto program = [&](Communicator& world) {
     const nn::DeviceScope meta(hero::kMeta);
     nn::Sequential layers = make_layers(kLayers, kWidth);
@@ -101,17 +101,17 @@ void sweep_tokens(const std::string& folder) {
                           "share of the step");
   figure.x_range(9, 15).y_range(0, 1).patterned();
   std::vector<tutorial::Tick> ticks;
-  for (const bool inside : {false, true}) {
+  for (const int per_host : {1, 8, 16}) {
+    const bool inside = per_host == 16;
     const dist::LinkSpec& link = inside ? kCluster.inside : kCluster.outside;
     const double rule = tokens_to_hide(link);
-    std::printf("\n16 ranks %s: the rule says %.0f tokens\n",
-                inside ? "in one host" : "in two hosts", rule);
+    std::printf("\n16 ranks, %d on each host: the rule says %.0f tokens\n", per_host, rule);
     std::printf("%12s%12s%12s%12s%12s\n", "tokens", "computing", "ring", "DDP waits", "FSDP waits");
     Values x, ddp, fsdp;
     for (const int64_t part : {2, 4, 8, 16, 24, 32, 48, 64, 128}) {
       const int64_t tokens = part * (inside ? 32 : 256);
-      const dist::Simulation a = step_of(Strategy::ddp, tokens, inside);
-      const dist::Simulation b = step_of(Strategy::fsdp, tokens, inside);
+      const dist::Simulation a = step_of(Strategy::ddp, tokens, per_host);
+      const dist::Simulation b = step_of(Strategy::fsdp, tokens, per_host);
       const double bytes = 2.0 * static_cast<double>(kLayers * kWidth * kWidth);
       std::printf("%12lld%9.1f ms%9.1f ms%10.1f %%%10.1f %%\n", static_cast<long long>(tokens),
                   1e3 * a.ranks.front().compute, 1e3 * ring(16, bytes, link), 100 * a.exposed,
@@ -119,13 +119,15 @@ void sweep_tokens(const std::string& folder) {
       x.push_back(std::log2(tokens));
       ddp.push_back(a.exposed);
       fsdp.push_back(b.exposed);
-      if ((part & (part - 1)) == 0) ticks.push_back({x.back(), std::to_string(tokens)});
+      if (per_host == 1 && (part & (part - 1)) == 0)
+        ticks.push_back({x.back(), std::to_string(tokens)});
     }
     if (inside) continue;
-    figure.x_ticks(ticks).line("DDP", x, ddp).line("FSDP", x, fsdp);
-    figure.line("the rule", {std::log2(rule), std::log2(rule)}, {0, 1}, 1.2);
+    const std::string where = per_host == 8 ? ", two hosts" : "";
+    figure.line("DDP" + where, x, ddp).line("FSDP" + where, x, fsdp);
   }
-  figure.save(folder, "19a_tokens");
+  const double rule = std::log2(tokens_to_hide(kCluster.outside));
+  figure.x_ticks(ticks).line("the rule", {rule, rule}, {0, 1}, 1.2).save(folder, "19a_tokens");
 }
 
 // [snippet: tensor]

@@ -1,6 +1,7 @@
 // Lower bounds of a strategy's time and memory, in closed form.
 #include <algorithm>
 
+#include <hero/dist/backends/hosts.h>
 #include <hero/dist/plan.h>
 #include <hero/dist/plan/model_sizes.h>
 
@@ -48,19 +49,27 @@ double blocks_of(const PlanRequest& r, const Strategy& s) {
 
 double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; }
 
-// Parameters of a rank of a stage, before the sharding divides them.
+// Parameters of a rank, before the sharding divides them: of a layer of a model of one's own, of
+// the blocks of any stage, and of a stage.
+double parameters(const Strategy& s, const PlanModelSizes::Layer& layer) {
+  return layer.cut / s.tensor + layer.whole;
+}
+
+double block_parameters(const PlanRequest& r, const Strategy& s) {
+  if (r.own) return blocks_of(r, s) * parameters(s, r.own->sizes().block);
+  const Sizes size(r.model, s.tensor);
+  return blocks_of(r, s) * (size.cut / s.tensor + size.whole);
+}
+
 double parameters(const PlanRequest& r, const Strategy& s, int stage) {
+  double count = block_parameters(r, s);
   if (r.own) {
     const PlanModelSizes& own = r.own->sizes();
-    const auto of = [&](const PlanModelSizes::Layer& layer) {
-      return layer.cut / s.tensor + layer.whole;
-    };
-    return blocks_of(r, s) * of(own.block) + (stage == 0 ? of(own.first) : 0.0) +
-           (stage + 1 == s.pipe ? of(own.last) : 0.0);
+    return count + (stage == 0 ? parameters(s, own.first) : 0.0) +
+           (stage + 1 == s.pipe ? parameters(s, own.last) : 0.0);
   }
   const Sizes size(r.model, s.tensor);
   const double t = s.tensor;
-  double count = blocks_of(r, s) * (size.cut / t + size.whole);
   const bool tied = r.model.tie_weights && s.pipe == 1;
   if (stage == 0) count += size.V * size.C / t + size.positions;
   if (stage + 1 == s.pipe) count += size.C * (1 + size.bias) + (tied ? 0 : size.V * size.C / t);
@@ -188,37 +197,94 @@ double host_seconds(const PlanRequest& r, const Strategy& s) {
   return std::max(host, disk);
 }
 
-// How often fsdp's units are gathered or reduced in a step. In a pipeline gradients are averaged
-// once and what is kept is gathered once.
-double gathers_and_sums(const Strategy& s) {
+// The elements that fsdp gathers in a step, and those whose gradients it reduces. Each pass of a
+// micro-batch gathers blocks that are not kept. What is not in a block is kept from forward to
+// backward, and in a pipeline perhaps longer. There, gradients are averaged once and what is kept
+// is gathered once.
+struct FsdpElements {
+  double gathered, reduced;
+};
+
+FsdpElements fsdp_elements(const PlanRequest& r, const Strategy& s) {
   const auto m = static_cast<double>(s.micro_batches);
-  if (s.pipe == 1) return (s.reshard ? 3 : 2) * m;
-  return (s.reshard ? 2 * m : 1) + 1;
+  const double all = parameters(r, s, 0), blocks = block_parameters(r, s);
+  if (s.pipe == 1) return {m * (s.reshard ? all + blocks : all), m * all};
+  return {s.reshard ? all + (2 * m - 1) * blocks : all, all};
 }
 
-// Bytes over the data axes' ports.
+// What the ranks of a data axis send, of which each is `stride` ranks behind the one before; the
+// first one is rank 0. Bytes are those of a rank on average.
+class DataAxis {
+ public:
+  DataAxis(const PlanRequest& r, int ranks, int stride) : r_(r), ranks_(ranks) {
+    std::vector<int> hosts;
+    for (int i = 0; i < ranks; ++i) hosts.push_back(i * stride / r.cluster.per_host);
+    inside_ = hosts.back() == 0;
+    of_host_ = ranks_of_host(hosts);
+  }
+
+  // So many elements are gathered.
+  void gather(double elements) {
+    (inside_ ? sent_inside_ : sent_outside_) += elements * bytes_of(r_) * others(ranks_);
+  }
+  // So many elements are added up, and each rank keeps its part. In two levels the bytes are those
+  // of Traffic; partial sums are float32 (Call::partial_dtype()).
+  void reduce_scatter(double elements) {
+    if (of_host_ == 0) return gather(elements);
+    sent_inside_ += elements * bytes_of(r_) * others(of_host_);
+    sent_outside_ += elements / of_host_ * 4.0 * others(ranks_ / of_host_);
+  }
+  // So many elements are added up, and each rank gets all of them.
+  void all_reduce(double elements) {
+    reduce_scatter(elements);
+    if (of_host_ == 0) return gather(elements);
+    sent_inside_ += elements * bytes_of(r_) * others(of_host_);
+    sent_outside_ += elements / of_host_ * bytes_of(r_) * others(ranks_ / of_host_);
+  }
+
+  // How long the bytes need that leave through each port.
+  double inside_seconds() const { return sent_inside_ / r_.cluster.inside.bytes_per_second; }
+  double outside_seconds() const { return sent_outside_ / r_.cluster.outside.bytes_per_second; }
+
+ private:
+  static double others(int n) { return static_cast<double>(n - 1) / n; }
+
+  const PlanRequest& r_;
+  const int ranks_;
+  bool inside_ = false;
+  int of_host_ = 0;
+  double sent_inside_ = 0.0, sent_outside_ = 0.0;
+};
+
+// How long the bytes of the data axes need.
 double data_seconds(const PlanRequest& r, const Strategy& s) {
   if (s.data() == 1) return 0.0;
-  const double bytes = parameters(r, s, 0) * bytes_of(r);
+  const double elements = parameters(r, s, 0);
   const double m = s.pipe == 1 ? static_cast<double>(s.micro_batches) : 1.0;
-  const auto port = [&](int span) {
-    return span > r.cluster.per_host ? r.cluster.outside.bytes_per_second
-                                     : r.cluster.inside.bytes_per_second;
-  };
-  const auto part = [](int n) { return static_cast<double>(n - 1) / n; };
+  const bool hybrid = s.sharding == PlanSharding::hybrid;
+  DataAxis data(r, hybrid ? s.shard : s.data(), s.tensor);
+  DataAxis replicas(r, hybrid ? s.replicate : 1, s.tensor * s.shard);
   switch (s.sharding) {
     case PlanSharding::ddp:
+      data.all_reduce(elements);
+      break;
     case PlanSharding::zero1:
-      return 2 * bytes * part(s.data()) / port(s.tensor * s.data());
+      data.reduce_scatter(elements);
+      data.gather(elements);
+      break;
     case PlanSharding::zero2:
-      return (1 + m) * bytes * part(s.data()) / port(s.tensor * s.data());
+      data.reduce_scatter(m * elements);
+      data.gather(elements);
+      break;
     case PlanSharding::fsdp:
-      return gathers_and_sums(s) * bytes * part(s.data()) / port(s.tensor * s.data());
     case PlanSharding::hybrid:
-      return std::max(gathers_and_sums(s) * bytes * part(s.shard) / port(s.tensor * s.shard),
-                      2 * bytes / s.shard * part(s.replicate) / port(s.tensor * s.data()));
+      data.gather(fsdp_elements(r, s).gathered);
+      data.reduce_scatter(fsdp_elements(r, s).reduced);
+      if (hybrid) replicas.all_reduce(elements / s.shard);
+      break;
   }
-  fail("plan: no sharding ", static_cast<int>(s.sharding));
+  return std::max(data.inside_seconds() + replicas.inside_seconds(),
+                  data.outside_seconds() + replicas.outside_seconds());
 }
 
 // Of a step's forwards and backwards.

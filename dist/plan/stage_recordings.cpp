@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/dist/backends/hosts.h>
 #include <hero/dist/parallel/messages.h>
 #include <hero/dist/plan/model_sizes.h>
 #include <hero/dist/plan/program.h>
@@ -74,15 +75,30 @@ std::vector<StagePass> stage_passes(const std::vector<Action>& actions, const St
   return passes;
 }
 
+// How a stage's ranks lie on hosts, on which it depends what they send within theirs and to others.
+struct PlaceOnHosts {
+  int first;  // the place in its host of the first one; 0 if all of them are on one host
+  int index;  // of what stages reduce in two levels: the stage's index in its host; otherwise 0
+  friend bool operator==(const PlaceOnHosts&, const PlaceOnHosts&) = default;
+};
+
+PlaceOnHosts place_on_hosts(const Strategy& s, int stage, int per_host) {
+  const int ranks = s.data() * s.tensor, first = stage * ranks % per_host;
+  std::vector<int> hosts;
+  for (int i = 0; i < s.pipe; ++i) hosts.push_back(i * ranks / per_host);
+  const int of_host = ranks_of_host(hosts);
+  return {first + ranks <= per_host ? 0 : first, of_host > 0 ? stage % of_host : 0};
+}
+
 // Which stages are recorded, and for each stage the place of the one that is like it. The first and
 // the last differ from all others. Those between hold and send the same, so one of them stands for
-// all that have no other passes.
+// all that have no other passes and lie on hosts in the same way.
 struct RecordedStages {
   std::vector<int> numbers;
   std::vector<size_t> places;
 };
 
-RecordedStages recorded_stages(const Strategy& strategy) {
+RecordedStages recorded_stages(const Strategy& strategy, int per_host) {
   const Strategy s = with_micro_batches(strategy, StageRecordings::recorded(strategy));
   RecordedStages stages;
   std::vector<std::set<StagePass>> passes;  // of the recorded ones
@@ -91,11 +107,13 @@ RecordedStages recorded_stages(const Strategy& strategy) {
         s.schedule.actions(stage, s.pipe, static_cast<int>(s.micro_batches)), s, stage);
     const std::set<StagePass> mine(list.begin(), list.end());
     const bool between = stage > 0 && stage + 1 < s.pipe;
+    const PlaceOnHosts on_hosts = place_on_hosts(s, stage, per_host);
+    const auto is_like = [&](size_t place) {
+      return place_on_hosts(s, stages.numbers[place], per_host) == on_hosts &&
+             std::includes(passes[place].begin(), passes[place].end(), mine.begin(), mine.end());
+    };
     size_t place = between ? 1 : passes.size();
-    while (place < passes.size() &&
-           !std::includes(passes[place].begin(), passes[place].end(), mine.begin(), mine.end())) {
-      ++place;
-    }
+    while (place < passes.size() && !is_like(place)) ++place;
     stages.places.push_back(place);
     if (place < passes.size()) continue;
     stages.numbers.push_back(stage);
@@ -290,7 +308,7 @@ class StageWriter {
 std::vector<RecordedStage> stages_of(const Recording& recorded, const Strategy& strategy) {
   const Strategy small = with_micro_batches(strategy, StageRecordings::recorded(strategy));
   const MessagePlan plan = message_plan_of(small);
-  const std::vector<int> stages = recorded_stages(strategy).numbers;
+  const std::vector<int> stages = recorded_stages(strategy, recorded.per_host).numbers;
   std::vector<RecordedStage> list;
   for (size_t i = 0; i < stages.size(); ++i) {
     const std::vector<Action>& actions = plan.actions(stages[i]);
@@ -301,9 +319,9 @@ std::vector<RecordedStage> stages_of(const Recording& recorded, const Strategy& 
 }
 
 // Whether all passes of so many micro-batches are like recorded ones.
-bool has_all_passes(const std::vector<RecordedStage>& stages, const Strategy& s) {
+bool has_all_passes(const std::vector<RecordedStage>& stages, const Strategy& s, int per_host) {
   const MessagePlan plan = message_plan_of(s);
-  const std::vector<size_t> places = recorded_stages(s).places;
+  const std::vector<size_t> places = recorded_stages(s, per_host).places;
   for (int stage = 0; stage < s.pipe; ++stage) {
     const RecordedStage& recorded = stages[places[static_cast<size_t>(stage)]];
     for (const StagePass& pass : stage_passes(plan.actions(stage), s, stage)) {
@@ -321,7 +339,7 @@ StageRecordings::StageRecordings(const PlanRequest& request, const Strategy& str
   const Strategy small = with_micro_batches(strategy, recorded(strategy));
   const std::vector<int> all = stage_ranks(strategy);
   std::vector<int> ranks;
-  for (const int stage : recorded_stages(strategy).numbers)
+  for (const int stage : recorded_stages(strategy, request.cluster.per_host).numbers)
     ranks.push_back(all[static_cast<size_t>(stage)]);
   recorded_ = record_parts(
       strategy.ranks(),
@@ -345,7 +363,7 @@ bool StageRecordings::has(int64_t micro_batches) const {
   const int64_t least = frees_units(strategy_) ? 2 * strategy_.pipe : recorded(strategy_);
   return are_alike_ && micro_batches >= least &&
          has_all_passes(stages_of(recorded_, strategy_),
-                        with_micro_batches(strategy_, micro_batches));
+                        with_micro_batches(strategy_, micro_batches), recorded_.per_host);
 }
 
 Recording StageRecordings::of(int64_t micro_batches) const {
@@ -355,9 +373,10 @@ Recording StageRecordings::of(int64_t micro_batches) const {
   const MessagePlan plan = message_plan_of(strategy);
   const std::vector<RecordedStage> stages = stages_of(recorded_, strategy_);
   const std::vector<int> ranks = stage_ranks(strategy);
-  const RecordedStages like = recorded_stages(strategy);
+  const RecordedStages like = recorded_stages(strategy, recorded_.per_host);
   Recording all;
   all.world_size = recorded_.world_size;
+  all.per_host = recorded_.per_host;
   all.groups = recorded_.groups;
   all.labels = recorded_.labels;
   for (int stage = 0; stage < strategy.pipe; ++stage) {

@@ -155,7 +155,12 @@ std::shared_ptr<Pending> RankRecorder::begin(const Call& call, const void* group
   } else if (behind_ >= first_call_) {
     event.after = behind_;
   }
-  event.bytes = bytes_sent(call, me, static_cast<int>(ranks.size()));
+  const int size = static_cast<int>(ranks.size());
+  event.bytes = bytes_sent(call, me, size);
+  if (call.two_levels()) {
+    event.ranks_of_host = call.ranks_of_host;
+    event.bytes_across = bytes_sent_across(call, me, size);
+  }
   add(event);
   return std::make_shared<Recorded>(*this, event.call);
 }

@@ -22,6 +22,7 @@ class Recorder {
   Recorder(int world_size, const Cluster& cluster, bool keeps_parts = false)
       : cluster_(cluster), keeps_parts_(keeps_parts) {
     recording_.world_size = world_size;
+    recording_.per_host = cluster.per_host;
   }
   const Cluster& cluster() const { return cluster_; }
   bool keeps_parts() const { return keeps_parts_; }

@@ -187,31 +187,46 @@ class Play {
   // All who ran are there: their bytes leave.
   void move(Rendezvous& rendezvous, double now) {
     const bool inside = inside_[static_cast<size_t>(rendezvous.group)] || one_host(rendezvous);
-    const LinkSpec& link = inside ? cluster_.inside : cluster_.outside;
-    const bool message = rendezvous.op == Collective::send;
-    const size_t size = recording_.groups[static_cast<size_t>(rendezvous.group)].ranks.size();
-    const double latencies = message ? 1.0 : static_cast<double>(size - 1);
     double last = now;
     for (const auto& [rank, event] : rendezvous.arrived) {
-      ReplayRank& sums = result_.ranks[rank];
-      (inside ? sums.sent_inside : sums.sent_outside) += event->bytes;
-      if (event->bytes == 0) continue;
-      double& port = inside ? players_[rank].free_inside : players_[rank].free_outside;
-      const double from = std::max(now, port);
-      port = from + static_cast<double>(event->bytes) / link.bytes_per_second;
-      last = std::max(last, port);
-      if (!spans_) continue;
-      sums.spans.push_back(
-          {.track = inside ? ReplaySpan::Track::inside : ReplaySpan::Track::outside,
-           .op = event->op,
-           .label = event->label,
-           .begin = from,
-           .end = port,
-           .bytes = event->bytes});
+      int64_t outside = inside ? 0 : event->bytes;
+      if (event->ranks_of_host > 0) outside = event->bytes_across;
+      last = std::max({last, leave(rank, *event, true, event->bytes - outside, now),
+                       leave(rank, *event, false, outside, now)});
     }
-    rendezvous.complete = last + latencies * link.latency;
+    rendezvous.complete = last + latencies(rendezvous, inside);
     rendezvous.known = true;
-    if (spans_ && message) add_message(rendezvous, inside);
+    if (spans_ && rendezvous.op == Collective::send) add_message(rendezvous, inside);
+  }
+
+  // Some bytes of a call leave through one of their rank's ports. Returns when they have left.
+  double leave(size_t rank, const TimelineEvent& call, bool inside, int64_t bytes, double now) {
+    ReplayRank& sums = result_.ranks[rank];
+    (inside ? sums.sent_inside : sums.sent_outside) += bytes;
+    if (bytes == 0) return now;
+    const LinkSpec& link = inside ? cluster_.inside : cluster_.outside;
+    double& port = inside ? players_[rank].free_inside : players_[rank].free_outside;
+    const double from = std::max(now, port);
+    port = from + static_cast<double>(bytes) / link.bytes_per_second;
+    if (!spans_) return port;
+    sums.spans.push_back({.track = inside ? ReplaySpan::Track::inside : ReplaySpan::Track::outside,
+                          .op = call.op,
+                          .label = call.label,
+                          .begin = from,
+                          .end = port,
+                          .bytes = bytes});
+    return port;
+  }
+
+  // The seconds from when a call's bytes have left until it is complete.
+  double latencies(const Rendezvous& rendezvous, bool inside) const {
+    const double one = inside ? cluster_.inside.latency : cluster_.outside.latency;
+    if (rendezvous.op == Collective::send) return one;
+    const size_t size = recording_.groups[static_cast<size_t>(rendezvous.group)].ranks.size();
+    const auto h = static_cast<size_t>(rendezvous.arrived.front().second->ranks_of_host);
+    if (h == 0) return static_cast<double>(size - 1) * one;
+    return static_cast<double>(h - 1) * cluster_.inside.latency +
+           static_cast<double>(size / h - 1) * cluster_.outside.latency;
   }
 
   void add_message(const Rendezvous& rendezvous, bool inside) {
@@ -381,6 +396,9 @@ Simulation replay(const Recording& recording, const Cluster& cluster, bool spans
         "second: ",
         cluster.per_host, ", ", cluster.inside.bytes_per_second, ", ",
         cluster.outside.bytes_per_second);
+  check(recording.per_host == cluster.per_host, "replay: recorded for ", recording.per_host,
+        " ranks per host, but the cluster has ", cluster.per_host,
+        "; record the program for this cluster");
   check(cluster.host_bytes_per_second > 0 && cluster.host_link.bytes_per_second > 0 &&
             cluster.disk_bytes_per_second > 0,
         "replay: the host's memory, its link and its disk move more than 0 bytes per second: ",

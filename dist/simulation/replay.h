@@ -97,18 +97,24 @@ struct Simulation {
 /// have begun it and the call that it is `after` is complete; then each rank's bytes leave through
 /// its port, one call after the other, at the port's rate, and g - 1 latencies later the collective
 /// is complete. Ranks with the same r / per_host are on one host; a group within a host uses the
-/// ports `inside`, other groups those `outside`. A message is complete, on both ranks, one latency
-/// after its bytes have left. A rank that waited for a call continues Cluster::wake_seconds later,
-/// but at most as much later as it had waited. The ports' rates are those of large messages; other
-/// costs of the communication library are not modeled.
+/// ports `inside`, other groups those `outside`. A reduction in two levels (Call::two_levels())
+/// over H hosts of h ranks uses both ports at once, since its segments go through both levels one
+/// behind the other: the bytes to ranks of the own host leave through the port `inside` and those
+/// to other hosts through the port `outside`. It is complete h - 1 latencies of `inside` and H - 1
+/// latencies of `outside` after the last of these bytes have left. A message is complete, on both
+/// ranks, one latency after its bytes have left. A rank that waited for a call continues
+/// Cluster::wake_seconds later, but at most as much later as it had waited. The ports' rates are
+/// those of large messages; other costs of the communication library are not modeled.
 ///
 /// Transfers of offload use the device's link to its host, one after the other in each direction,
 /// and the device's share of the host's disk, which makes one transfer at a time. Each begins when
 /// the rank starts it and overlaps with the rank's work until the rank waits for it. An optimizer
 /// step in host memory counts as computing, at the host's rate.
 ///
-/// Throws an Error that names the ranks and calls if ranks deadlock, if a call is not begun by all
-/// its ranks, or if the ranks of a group make different calls.
+/// The cluster must have the per_host of the one for which the ranks were recorded, since calls
+/// were recorded in one level or in two by it. Throws an Error if it has another one, and an Error
+/// that names the ranks and calls if ranks deadlock, if a call is not begun by all its ranks, or if
+/// the ranks of a group make different calls.
 Simulation replay(const Recording& recording, const Cluster& cluster, bool spans = false);
 
 /// Writes the spans as a trace file, which Perfetto and chrome://tracing open: a process for each

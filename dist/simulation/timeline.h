@@ -35,6 +35,8 @@ struct TimelineEvent {
   int64_t call = -1;   ///< number of a call or transfer of its rank
   int64_t after = -1;  ///< number of the call after which this one begins; -1: none
   int64_t bytes = 0;   ///< bytes that this rank sends, as Traffic counts them, or transfers
+  int64_t bytes_across = 0;   ///< in two levels (Call::two_levels()): those of them to other hosts
+  int32_t ranks_of_host = 0;  ///< in two levels: the h ranks of each host; otherwise 0
   int64_t flops = 0;
   double seconds = 0.0;  ///< time of the kernels on the cluster's devices
   /// Time of their matrix products and attention at the peak flops of their dtypes.
@@ -73,6 +75,7 @@ struct RankTimeline {
 /// stage stands for all.
 struct Recording {
   int world_size = 0;
+  int per_host = 0;  ///< Cluster::per_host, on which it depends which calls have two levels
   std::vector<GroupRecord> groups;
   std::vector<std::string> labels;
   std::vector<RankTimeline> ranks;

@@ -34,6 +34,7 @@ TimelineEvent begin(Collective op, int group, int peer, int64_t call) {
 Recording empty(int group_size) {
   Recording recording;
   recording.world_size = kRanks;
+  recording.per_host = Cluster().per_host;
   recording.labels = {"unit"};
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank % group_size == 0) recording.groups.push_back({"data", {}});

@@ -43,6 +43,7 @@ class SimulatedBackend : public Backend {
   int rank() const override { return member_->me; }
   int size() const override { return static_cast<int>(group().world_ranks.size()); }
   std::span<const int> world_ranks() const override { return group().world_ranks; }
+  int ranks_of_host() const override { return group().ranks_of_host; }
 
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
     if (call.op == Collective::send || call.op == Collective::recv) {
@@ -88,8 +89,8 @@ class SimulatedBackend : public Backend {
 
 }  // namespace
 
-std::shared_ptr<SimulatedWorld> make_simulated_world(int size) {
-  return std::make_shared<SimulatedWorld>(size);
+std::shared_ptr<SimulatedWorld> make_simulated_world(int size, int per_host) {
+  return std::make_shared<SimulatedWorld>(size, per_host);
 }
 
 std::shared_ptr<Backend> make_simulated_backend(const std::shared_ptr<SimulatedWorld>& world,

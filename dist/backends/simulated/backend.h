@@ -8,8 +8,10 @@ namespace hero::dist {
 class SimulatedWorld;
 
 /// Makes a simulated world, which keeps the calls of earlier ranks so that later ranks' calls are
-/// compared with them.
-std::shared_ptr<SimulatedWorld> make_simulated_world(int size);
+/// compared with them. Ranks r with the same r / per_host lie on one host, so that reductions over
+/// hosts are counted in the two levels that real ranks make (Backend::ranks_of_host()); with a
+/// per_host of 0 there are no hosts, and all reductions are made in one level.
+std::shared_ptr<SimulatedWorld> make_simulated_world(int size, int per_host = 0);
 
 /// Makes the backend of one rank of a simulated world: calls on meta arrays complete at once and
 /// move nothing; calls on small cpu arrays act as if all ranks had passed the same values. A call

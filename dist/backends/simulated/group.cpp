@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include <hero/core/error.h>
+#include <hero/dist/backends/hosts.h>
 #include <hero/dist/backends/simulated/group.h>
 
 namespace hero::dist {
@@ -98,17 +99,24 @@ void SimulatedGroup::fail_absent(const Call& call, uint64_t number, int made_by,
        world_rank(absent), " has finished without this call", kSame);
 }
 
-SimulatedWorld::SimulatedWorld(int size) {
+SimulatedWorld::SimulatedWorld(int size, int per_host) : per_host_(per_host) {
   std::vector<int> ranks(static_cast<size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  everyone_ = std::make_shared<SimulatedGroup>(std::move(ranks), "world");
+  everyone_ = make(ranks, "world");
+}
+
+std::shared_ptr<SimulatedGroup> SimulatedWorld::make(const std::vector<int>& world_ranks,
+                                                     const std::string& axis) const {
+  std::vector<int> hosts;
+  for (const int rank : world_ranks) hosts.push_back(per_host_ > 0 ? rank / per_host_ : 0);
+  return std::make_shared<SimulatedGroup>(world_ranks, axis, ranks_of_host(hosts));
 }
 
 std::shared_ptr<SimulatedGroup> SimulatedWorld::group(const SimulatedGroup& parent, uint64_t made,
                                                       const std::vector<int>& world_ranks,
                                                       const std::string& axis) {
   auto& group = groups_[{&parent, made, world_ranks}];
-  if (!group) group = std::make_shared<SimulatedGroup>(world_ranks, axis);
+  if (!group) group = make(world_ranks, axis);
   return group;
 }
 

@@ -21,8 +21,9 @@ namespace hero::dist {
 /// Ranks are numbered in the group; each function also gets the numbers by which errors name them.
 class SimulatedGroup {
  public:
-  SimulatedGroup(std::vector<int> ranks, std::string name)
-      : world_ranks(std::move(ranks)), axis(std::move(name)) {}
+  /// `host_ranks` as Backend::ranks_of_host() returns it.
+  SimulatedGroup(std::vector<int> ranks, std::string name, int host_ranks)
+      : world_ranks(std::move(ranks)), axis(std::move(name)), ranks_of_host(host_ranks) {}
 
   /// Rank `me` takes part from now on. Other ranks are compared with the first one that joined.
   void join(int me) {
@@ -40,6 +41,7 @@ class SimulatedGroup {
 
   const std::vector<int> world_ranks;
   const std::string axis;
+  const int ranks_of_host;
 
  private:
   struct Counts {
@@ -68,7 +70,8 @@ class SimulatedGroup {
 /// All groups of simulated ranks, and which ranks have run.
 class SimulatedWorld {
  public:
-  explicit SimulatedWorld(int size);
+  /// `per_host` as for make_simulated_world().
+  SimulatedWorld(int size, int per_host);
   const std::shared_ptr<SimulatedGroup>& everyone() const { return everyone_; }
   /// The group that members of `parent` form after `made` calls there.
   std::shared_ptr<SimulatedGroup> group(const SimulatedGroup& parent, uint64_t made,
@@ -80,6 +83,10 @@ class SimulatedWorld {
 
  private:
   using Key = std::tuple<const SimulatedGroup*, uint64_t, std::vector<int>>;
+  std::shared_ptr<SimulatedGroup> make(const std::vector<int>& world_ranks,
+                                       const std::string& axis) const;
+
+  const int per_host_;
   std::shared_ptr<SimulatedGroup> everyone_;
   std::map<Key, std::shared_ptr<SimulatedGroup>> groups_;
   std::set<int> ended_;

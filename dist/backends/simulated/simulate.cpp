@@ -24,7 +24,10 @@ void simulate(const char* what, int size, const RankProgram& program, const std:
     check(rank >= 0 && rank < size, what, ": not a rank: ", rank, " of ", size);
     if (std::find(chosen.begin(), chosen.end(), rank) == chosen.end()) chosen.push_back(rank);
   }
-  const auto world = make_simulated_world(size);
+  const int per_host = recorder ? recorder->cluster().per_host : 0;
+  check(!recorder || per_host >= 1, what, ": ", per_host,
+        " ranks per host; a cluster has at least one");
+  const auto world = make_simulated_world(size, per_host);
   const Generator::State generator = default_generator().state();
   std::mutex output;
   for (const int rank : chosen) {

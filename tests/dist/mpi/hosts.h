@@ -11,6 +11,8 @@
 
 #include <hero/dist/backends/mpi/all_reduce.h>
 #include <hero/dist/backends/ordered_reduce.h>
+#include <hero/dist/mesh.h>
+#include <hero/dist/simulation.h>
 
 namespace hero::test {
 
@@ -109,6 +111,55 @@ inline void check_odd_values(dist::Communicator& world) {
   }
 }
 
+// Reductions of many kinds, some over axes of a mesh whose "tensor" ranks are neighbours.
+inline void reduce_in_many_ways(dist::Communicator& world, Device device) {
+  const int n = world.size();
+  const dist::Mesh mesh(world, {{"data", n / 2}, {"tensor", 2}});
+  std::vector<int64_t> uneven(static_cast<size_t>(n), 301);
+  uneven.front() += 1100;
+  uneven.back() = 0;
+  const dist::ChunkCounts counts(uneven);
+  const dist::Communicator* const groups[] = {&world, &mesh["data"], &mesh["tensor"]};
+  for (const dist::Communicator* const group : groups) {
+    const int64_t ranks = group->size();
+    for (const DType dtype : {kFloat32, kBFloat16, kInt32}) {
+      for (const Order order : {Order::tree, Order::ranks}) {
+        const std::string unit = std::string(dist::name(order)) + " " + name(dtype);
+        group->all_reduce(Array::zeros({10007}, dtype, device), {.order = order, .unit = unit});
+        group->reduce_scatter(Array::zeros({50}, dtype, device),
+                              Array::zeros({50 * ranks}, dtype, device),
+                              {.order = order, .unit = unit});
+        for (const int root : {0, static_cast<int>(ranks) - 1}) {
+          group->reduce(Array::zeros({333}, dtype, device), root, {.order = order, .unit = unit});
+        }
+      }
+    }
+  }
+  for (const DType dtype : {kFloat32, kBFloat16}) {
+    const int64_t own = uneven[static_cast<size_t>(world.rank())];
+    world.reduce_scatter(Array::zeros({own}, dtype, device),
+                         Array::zeros({counts.total()}, dtype, device), {.counts = counts});
+    if (is_half(dtype)) {  // into float32
+      world.reduce_scatter(Array::zeros({own}, kFloat32, device),
+                           Array::zeros({counts.total()}, dtype, device), {.counts = counts});
+    }
+  }
+}
+
+// A simulated rank on hosts of h ranks counts what this one does.
+inline void check_simulated(dist::Communicator& world, int h) {
+  dist::Cluster cluster;
+  cluster.per_host = h;
+  const dist::Recording recording = dist::record_ranks(
+      world.size(), [](dist::Communicator& simulated) { reduce_in_many_ways(simulated, kMeta); },
+      cluster, {world.rank()});
+  world.traffic().reset();
+  reduce_in_many_ways(world, kCpu);
+  const std::string real = world.traffic().table();
+  const std::string simulated = recording.ranks.front().traffic.table();
+  expect(real == simulated, "a simulated rank counts\n", simulated, "\nand this one\n", real);
+}
+
 /// HERO_LEVELS says how many ranks of each host there are, or 0 for ranks that lie in another way.
 inline void check_hosts(dist::Communicator& world) {
   const char* const text = std::getenv("HERO_LEVELS");
@@ -132,6 +183,7 @@ inline void check_hosts(dist::Communicator& world) {
     }
   }
   if (h == 0) return;
+  check_simulated(world, h);
   // groups: of one host, of one rank a host, and all in another order
   const Communicator within = world.split(world.rank() / h, world.rank(), "within"),
                      across = world.split(world.rank() % h, world.rank(), "across"),

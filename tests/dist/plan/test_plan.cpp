@@ -107,6 +107,56 @@ TEST_CASE("plan: no bound of memory or time is above what the simulation says") 
   }
 }
 
+TEST_CASE(
+    "plan: the bound of time counts reductions over hosts in two levels, and gathers in one") {
+  // Two hosts of four ranks, on links on which only the bytes of the data axes count.
+  PlanRequest request = small_request(8, 8);
+  request.cluster.per_host = 4;
+  request.cluster.launch_seconds = 0.0;
+  request.cluster.inside = {0.0, 1e6};
+  request.cluster.outside = {0.0, 1e5};
+  const nn::DeviceScope meta(kMeta);
+  const nn::GPT model(request.model);
+  double elements = 0.0, in_blocks = 0.0;
+  for (const auto& [path, parameter] : model.named_parameters()) {
+    elements += static_cast<double>(parameter.numel());
+    if (path.find(".h.") != std::string::npos) in_blocks += static_cast<double>(parameter.numel());
+  }
+  // Bytes of an element that a rank sends to the other host. Of a quarter of them it sends half on
+  // as a sum in float32, and takes half back as a result.
+  const double reduced = 4.0 / 8, returned = 2.0 / 8, gathered = 2.0 * 7 / 8;
+  const auto expect_bytes = [&](PlanSharding sharding, double bytes) {
+    Strategy s{.shard = 8, .sharding = sharding};
+    if (sharding == PlanSharding::ddp) std::swap(s.shard, s.replicate);
+    CAPTURE(s.text());
+    const double seconds = seconds_bound(request, s);
+    CHECK(seconds == Approx(bytes / 1e5).epsilon(1e-12));
+    const double simulated = simulate_strategy(request, s).seconds;
+    CHECK(seconds <= simulated);
+    CHECK(seconds >= 0.9 * simulated);
+  };
+  expect_bytes(PlanSharding::ddp, (reduced + returned) * elements);
+  expect_bytes(PlanSharding::zero1, (reduced + gathered) * elements);
+  expect_bytes(PlanSharding::zero2, (reduced + gathered) * elements);
+  // the blocks are gathered in both passes
+  expect_bytes(PlanSharding::fsdp, (reduced + gathered) * elements + gathered * in_blocks);
+  // Where the port within the host is the slower one, its bytes count: 3/4 of two bytes, each way.
+  std::swap(request.cluster.inside, request.cluster.outside);
+  CHECK(seconds_bound(request, {.replicate = 8}) ==
+        Approx(2 * 2.0 * 3 / 4 * elements / 1e5).epsilon(1e-12));
+  // No bound is above a simulation, for any strategy.
+  for (const bool swapped : {true, false}) {
+    for (const DType dtype : {kBFloat16, kFloat32}) {
+      request.dtype = dtype;
+      for (const Strategy& s : strategies(request)) {
+        CAPTURE(swapped, name(dtype), s.text());
+        CHECK(seconds_bound(request, s) <= simulate_strategy(request, s).seconds * (1 + 1e-9));
+      }
+    }
+    std::swap(request.cluster.inside, request.cluster.outside);
+  }
+}
+
 TEST_CASE("plan: of a model that is not tiny the bound of memory is near") {
   PlanRequest request = small_request(2, 4);
   request.model = {.vocab_size = 512, .block_size = 256, .n_layer = 8, .n_head = 8, .n_embd = 256};
@@ -216,6 +266,24 @@ TEST_CASE("plan: stages of several chunks or a zero bubble that free their units
     }
   }
   CHECK(alike > 20);
+}
+
+TEST_CASE("plan: stages are alike only if their ranks lie on hosts in the same way") {
+  // Four ranks of a stage on two hosts of ten: of the five stages the middle one lies on both.
+  PlanRequest request = small_request(20, 40);
+  request.model.n_layer = 5;
+  request.cluster.per_host = 10;
+  request.max_micro_batch = 1;
+  int64_t alike = 0;
+  for (const Strategy& s : strategies(request)) {
+    if (s.pipe != 5 || s.micro_batches < StageRecordings::recorded(s)) continue;
+    CAPTURE(s.text());
+    const StageRecordings stages(request, s);
+    if (!stages.has(s.micro_batches)) continue;
+    ++alike;
+    compare_all(request, s, stages);
+  }
+  CHECK(alike >= 8);
 }
 
 TEST_CASE("plan: the best are those of a search through everything") {

@@ -12,11 +12,22 @@ using hero::dist::Collective;
 using hero::dist::Recording;
 using hero::dist::TimelineEvent;
 
-/// A world of `size` ranks whose group 0 is all of them; ranks do what they are told.
+/// Hosts of four ranks, links of 100 bytes per second inside and 10 outside, no latency.
+inline hero::dist::Cluster plain_cluster() {
+  hero::dist::Cluster cluster;
+  cluster.per_host = 4;
+  cluster.inside = {0.0, 100.0};
+  cluster.outside = {0.0, 10.0};
+  return cluster;
+}
+
+/// A world of `size` ranks on the hosts of plain_cluster() whose group 0 is all of them; ranks do
+/// what they are told.
 class HandMade {
  public:
   explicit HandMade(int size) {
     recording.world_size = size;
+    recording.per_host = plain_cluster().per_host;
     recording.groups.push_back({"world", {}});
     for (int rank = 0; rank < size; ++rank) {
       recording.groups[0].ranks.push_back(rank);
@@ -46,6 +57,14 @@ class HandMade {
     event.after = after;
     return event.call = calls_[static_cast<size_t>(rank)]++;
   }
+  /// Begins a reduction in two levels, of the world on its hosts; its number.
+  int64_t begin_in_levels(int rank, Collective op, int64_t bytes_within, int64_t bytes_across) {
+    const int64_t call = begin(rank, op, bytes_within + bytes_across);
+    TimelineEvent& event = recording.ranks[static_cast<size_t>(rank)].events.back();
+    event.ranks_of_host = recording.per_host;
+    event.bytes_across = bytes_across;
+    return call;
+  }
   /// Begins a transfer; its number.
   int64_t move(int rank, hero::dist::Transfer transfer, int64_t bytes) {
     TimelineEvent& event = add(rank, TimelineEvent::Kind::move);
@@ -65,14 +84,5 @@ class HandMade {
   }
   std::vector<int64_t> calls_;
 };
-
-/// Hosts of four ranks, links of 100 bytes per second inside and 10 outside, no latency.
-inline hero::dist::Cluster plain_cluster() {
-  hero::dist::Cluster cluster;
-  cluster.per_host = 4;
-  cluster.inside = {0.0, 100.0};
-  cluster.outside = {0.0, 10.0};
-  return cluster;
-}
 
 }  // namespace hero_test

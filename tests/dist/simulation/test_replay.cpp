@@ -7,6 +7,7 @@
 #include <support/temp_dir.h>
 
 #include <hero/core/error.h>
+#include <hero/dist/mesh.h>
 #include <hero/dist/parallel/messages.h>
 #include <hero/dist/simulation.h>
 
@@ -120,6 +121,143 @@ TEST_CASE("replay: calls of one port go one after the other, of two ports togeth
   };
   CHECK(seconds(true) == Approx(2.0).epsilon(kExact));   // 2 s inside, 2 s outside
   CHECK(seconds(false) == Approx(2.2).epsilon(kExact));  // 2 s, then 0.2 s
+}
+
+// The step of rank 0, and its seconds, of one call of 800 elements by eight ranks on two hosts. Of
+// a mesh's axis "data", every second of them takes part.
+ReplayRank step_of_call(Collective op, DType dtype, const Cluster& cluster,
+                        const std::string& axis = "world") {
+  const Recording recording = record_ranks(
+      8,
+      [&](Communicator& world) {
+        const Mesh mesh(world, {{"data", 4}, {"tensor", 2}});
+        const Communicator& group = axis == "world" ? world : mesh[axis];
+        begin_simulated_step();
+        const Array x = Array::empty({800}, dtype, kMeta);
+        if (op == Collective::all_reduce) group.all_reduce(x);
+        if (op == Collective::reduce) group.reduce(x, 0);
+        if (op == Collective::reduce_scatter) {
+          group.reduce_scatter(Array::empty({800 / group.size()}, dtype, kMeta), x);
+        }
+      },
+      cluster);
+  const Simulation step = replay(recording, cluster);
+  CHECK(step.ranks[0].collectives == step.seconds);
+  CHECK(recording.ranks[0].traffic.bytes() ==
+        step.ranks[0].sent_inside + step.ranks[0].sent_outside);
+  return step.ranks[0];
+}
+
+TEST_CASE("replay: a reduction over hosts takes both ports at once, and the latencies of both") {
+  Cluster cluster = plain_cluster();
+  cluster.inside.latency = 0.5;
+  cluster.outside.latency = 2.0;
+  // Three other ranks on the host, and one other host: a rank adds up 200 elements of its host for
+  // itself and the rank that has its index on the other host, of which 100 are its own.
+  const double latencies = 3 * 0.5 + 1 * 2.0;
+  const auto expect_step = [&](Collective op, DType dtype, int64_t inside, int64_t outside) {
+    CAPTURE(name(op), dtype);
+    const ReplayRank rank = step_of_call(op, dtype, cluster);
+    CHECK(rank.sent_inside == inside);
+    CHECK(rank.sent_outside == outside);
+    const double bytes = std::max(static_cast<double>(inside) / cluster.inside.bytes_per_second,
+                                  static_cast<double>(outside) / cluster.outside.bytes_per_second);
+    CHECK(rank.collectives == Approx(bytes + latencies).epsilon(kExact));
+  };
+  expect_step(Collective::reduce_scatter, kFloat32, 4 * (800 - 200), 4 * 100);
+  expect_step(Collective::reduce_scatter, kBFloat16, 2 * (800 - 200), 4 * 100);
+  expect_step(Collective::all_reduce, kFloat32, 4 * (600 + 3 * 200), 4 * 100 + 4 * 100);
+  expect_step(Collective::all_reduce, kBFloat16, 2 * (600 + 3 * 200), 4 * 100 + 2 * 100);
+  // All but the root's elements leave the others: rank 4 sends what its host has added up.
+  const ReplayRank root = step_of_call(Collective::reduce, kFloat32, cluster);
+  CHECK(root.sent_inside == 0);
+  CHECK(root.sent_outside == 0);
+  CHECK(root.collectives == Approx(4 * 800 / 10.0 + latencies).epsilon(kExact));
+  // The times of two of these, without a formula: outside 60 s and 24 s inside, or 40 s and 12 s.
+  CHECK(step_of_call(Collective::all_reduce, kBFloat16, cluster).collectives ==
+        Approx(63.5).epsilon(kExact));
+  CHECK(step_of_call(Collective::reduce_scatter, kBFloat16, cluster).collectives ==
+        Approx(43.5).epsilon(kExact));
+  cluster.inside.bytes_per_second = 10.0;  // now the 2400 bytes within the host take longer
+  CHECK(step_of_call(Collective::all_reduce, kBFloat16, cluster).collectives ==
+        Approx(243.5).epsilon(kExact));
+}
+
+TEST_CASE("replay: a strided group reduces in two levels where two of its ranks share a host") {
+  Cluster cluster = plain_cluster();
+  cluster.inside.latency = 0.5;
+  cluster.outside.latency = 2.0;
+  // ranks 0, 2 | 4, 6: a rank adds up 400 elements of its host, of which 200 are its own
+  const ReplayRank data = step_of_call(Collective::all_reduce, kFloat32, cluster, "data");
+  CHECK(data.sent_inside == 4 * (400 + 400));
+  CHECK(data.sent_outside == 4 * (200 + 200));
+  CHECK(data.collectives == Approx(160.0 + 0.5 + 2.0).epsilon(kExact));
+  const ReplayRank tensor = step_of_call(Collective::all_reduce, kFloat32, cluster, "tensor");
+  CHECK(tensor.sent_inside == 4 * (400 + 400));
+  CHECK(tensor.sent_outside == 0);
+  CHECK(tensor.collectives == Approx(32.0 + 0.5).epsilon(kExact));
+  cluster.per_host = 2;  // one rank of the group on each host
+  const ReplayRank apart = step_of_call(Collective::all_reduce, kFloat32, cluster, "data");
+  CHECK(apart.sent_inside == 0);
+  CHECK(apart.sent_outside == 4 * (600 + 3 * 200));
+  CHECK(apart.collectives == Approx(480.0 + 3 * 2.0).epsilon(kExact));
+}
+
+TEST_CASE("replay: the two parts of a reduction in two levels queue at their own ports") {
+  HandMade made(8);
+  for (int rank = 0; rank < 8; ++rank) {
+    const int64_t gathered = made.begin(rank, Collective::all_gather, 300);  // 30 s outside
+    const int64_t reduced = made.begin_in_levels(rank, Collective::all_reduce, 1000, 50);
+    const int64_t scattered = made.begin_in_levels(rank, Collective::reduce_scatter, 3000, 20);
+    made.wait(rank, gathered);
+    made.wait(rank, reduced);
+    made.wait(rank, scattered);
+  }
+  const Simulation step = replay(made.recording, plain_cluster(), true);
+  CHECK(step.ranks[0].sent_inside == 4000);
+  CHECK(step.ranks[0].sent_outside == 370);
+  std::vector<ReplaySpan> sent;
+  for (const ReplaySpan& span : step.ranks[0].spans) {
+    if (span.track != ReplaySpan::Track::wait) sent.push_back(span);
+  }
+  using Track = ReplaySpan::Track;
+  const auto expect_span = [&](size_t i, Track track, Collective op, double begin, double end) {
+    CAPTURE(i);
+    CHECK(sent[i].track == track);
+    CHECK(sent[i].op == op);
+    CHECK(sent[i].begin == Approx(begin).margin(kExact));
+    CHECK(sent[i].end == Approx(end).epsilon(kExact));
+  };
+  REQUIRE(sent.size() == 5);
+  expect_span(0, Track::outside, Collective::all_gather, 0.0, 30.0);
+  expect_span(1, Track::inside, Collective::all_reduce, 0.0, 10.0);
+  expect_span(2, Track::outside, Collective::all_reduce, 30.0, 35.0);
+  expect_span(3, Track::inside, Collective::reduce_scatter, 10.0, 40.0);
+  expect_span(4, Track::outside, Collective::reduce_scatter, 35.0, 37.0);
+  CHECK(sent[1].bytes == 1000);
+  CHECK(sent[2].bytes == 50);
+  CHECK(step.seconds == Approx(40.0).epsilon(kExact));
+}
+
+TEST_CASE("replay: ranks recorded for other hosts are refused, since they made other calls") {
+  Cluster cluster = plain_cluster();
+  const auto program = [](Communicator& world) {
+    begin_simulated_step();
+    world.all_reduce(Array::empty({800}, kFloat32, kMeta));
+  };
+  const Recording recording = record_ranks(8, program, cluster);
+  CHECK_NOTHROW(replay(recording, cluster));
+  for (const int per_host : {2, 8}) {
+    cluster.per_host = per_host;
+    CHECK_THROWS_WITH(replay(recording, cluster),
+                      Catch::Matchers::Equals(
+                          "replay: recorded for 4 ranks per host, but the cluster has " +
+                          std::to_string(per_host) + "; record the program for this cluster"));
+  }
+  cluster.per_host = 0;
+  CHECK_THROWS_WITH(
+      record_ranks(8, program, cluster),
+      Catch::Matchers::Equals("simulate: 0 ranks per host; a cluster has at least one"));
 }
 
 TEST_CASE("replay: a call after another begins to move when that is complete") {
