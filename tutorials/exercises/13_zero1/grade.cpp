@@ -1,6 +1,7 @@
 // Grades answers to exercise 13.
 #include "exercises/13_zero1/exercise.h"
 #include "exercises/support/ranks.h"
+#include "exercises/support/under_way.h"
 
 #include <hero/core/ledger.h>
 
@@ -24,6 +25,7 @@ std::vector<Run> train(int ranks) {
       optimizer->zero_grad();
       loss_of(net, step, world.rank()).backward();
       ledger.reset_peak();
+      const exercise::UnderWay under_way;
       try {
         optimizer->step();
       } catch (const hero::Error& error) {
@@ -33,6 +35,7 @@ std::vector<Run> train(int ranks) {
                 "which hides the member; without its type, `shard_ = ..` sets the member.");
         throw;
       }
+      under_way.require_complete("step()");
       run.notes = {ledger.live(MemoryTag::optimizer), exercise::held_bytes(),
                    exercise::most_held_bytes()};
       run.values.push_back(values_of(net));

@@ -3,6 +3,7 @@
 
 #include "exercises/14_zero2/exercise.h"
 #include "exercises/support/ranks.h"
+#include "exercises/support/under_way.h"
 
 #include <hero/core/ledger.h>
 
@@ -93,6 +94,7 @@ std::vector<Run> train(int ranks, std::vector<Array>* gradients = nullptr) {
     for (int step = 0; step < exercise::kSteps; ++step) {
       world.traffic().reset();
       ledger.reset_peak();
+      const exercise::UnderWay under_way;
       loss_of(net, step, world.rank()).backward();
       const int64_t left = ledger.live(MemoryTag::gradient);
       const int64_t most = ledger.peak(MemoryTag::gradient);
@@ -101,6 +103,7 @@ std::vector<Run> train(int ranks, std::vector<Array>* gradients = nullptr) {
         (*gradients)[static_cast<size_t>(world.rank())] = optimizer->gradient().clone();
       ledger.reset_peak();
       optimizer->step();
+      under_way.require_complete("step()");
       run.notes = {left,
                    most,
                    ledger.live(MemoryTag::optimizer),

@@ -5,6 +5,7 @@
 
 #include "exercises/15_zero3/exercise.h"
 #include "exercises/support/ranks.h"
+#include "exercises/support/under_way.h"
 
 #include <hero/core/ledger.h>
 
@@ -81,12 +82,14 @@ std::vector<Run> train(int ranks) {
       ledger.reset_peak();
       sgd.zero_grad();
       const auto before = numbers_of(shards);
+      const exercise::UnderWay under_way;
       const Tensor loss = loss_of(net, step, world.rank());
       const int64_t whole = ledger.live(MemoryTag::communication);
       loss.backward();
       const int64_t gradients = ledger.live(MemoryTag::gradient);
       const int64_t left = ledger.live(MemoryTag::communication);
       const int64_t most_held = exercise::most_held_bytes();
+      under_way.require_complete("backward");
       look_at(shards, before);
       sgd.step();
       run.sent = world.traffic().bytes();

@@ -3,7 +3,10 @@
 #include <atomic>
 #include <cstdint>
 #include <set>
+#include <string>
 #include <string_view>
+
+#include "exercises/support/grade.h"
 
 #include <hero/core/profile/observer.h>
 
@@ -30,6 +33,14 @@ class UnderWay : public hero::core::Observer {
   int64_t count() const { return static_cast<int64_t>(calls_.size()); }
   /// Those for whose end it has.
   int64_t complete() const { return complete_; }
+  /// Throws Wrong unless it has waited for all. `when` says what has ended.
+  void require_complete(const std::string& when) const {
+    require(
+        calls_.empty(), "After ", when, " ", count(), " of ", count() + complete_,
+        " calls have not been waited for, and what they give is not there. With .async = true "
+        "a call returns a Work, whose wait() is to be called; without it, it returns when it is "
+        "complete.");
+  }
 
  private:
   static int64_t next() {
