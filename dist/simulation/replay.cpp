@@ -225,8 +225,9 @@ class Play {
     const size_t size = recording_.groups[static_cast<size_t>(rendezvous.group)].ranks.size();
     const auto h = static_cast<size_t>(rendezvous.arrived.front().second->ranks_of_host);
     if (h == 0) return static_cast<double>(size - 1) * one;
+    const size_t hosts = size / h;
     return static_cast<double>(h - 1) * cluster_.inside.latency +
-           static_cast<double>(size / h - 1) * cluster_.outside.latency;
+           static_cast<double>(hosts - 1) * cluster_.outside.latency;
   }
 
   void add_message(const Rendezvous& rendezvous, bool inside) {
