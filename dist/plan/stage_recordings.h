@@ -16,7 +16,8 @@ namespace hero::dist {
 /// schedule. If units are freed after each pass, two passes are alike only if they also follow the
 /// same kind of pass (both of their own chunk or both of another one), and if the last forward pass
 /// before them was of their own chunk for both or for neither; so more micro-batches and stages are
-/// recorded, to contain all these cases.
+/// recorded, to contain all these cases. A stage stands only for stages whose ranks lie on hosts in
+/// the same way, since reductions over hosts are made in two levels (Call::two_levels()).
 class StageRecordings {
  public:
   StageRecordings(const PlanRequest& request, const Strategy& strategy);
