@@ -76,15 +76,12 @@ if(NOT HERO_SANITIZE)
   endforeach()
 endif()
 
-# What tests/peers/cores times on many cores. hero_train is built there with this machine's instructions, too.
+# What tests/peers/cores times; tests/peers/train builds the first with the instructions of its machine.
 foreach(program IN ITEMS train cores)
-  add_executable(hero_${program} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/peers/programs/${program}_hero.cpp)
+  add_executable(hero_${program} ${PROJECT_SOURCE_DIR}/tests/peers/programs/${program}_hero.cpp)
   target_include_directories(hero_${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(hero_${program} PRIVATE hero::dist)
 endforeach()
-add_test(NAME "cusim: many cores"
-         COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_cores $<TARGET_FILE:hero_train> $<TARGET_FILE:hero_cores>)
-set_tests_properties("cusim: many cores" PROPERTIES LABELS cusim TIMEOUT 600)
 
 # the benchmark, whose every line runs over tests/cusim
 file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/bench/bench_*.cpp)
@@ -98,6 +95,9 @@ if(NOT HERO_SANITIZE)
   add_test(NAME "cusim: the GPU's benchmark" COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench_gpu
                                                      $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 3600)
+  add_test(NAME "cusim: many cores"
+           COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_cores $<TARGET_FILE:hero_train> $<TARGET_FILE:hero_cores>)
+  set_tests_properties("cusim: many cores" PROPERTIES LABELS cusim TIMEOUT 600)
   set(simulation ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu_cusim)
   add_test(NAME "cusim: a GPU's figures" COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 3600)
