@@ -1,5 +1,6 @@
 # One library for every x86-64 processor with AVX2: the files of core/cpu are compiled for x86-64-v3 like all
-# others. Those that compute with floating-point numbers are compiled once more, for AVX-512, and what a program starts with chooses between the two tables (core/cpu/kernels.h).
+# others. Those that compute with floating-point numbers are compiled once more, for AVX-512, and what a program
+# starts with chooses between the two tables (core/cpu/kernels.h).
 #
 # Inline functions and templates are weak symbols: of all copies in a program the linker keeps one, and
 # it must not be one for AVX-512 that other code then calls on a processor that lacks it. So the objects

@@ -18,7 +18,7 @@ import sys
 import time
 from math import log2
 
-from speed import TORCH_ENVIRONMENT, Side
+from speed import TORCH_ENVIRONMENT, Side, least_medians
 
 NETWORKS = ["mlp", "gpt_128", "gpt_384", "cnn", "resnet18"]
 PARTS = ["matmul_512", "matmul_2048", "sum", "region", "all_reduce", "loader"]
@@ -49,10 +49,8 @@ def measure(options):
             sides = {"hero": hero[case in PARTS]}
             if torch and case not in ALONE:
                 sides["torch"] = torch
-            best = dict.fromkeys(sides, float("inf"))
-            for _ in range(options.rounds):
-                for name, side in sides.items():
-                    best[name] = min(best[name], side.median(case, count, options.seconds) / 1e6)
+            times = least_medians(sides.values(), case, count, options)
+            best = {name: nanoseconds / 1e6 for name, nanoseconds in zip(sides, times)}
             row.append(best)
             if out:
                 print(json.dumps({"cores_case": case, "threads": count, "ms": best}), file=out, flush=True)

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from speed import TORCH_ENVIRONMENT, Side
+from speed import TORCH_ENVIRONMENT, Side, least_medians
 from train import TORCH, alone
 
 CASES = ["mlp", "gpt_128"]
@@ -31,10 +31,7 @@ def main():
     sides = [Side(c, e) for c, e in zip(commands, environments)]
     print(f"{'case':8} {'':14}" + "".join(f"{name:>10}" for name in names))
     for case in options.cases or CASES:
-        best = [float("inf")] * len(sides)
-        for _ in range(options.rounds):
-            for i, side in enumerate(sides):
-                best[i] = min(best[i], side.median(case, 2, options.seconds))
+        best = least_medians(sides, case, 2, options)
         print(f"{case:8} {'ms, 2 threads':14}" + "".join(f"{t / 1e6:10.2f}" for t in best), flush=True)
         runs = [[alone(command, {}, case, steps) for steps in (10, 1, 1)] for command in commands]
         first = [min(run[0] for run in each) for each in runs]

@@ -43,6 +43,12 @@ class Side:
         return float(answer[0])
 
 
+def least_medians(sides, case, threads, options):
+    """For each side the least of the medians of options.rounds rounds, in which the sides take turns, in nanoseconds."""
+    rounds = [[side.median(case, threads, options.seconds) for side in sides] for _ in range(options.rounds)]
+    return [min(times) for times in zip(*rounds)]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("hero")
@@ -65,10 +71,7 @@ def main():
             continue
         unit, unit_name, all_threads = (1, "ns", (1,)) if name in NANOSECONDS else (1e6, "ms", (1, 2))
         for threads in all_threads if options.threads is None else (options.threads,):
-            best = [float("inf")] * 2
-            for _ in range(options.rounds):
-                for i, side in enumerate(sides):
-                    best[i] = min(best[i], side.median(name, threads, options.seconds))
+            best = least_medians(sides, name, threads, options)
             hero, torch = (f"{t / unit:.3g} {unit_name}" for t in best)
             print(f"{name:24} {threads:7} {hero:>12} {torch:>12} {best[1] / best[0]:10.2f}", flush=True)
 

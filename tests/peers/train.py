@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from speed import TORCH_ENVIRONMENT, Side
+from speed import TORCH_ENVIRONMENT, Side, least_medians
 
 CASES = ["mlp", "gpt_128", "gpt_384", "lstm", "cnn"]
 LARGE = ["gpt2", "llama", "resnet18"]  # where asked for
@@ -71,10 +71,7 @@ def main():
     print(f"{'case':8} {'':14} {'hero':>10} {'torch':>10} {'ratio':>7}")
     for case in options.cases or CASES:
         for threads in options.threads:
-            best = [float("inf")] * 2
-            for _ in range(options.rounds):
-                for i, side in enumerate(sides):
-                    best[i] = min(best[i], side.median(case, threads, options.seconds))
+            best = least_medians(sides, case, threads, options)
             print(f"{case:8} {f'ms, {threads} threads':14} {best[0] / 1e6:10.3f} {best[1] / 1e6:10.3f} "
                   f"{best[1] / best[0]:7.2f}", flush=True)
         # PyTorch as it comes: memory kept in huge pages would count against it
