@@ -66,11 +66,13 @@ TEST_CASE("matrices of every order, size and element become tensors, and back") 
       CHECK((map.array() == m.array()).all());
     };
     check_matrix(counted<Eigen::Matrix<T, Dynamic, Dynamic>>(3, 4));
-    check_matrix(counted<RowMajorMatrix<T>>(3, 4));
-    check_matrix(counted<Eigen::Matrix<T, 3, 4>>(3, 4));
-    check_matrix(counted<Eigen::Matrix<T, 3, Dynamic, Eigen::RowMajor>>(3, 4));
-    check_matrix(counted<Eigen::Array<T, Dynamic, 4>>(3, 4));
     check_matrix(counted<Eigen::Array<T, 3, 4, Eigen::RowMajor>>(3, 4));
+    if constexpr (std::is_same_v<T, float>) {  // what differs by order and size does not by element
+      check_matrix(counted<RowMajorMatrix<T>>(3, 4));
+      check_matrix(counted<Eigen::Matrix<T, 3, 4>>(3, 4));
+      check_matrix(counted<Eigen::Matrix<T, 3, Dynamic, Eigen::RowMajor>>(3, 4));
+      check_matrix(counted<Eigen::Array<T, Dynamic, 4>>(3, 4));
+    }
   };
   check_type(float{});
   check_type(double{});
