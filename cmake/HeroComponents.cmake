@@ -110,9 +110,7 @@ function(hero_component name)
   list(REMOVE_ITEM sources ${hero_other_kernels})
   hero_library(${name} "${sources}" "${arg_USES}" "${arg_PARTS}")
   set(hero_components ${hero_components} ${name} CACHE INTERNAL "")
-  if(NOT name STREQUAL "dist") # which simulates
-    hero_callers_of_kernels(hero_${name})
-  endif()
+  hero_callers_of_kernels(hero_${name})
 endfunction()
 
 # hero_extra(name OF component FILES regex HEADERS regex USES components... [PARTS (target regex)...]): the target

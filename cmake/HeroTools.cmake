@@ -11,3 +11,4 @@ add_executable(hero_plan_program ${PROJECT_SOURCE_DIR}/dist/plan/hero_plan.cpp)
 set_target_properties(hero_plan_program PROPERTIES OUTPUT_NAME hero-plan RUNTIME_OUTPUT_DIRECTORY
                                            ${PROJECT_BINARY_DIR}/tools)
 target_link_libraries(hero_plan_program PRIVATE hero::plan CLI11::CLI11)
+hero_callers_of_kernels(hero_plan_program) # what plans is the library's

@@ -15,11 +15,13 @@ namespace hero::dist {
 namespace {
 
 bool matches(const char* pattern, const char* path) {
-  if (*pattern == '\0') return *path == '\0';
-  if (*pattern != '*') return *pattern == *path && matches(pattern + 1, path + 1);
-  for (const char* rest = path;; ++rest) {
-    if (matches(pattern + 1, rest)) return true;
-    if (*rest == '\0') return false;
+  for (; *pattern != '*'; ++pattern, ++path) {
+    if (*pattern != *path) return false;
+    if (*pattern == '\0') return true;
+  }
+  for (;; ++path) {
+    if (matches(pattern + 1, path)) return true;
+    if (*path == '\0') return false;
   }
 }
 
