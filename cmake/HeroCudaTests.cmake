@@ -51,8 +51,8 @@ target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables he
 # every block of freed memory goes back to the driver, as under the address sanitizer
 if(NOT HERO_SANITIZE)
   add_test(NAME "cuda: nccl without a cache" COMMAND hero_test_cuda "nccl:*")
-  set_tests_properties("cuda: nccl without a cache" PROPERTIES LABELS cuda TIMEOUT 3600 ENVIRONMENT
-                                                               HERO_CUDA_CACHE=0)
+  set_tests_properties("cuda: nccl without a cache" PROPERTIES LABELS "cuda;slow" TIMEOUT 3600
+                                                               ENVIRONMENT HERO_CUDA_CACHE=0)
 endif()
 
 # the nccl backend between processes
@@ -71,8 +71,10 @@ if(NOT HERO_SANITIZE)
     set(label cuda)
     if(case STREQUAL "nccl_hosts8") # more ranks, other hosts
       set(label stress)
+    elseif(case STREQUAL "nccl_failures")
+      list(APPEND label slow)
     endif()
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600 SKIP_RETURN_CODE 77)
+    set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT 3600 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
 
@@ -100,11 +102,11 @@ if(NOT HERO_SANITIZE)
   set_tests_properties("cusim: many cores" PROPERTIES LABELS cusim TIMEOUT 600 SKIP_RETURN_CODE 77)
   set(simulation ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu_cusim)
   add_test(NAME "cusim: a GPU's figures" COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim>)
-  set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 3600)
+  set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS "cusim;slow" TIMEOUT 3600)
   add_test(NAME "cuda: a GPU's tests file by file"
            COMMAND ${simulation} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>
                    $<TARGET_FILE:hero_nccl_ranks>)
-  set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS cuda TIMEOUT 3600)
+  set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS "cuda;slow" TIMEOUT 3600)
 endif()
 
 if(HERO_HAS_CUDA)

@@ -27,6 +27,7 @@ hero_tree_test("the check of ARM's bits finds what differs" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_bits)
 hero_tree_test("a GPU's stages end as they should" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu)
+set_tests_properties("build: a GPU's stages end as they should" PROPERTIES LABELS "build;slow")
 hero_tree_test("a library that is carried keeps the code of one kind of GPU" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_keep_arch)
 hero_tree_test("every fuzz target has a dictionary that libFuzzer reads" build

@@ -260,13 +260,17 @@ if(over_cusim)
     add_test(NAME "cusim: ${name}"
              COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_tutorials_cuda
                      ${PROJECT_BINARY_DIR}/tests/tutorials_cusim ${name})
-    set_tests_properties("cusim: ${name}" PROPERTIES LABELS cusim TIMEOUT 3600)
+    set(labels cusim)
+    if(name MATCHES "^(18a|22)_") # half of the time of all
+      list(APPEND labels slow)
+    endif()
+    set_tests_properties("cusim: ${name}" PROPERTIES LABELS "${labels}" TIMEOUT 3600)
   endforeach()
   add_test(NAME "cusim: a GPU for every process under mpirun"
            COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi nccl_tutorials
                    ${PROJECT_BINARY_DIR}/tests/tutorials_cusim "${HERO_MPIEXEC}")
   set_tests_properties("cusim: a GPU for every process under mpirun"
-                       PROPERTIES LABELS cusim TIMEOUT 3600 SKIP_RETURN_CODE 77)
+                       PROPERTIES LABELS "cusim;slow" TIMEOUT 3600 SKIP_RETURN_CODE 77)
 endif()
 
 hero_tutorials_under_mpirun(tutorial ${PROJECT_BINARY_DIR}/tutorials)
