@@ -12,13 +12,12 @@ namespace {
 using namespace hero;
 using namespace hero::test;
 
-// Where element `at` of the row-major order of `shape` lies in x, which broadcasts to it.
-std::byte* place_of(const Array& x, const Shape& shape, int64_t at) {
+// Where the element with this index lies in x, which broadcasts to the index's shape.
+std::byte* place_of(const Array& x, const Dims& index) {
+  const int front = index.size() - x.ndim();
   int64_t place = 0;
-  for (int d = shape.size() - 1; d >= 0; --d) {
-    const int own = d - (shape.size() - x.ndim());
-    if (own >= 0 && x.shape()[own] != 1) place += at % shape[d] * x.strides()[own];
-    at /= shape[d];
+  for (int d = 0; d < x.ndim(); ++d) {
+    if (x.shape()[d] != 1) place += index[front + d] * x.strides()[d];
   }
   return x.bytes() + place * item_size(x.dtype());
 }
@@ -35,20 +34,28 @@ Array filled(int64_t count, DType dtype) {
   return x;
 }
 
-// Copies src to dst, and compares all memory of dst with what the naive walk leaves there.
-bool copies(const Array& src, const Array& dst) {
+// Copies src to dst, once on each number of threads, and compares all memory of dst with what the
+// naive walk leaves there.
+bool copies(const Array& src, const Array& dst, std::initializer_list<int> threads = {3}) {
   const Array memory(dst.storage_ref(), {dst.storage().bytes() / item_size(dst.dtype())}, {1}, 0,
                      dst.dtype());
-  const Array expected = memory.clone();
-  const int64_t item = item_size(dst.dtype());
+  const Array before = memory.clone(), expected = memory.clone();
+  const auto item = static_cast<size_t>(item_size(dst.dtype()));
+  Dims index = Dims::filled(dst.ndim(), 0);
   for (int64_t at = 0; at < dst.numel(); ++at) {
-    std::byte* const to = place_of(dst, dst.shape(), at);
-    std::memcpy(expected.bytes() + (to - memory.bytes()), place_of(src, dst.shape(), at),
-                static_cast<size_t>(item));
+    std::byte* const to = place_of(dst, index);
+    std::memcpy(expected.bytes() + (to - memory.bytes()), place_of(src, index), item);
+    for (int d = dst.ndim() - 1; d >= 0 && ++index[d] == dst.shape()[d]; --d) index[d] = 0;
   }
-  core::backend(kCpu).run(core::call::Copy{src, dst});
-  if (memory.numel() == 0) return true;
-  return std::memcmp(expected.bytes(), memory.bytes(), static_cast<size_t>(memory.nbytes())) == 0;
+  const auto bytes = static_cast<size_t>(memory.nbytes());
+  bool same = true;
+  for (const int number : threads) {
+    const ThreadLimit limit(number);
+    if (bytes > 0) std::memcpy(memory.bytes(), before.bytes(), bytes);
+    core::backend(kCpu).run(core::call::Copy{src, dst});
+    same = same && (bytes == 0 || std::memcmp(expected.bytes(), memory.bytes(), bytes) == 0);
+  }
+  return same;
 }
 
 // A view of this shape whose dimensions lie in memory in `order`, each with a step, some backwards,
@@ -107,19 +114,16 @@ TEST_CASE("copies of large arrays in blocks have the same bytes on any number of
   const auto backwards = [](const Array& x) {
     return Array(x.storage_ref(), x.shape(), {x.strides()[0], -1}, x.size(1) - 1, x.dtype());
   };
-  for (const int threads : {1, 3}) {
-    const ThreadLimit limit(threads);
-    for (const DType dtype : {kUInt8, kFloat16, kFloat32, kInt64}) {
-      // the larger ones are written past the caches
-      for (const Shape& shape :
-           {Shape{300, 517}, Shape{1600, 2080}, Shape{70000, 3}, Shape{3, 70001}}) {
-        const Array x = filled(shape.numel(), dtype).reshape(shape);
-        REQUIRE(copies(turned(x), Array::zeros({shape[1], shape[0]}, dtype)));
-        REQUIRE(copies(x, Array::zeros({shape[1], shape[0]}, dtype).t()));
-        REQUIRE(copies(backwards(x), Array::zeros(shape, dtype)));
-        REQUIRE(copies(x.slice(0, 1), Array::zeros(shape, dtype).slice(0, 0, shape[0] - 1)));
-        REQUIRE(copies(x, Array::zeros({2, shape[0], shape[1]}, dtype)));
-      }
+  for (const DType dtype : {kUInt8, kFloat16, kFloat32, kInt64}) {
+    // the larger ones are written past the caches
+    for (const Shape& shape :
+         {Shape{300, 517}, Shape{1600, 2080}, Shape{70000, 3}, Shape{3, 70001}}) {
+      const Array x = filled(shape.numel(), dtype).reshape(shape);
+      REQUIRE(copies(turned(x), Array::zeros({shape[1], shape[0]}, dtype), {1, 3}));
+      REQUIRE(copies(x, Array::zeros({shape[1], shape[0]}, dtype).t(), {1, 3}));
+      REQUIRE(copies(backwards(x), Array::zeros(shape, dtype), {1, 3}));
+      REQUIRE(copies(x.slice(0, 1), Array::zeros(shape, dtype).slice(0, 0, shape[0] - 1), {1, 3}));
+      REQUIRE(copies(x, Array::zeros({2, shape[0], shape[1]}, dtype), {1, 3}));
     }
   }
 }
