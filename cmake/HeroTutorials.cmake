@@ -261,7 +261,7 @@ if(over_cusim)
              COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_tutorials_cuda
                      ${PROJECT_BINARY_DIR}/tests/tutorials_cusim ${name})
     set(labels cusim)
-    if(name MATCHES "^(18a|22)_") # half of the time of all
+    if(name MATCHES "^(18a|22)_") # a quarter of the time of all
       list(APPEND labels slow)
     endif()
     set_tests_properties("cusim: ${name}" PROPERTIES LABELS "${labels}" TIMEOUT 3600)
