@@ -14,7 +14,8 @@ using namespace core::combining;
 // Adds K inputs to the running values, which begin with the first of them or come from `sum`, and
 // go to `out` or stay in `sum`. T: as stored; Acc: as added up; Out: as the last sum is stored.
 // Element i of the output depends on elements i alone, so it may be one of the inputs; ivdep tells
-// that to the compiler, which would vectorise nothing without it.
+// that to the compiler, which would vectorise nothing without it. Where nothing goes to `out`, it
+// is `sum`, so that all types and ends of a sum share the function.
 template <int K, bool kFirst, bool kLast, class T, class Acc, class Out, class Combine,
           class Finish>
 void pass(const std::byte* const* inputs, int64_t begin, int64_t n, Acc* sum, Out* out,
@@ -62,10 +63,10 @@ void left_reduce(std::span<const std::byte* const> inputs, Out* output, int64_t 
       first_pass<true, T>(first, inputs.data(), begin, n, sum, out, combine, finish);
       continue;
     }
-    first_pass<false, T>(first, inputs.data(), begin, n, sum, out, combine, finish);
+    first_pass<false, T>(first, inputs.data(), begin, n, sum, sum, combine, Keep{});
     size_t done = first;
     for (; done + 3 < ranks; done += 3) {
-      pass<3, false, false, T>(inputs.data() + done, begin, n, sum, out, combine, finish);
+      pass<3, false, false, T>(inputs.data() + done, begin, n, sum, sum, combine, Keep{});
     }
     pass<3, false, true, T>(inputs.data() + done, begin, n, sum, out, combine, finish);
   }

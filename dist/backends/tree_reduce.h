@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
+
+#include <hero/core/kernels/combine.h>
 
 namespace hero::dist {
 
@@ -58,6 +59,13 @@ void tree_passes(size_t width, const std::byte* const* inputs, int64_t begin, in
   }
 }
 
+/// out = end(before + sum), element by element; `out` may be one of both.
+template <class Acc, class Out, class Combine, class End>
+void tree_join(int64_t n, const Acc* before, const Acc* sum, Out* out, Combine combine, End end) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = Out(end(combine(before[i], sum[i])));
+}
+
 /// output[i] = finish(T[0, n)) over the n inputs, where T[0, n) = T[0, p) + T[p, n) and p is the
 /// largest power of two below n. T: as stored; Acc: as added up; Out: as the sum is stored.
 // Groups of four inputs are added up in one pass. Sums of 4, 8, 16, ... inputs wait on their level
@@ -68,24 +76,18 @@ template <class T, class Acc, class Out, class Combine, class Finish>
 void tree_reduce(std::span<const std::byte* const> inputs, Out* output, int64_t count,
                  Combine combine, Finish finish) {
   constexpr size_t kLevels = 28;
-  const auto keep = [](Acc value) { return value; };
+  constexpr core::combining::Keep keep;
   const size_t last = (inputs.size() - 1) / 4;
   Acc level[kLevels][kReducedBlock];
   for (int64_t begin = 0; begin < count; begin += kReducedBlock) {
     const int64_t n = std::min(kReducedBlock, count - begin);
-    const auto meet = [&](const Acc* before, const Acc* sum, auto* out, auto end) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) {
-        out[i] = std::remove_pointer_t<decltype(out)>(end(combine(before[i], sum[i])));
-      }
-    };
     Out* const out = output + begin;
     for (size_t group = 0; group < last; ++group) {
       const size_t carries = static_cast<size_t>(std::countr_one(group));
       Acc* const sum = level[carries];
       tree_pass<4, T>(&inputs[4 * group], begin, n, carries > 0 ? level[0] : nullptr, sum, combine,
                       keep);
-      for (size_t l = 1; l < carries; ++l) meet(level[l], sum, sum, keep);
+      for (size_t l = 1; l < carries; ++l) tree_join(n, level[l], sum, sum, combine, keep);
     }
     const std::byte* const* const rest = &inputs[4 * last];
     const size_t width = inputs.size() - 4 * last;
@@ -98,9 +100,9 @@ void tree_reduce(std::span<const std::byte* const> inputs, Out* output, int64_t 
     Acc* const sum = level[top];
     tree_passes<T>(width, rest, begin, n, before, sum, combine, keep);
     for (size_t l = 1; l + 1 < top; ++l) {
-      if ((last >> l & 1) != 0) meet(level[l], sum, sum, keep);
+      if ((last >> l & 1) != 0) tree_join(n, level[l], sum, sum, combine, keep);
     }
-    meet(level[top - 1], sum, out, finish);
+    tree_join(n, level[top - 1], sum, out, combine, finish);
   }
 }
 
