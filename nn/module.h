@@ -91,14 +91,15 @@ concept TakesOptions = requires {
 
 /// The base class of all networks and layers. Names, order and behaviour are those of
 /// torch.nn.Module. A module cannot be copied; it can be moved as long as nothing refers to it.
-/// Using a module that was moved from throws an Error until another one is moved into it.
+/// Using a module that was moved from throws an Error until another one is moved into it. A module
+/// into which another one is moved keeps its own name in its parent; one that has hooks refuses.
 /// \snippet test_examples_networks.cpp Module
 class Module {
  public:
   Module();
   virtual ~Module();
   Module(Module&&) noexcept;
-  Module& operator=(Module&&) noexcept;
+  Module& operator=(Module&&);
 
   /// Computes the module's output for one tensor. Modules with other signatures have an operator()
   /// of their own beside this function.

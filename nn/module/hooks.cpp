@@ -44,10 +44,13 @@ Module::Module(Module&& other) noexcept
       training_(other.training_) {
   if (hooks_) hooks_->module = this;
 }
-Module& Module::operator=(Module&& other) noexcept {
+Module& Module::operator=(Module&& other) {
   if (this == &other) return *this;
-  name_ = std::move(other.name_);
-  path_ = std::move(other.path_);
+  check(
+      !hooks_ || !has_hooks(), "operator=: ", path_.empty() ? type_name() : path_,
+      " has hooks, which the module that is moved into it would not; move it there before they are "
+      "registered (and before DDP, ZeRO, fully_shard() or tensor_parallel()), or remove them");
+  // name_ and path_ stay: they are its place among the modules of its parent
   origin_ = std::move(other.origin_);
   slots_ = std::move(other.slots_);
   children_ = std::move(other.children_);
@@ -59,6 +62,7 @@ Module& Module::operator=(Module&& other) noexcept {
   moved_from_ = std::exchange(other.moved_from_, true);
   training_ = other.training_;
   if (hooks_) hooks_->module = this;
+  set_path(std::string(path_));
   return *this;
 }
 

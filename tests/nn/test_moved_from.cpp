@@ -159,6 +159,32 @@ TEST_CASE("a module into which another one is moved can be used again") {
   CHECK(again.parameters().size() == 2);
 }
 
+TEST_CASE("a member into which another module is moved keeps its names, and its hooks refuse") {
+  struct Pair : Module {
+    LSTM& first = add<LSTM>("first", 2, 3);
+    ModuleDict& second = add<ModuleDict>("second");
+  };
+  Pair pair;
+  pair.first = LSTM(2, 5);
+  ModuleDict dict;
+  dict.insert<Linear>("a", 2, 2);
+  pair.second = std::move(dict);
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : pair.named_parameters()) names.push_back(name);
+  CHECK(names == std::vector<std::string>{"first.weight_ih_l0", "first.weight_hh_l0",
+                                          "first.bias_ih_l0", "first.bias_hh_l0", "second.a.weight",
+                                          "second.a.bias"});
+  CHECK_THROWS_WITH(pair.first(zeros({4, 1, 3})), ContainsSubstring(", in first"));
+  CHECK_THROWS_WITH(pair.second["a"](zeros({1, 3})), ContainsSubstring(", in second.a"));
+  const HookHandle hook =
+      pair.first.register_forward_pre_hook([](Module&, const Tensors& inputs) { return inputs; });
+  CHECK_THROWS_WITH((pair.first = LSTM(2, 7)),
+                    "operator=: first has hooks, which the module that is moved into it would not; "
+                    "move it there before they are registered (and before DDP, ZeRO, fully_shard() "
+                    "or tensor_parallel()), or remove them");
+  CHECK(pair.first.parameters()[0].shape() == Shape{20, 2});
+}
+
 TEST_CASE("datasets, loaders, samplers and tokens that were moved from") {
   const std::vector<int64_t> first{0};
   TensorDataset rows({arange(6)});
