@@ -52,8 +52,12 @@ class Call {
   const std::map<std::string, Tensor>& inputs_;
 };
 
-using Operator = std::function<std::vector<Tensor>(const Call&)>;
+using Results = std::vector<Tensor>;
+using Operator = std::function<Results(const Call&)>;
 using Table = std::map<std::string, Operator>;
+
+/// Values and indices as two results.
+inline Results both(const ValuesIndices& found) { return {found.values, found.indices}; }
 
 /// \name The operators, by room of the table
 /// \{

@@ -7,11 +7,9 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
 double power(const Call& c) { return std::stod(c.get<std::string>("p", "2")); }
 
-void add_special(Table& table) {
+void add_composed_functions(Table& table) {
   table["entr"] = [](const Call& c) -> Results { return {entr(c.x())}; };
   table["ndtr"] = [](const Call& c) -> Results { return {ndtr(c.x())}; };
   table["xlog1py"] = [](const Call& c) -> Results { return {xlog1py(c.in("a"), c.in("b"))}; };
@@ -40,7 +38,7 @@ void add_integrals(Table& table) {
   table["corrcoef"] = [](const Call& c) -> Results { return {corrcoef(c.x())}; };
 }
 
-void add_products(Table& table) {
+void add_composed_products(Table& table) {
   table["vecdot"] = [](const Call& c) -> Results {
     return {vecdot(c.in("a"), c.in("b"), c.get<int64_t>("dim", -1))};
   };
@@ -62,7 +60,7 @@ void add_products(Table& table) {
   };
 }
 
-void add_losses(Table& table) {
+void add_distance_loss(Table& table) {
   table["triplet_distance"] = [](const Call& c) -> Results {
     const auto far = [](const Tensor& a, const Tensor& b) { return abs(a - b).sum(1); };
     return {triplet_margin_with_distance_loss(c.in("a"), c.in("b"), c.in("c"),
@@ -76,10 +74,10 @@ void add_losses(Table& table) {
 }  // namespace
 
 void add_composed(Table& table) {
-  add_special(table);
+  add_composed_functions(table);
   add_integrals(table);
-  add_products(table);
-  add_losses(table);
+  add_composed_products(table);
+  add_distance_loss(table);
 }
 
 }  // namespace hero::golden

@@ -7,8 +7,6 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
 void add_special(Table& table) {
   table["heaviside"] = [](const Call& c) -> Results { return {heaviside(c.in("a"), c.in("b"))}; };
   table["logit"] = [](const Call& c) -> Results {

@@ -7,8 +7,6 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
 Triple triple(const Call& c, const std::string& key) {
   const Dims values = c.dims(key);
   return {values[0], values[1], values[2]};
@@ -65,18 +63,17 @@ void add_sampling(Table& table) {
     return {fold(c.x(), c.pair("output", 1), c.pair("kernel", 1), unfold_options(c))};
   };
   table["max_pool2d_with_indices"] = [](const Call& c) -> Results {
-    const ValuesIndices result = max_pool2d_with_indices(c.x(), c.pair("kernel", 1),
-                                                         {.stride = c.pair("stride", 1),
-                                                          .padding = c.pair("padding", 0),
-                                                          .dilation = c.pair("dilation", 1)});
-    return {result.values, result.indices};
+    return both(max_pool2d_with_indices(c.x(), c.pair("kernel", 1),
+                                        {.stride = c.pair("stride", 1),
+                                         .padding = c.pair("padding", 0),
+                                         .dilation = c.pair("dilation", 1)}));
   };
   table["max_unpool2d"] = [](const Call& c) -> Results {
     return {max_unpool2d(c.x(), c.in("index"), c.pair("output", 1))};
   };
 }
 
-Pool3dOptions pool_options(const Call& c) {
+Pool3dOptions pool3d_options(const Call& c) {
   Pool3dOptions options{.stride = triple(c, "stride"),
                         .padding = triple(c, "padding"),
                         .ceil_mode = c.get<bool>("ceil", false),
@@ -102,15 +99,13 @@ void add_volumes(Table& table) {
                               .groups = c.integer("groups")})};
   };
   table["max_pool3d"] = [](const Call& c) -> Results {
-    return {max_pool3d(c.x(), triple(c, "kernel"), pool_options(c))};
+    return {max_pool3d(c.x(), triple(c, "kernel"), pool3d_options(c))};
   };
   table["avg_pool3d"] = [](const Call& c) -> Results {
-    return {avg_pool3d(c.x(), triple(c, "kernel"), pool_options(c))};
+    return {avg_pool3d(c.x(), triple(c, "kernel"), pool3d_options(c))};
   };
   table["max_pool3d_with_indices"] = [](const Call& c) -> Results {
-    const ValuesIndices found =
-        max_pool3d_with_indices(c.x(), triple(c, "kernel"), pool_options(c));
-    return {found.values, found.indices};
+    return both(max_pool3d_with_indices(c.x(), triple(c, "kernel"), pool3d_options(c)));
   };
   table["adaptive_avg_pool3d"] = [](const Call& c) -> Results {
     return {adaptive_avg_pool3d(c.x(), triple(c, "output"))};
@@ -129,7 +124,7 @@ void add_volumes(Table& table) {
   };
 }
 
-void add_functions(Table& table) {
+void add_image_functions(Table& table) {
   table["normalize"] = [](const Call& c) -> Results {
     return {normalize(c.x(), c.number("p"), c.integer("dim"))};
   };
@@ -170,7 +165,7 @@ Tensor unit3(const Tensor& like) {
   return eye(3, {.dtype = like.dtype(), .device = like.device()});
 }
 
-void add_matrices(Table& table) {
+void add_decompositions(Table& table) {
   table["svd_parts"] = [](const Call& c) -> Results {
     const SVD found = svd(c.x());
     return {found.s, matmul(found.u * unsqueeze(sin(found.s), -2), found.vh)};
@@ -209,8 +204,8 @@ void add_matrices(Table& table) {
 void add_images(Table& table) {
   add_sampling(table);
   add_volumes(table);
-  add_functions(table);
-  add_matrices(table);
+  add_image_functions(table);
+  add_decompositions(table);
 }
 
 }  // namespace hero::golden

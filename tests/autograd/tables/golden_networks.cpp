@@ -4,8 +4,6 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
 Operator loss(Tensor (*f)(const Tensor&, const Tensor&, Reduction)) {
   return [f](const Call& c) { return Results{f(c.x(), c.in("y"), c.reduction())}; };
 }

@@ -7,10 +7,6 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
-Results both(const ValuesIndices& found) { return {found.values, found.indices}; }
-
 void add_places_of_maxima(Table& table) {
   table["adaptive_max_pool1d_with_indices"] = [](const Call& c) -> Results {
     return both(adaptive_max_pool1d_with_indices(c.x(), c.dims("output")[0]));

@@ -7,9 +7,6 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
-Results both(const ValuesIndices& v) { return {v.values, v.indices}; }
 int64_t dim_of(const Call& c) { return c.get<int64_t>("dim", -1); }
 
 QuantileOptions quantile_options(const Call& c) {
@@ -66,7 +63,7 @@ void add_without_nan(Table& table) {
   table["dist"] = [](const Call& c) -> Results { return {c.x().dist(c.in("y"), c.number("p"))}; };
 }
 
-void add_products(Table& table) {
+void add_matrix_products(Table& table) {
   using Summed = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const AddProduct&);
   const std::map<std::string, Summed> summed = {
       {"addmm", addmm}, {"addmv", addmv}, {"addr", addr}, {"baddbmm", baddbmm}, {"addbmm", addbmm}};
@@ -107,7 +104,7 @@ void add_products(Table& table) {
 void add_orders(Table& table) {
   add_order(table);
   add_without_nan(table);
-  add_products(table);
+  add_matrix_products(table);
 }
 
 }  // namespace hero::golden

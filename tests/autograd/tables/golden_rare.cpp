@@ -7,8 +7,6 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
 template <class F>
 void add_one(Table& table, const char* name, F f) {
   table[name] = [f](const Call& c) -> Results { return {f(c.x())}; };
@@ -20,7 +18,7 @@ void add_two(Table& table, const char* name, const char* first, const char* seco
   };
 }
 
-void add_functions(Table& table) {
+void add_rare_functions(Table& table) {
   for (const auto& [name, f] :
        std::map<const char*, Tensor (*)(const Tensor&)>{{"i0e", i0e},
                                                         {"i1", i1},
@@ -62,7 +60,7 @@ MatrixNorm norm_of(const Call& c) {
   return names.at(c.get<std::string>("which", "fro"));
 }
 
-void add_matrices(Table& table) {
+void add_factors(Table& table) {
   table["lu"] = [](const Call& c) -> Results {
     const PLU found = lu(c.x());
     return {found.p, found.l, found.u};
@@ -99,8 +97,8 @@ void add_matrices(Table& table) {
 }  // namespace
 
 void add_rare(Table& table) {
-  add_functions(table);
-  add_matrices(table);
+  add_rare_functions(table);
+  add_factors(table);
 }
 
 }  // namespace hero::golden

@@ -6,13 +6,9 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
 Operator reduction(Tensor (*f)(const Tensor&, const Dims&, bool)) {
   return [f](const Call& c) { return Results{f(c.x(), c.dims("dim"), c.keepdim())}; };
 }
-
-Results both(const ValuesIndices& result) { return {result.values, result.indices}; }
 
 VarOptions var_options(const Call& c) {
   VarOptions options{

@@ -4,8 +4,6 @@ namespace hero::golden {
 
 namespace {
 
-using Results = std::vector<Tensor>;
-
 int64_t bound_or(const Json& value, int64_t absent) {
   return value.is_null() ? absent : value.get<int64_t>();
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hero/autograd/ops.h>
@@ -30,6 +31,8 @@ struct Input {
 };
 
 using Tensors = std::vector<Tensor>;
+/// The values of a tensor in row-major order, or one of each input.
+using Values = std::vector<double>;
 
 /// The operation of a row; what gives a tensor or a struct of two becomes a list.
 struct Call {
@@ -66,12 +69,54 @@ struct OpRow {
   bool twice = true;
   bool meta = true;  ///< the result's shape does not depend on values
   /// Of elementwise operations: the value from one element of each input.
-  std::function<double(const std::vector<double>&)> scalar = {};
+  std::function<double(const Values&)> scalar = {};
   /// Of others: all values of the first output, written as loops.
-  std::function<std::vector<double>(const Tensors&)> naive = {};
+  std::function<Values(const Tensors&)> naive = {};
 };
 
 using Rows = std::vector<OpRow>;
+
+/// \name Why a row skips a layout
+/// \{
+inline constexpr const char* kSomeSizes = "the arguments fit only some sizes";
+inline constexpr const char* kNothing = "there must be an element";
+inline constexpr const char* kMeanOfNothing = "the mean of nothing is NaN";
+inline constexpr const char* kTies = "equal elements make a kink";
+inline constexpr const char* kAlike = "rows that are alike make a matrix singular and distances 0";
+/// \}
+
+/// The row of a function f of one tensor of this shape.
+template <class F>
+OpRow of(const char* name, const Shape& shape, F f) {
+  return {name, {{shape}}, [f](const Tensors& x) { return f(x[0]); }};
+}
+
+/// The row of an operation whose arguments fit only some sizes: it has no empty and no single
+/// inputs.
+inline OpRow sized(OpRow row) {
+  row.skip = {{Layout::empty, kSomeSizes}, {Layout::single, kSomeSizes}};
+  return row;
+}
+inline OpRow sized(const char* name, std::vector<Input> inputs, Call call,
+                   std::function<Values(const Tensors&)> naive = {}) {
+  OpRow row{name, std::move(inputs), std::move(call)};
+  row.naive = std::move(naive);
+  return sized(std::move(row));
+}
+
+/// The row of an operation that has no derivative where elements are equal: it has no broadcast
+/// inputs.
+inline OpRow untied(OpRow row) {
+  row.skip[Layout::broadcast] = kTies;
+  return row;
+}
+
+/// As sized(), of matrices whose rows must differ: it has no broadcast inputs.
+inline OpRow apart(OpRow row) {
+  row = sized(std::move(row));
+  row.skip[Layout::broadcast] = kAlike;
+  return row;
+}
 
 Rows unary_rows();
 Rows special_rows();
@@ -120,5 +165,9 @@ void each_layout(const Rows& rows, Body&& body) {
 
 /// int64 indices below `bound` of this shape, on the device of `like`.
 Tensor indices(const Shape& shape, int64_t bound, const Tensor& like);
+
+/// x [..., n, n] away from singular matrices: 3 on the diagonal is more than the others in a row
+/// add up to.
+Tensor dominant(const Tensor& x);
 
 }  // namespace hero::test

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 #include "support/catch.h"
 
 namespace hero::test {
@@ -12,7 +12,7 @@ using Function2 = Tensor (*)(const Tensor&, const Tensor&);
 
 OpRow binary(const char* name, Function2 f, Scalar2 scalar, Domain a = {}, Domain b = {}) {
   OpRow row{name, {{{2, 3}, a}, {{2, 3}, b}}, f};
-  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0], x[1]); };
+  row.scalar = [scalar](const Values& x) { return scalar(x[0], x[1]); };
   return row;
 }
 
@@ -25,12 +25,6 @@ OpRow mixed(OpRow row) {
   return row;
 }
 
-OpRow predicate(OpRow row) {
-  row.differentiable = false;
-  return row;
-}
-
-const Domain kPositive{0.3, 2.0};
 const Domain kApart{-2.0, 2.0, {0.0}, 0.4};
 
 Rows arithmetic_rows() {
@@ -60,62 +54,60 @@ Rows arithmetic_rows() {
 
 Rows comparison_rows() {
   return {
-      predicate(binary("eq", eq, [](double a, double b) { return a == b ? 1.0 : 0.0; })),
-      predicate(binary("ne", ne, [](double a, double b) { return a != b ? 1.0 : 0.0; })),
-      predicate(binary("lt", lt, [](double a, double b) { return a < b ? 1.0 : 0.0; })),
-      predicate(binary("le", le, [](double a, double b) { return a <= b ? 1.0 : 0.0; })),
-      predicate(binary("gt", gt, [](double a, double b) { return a > b ? 1.0 : 0.0; })),
-      predicate(binary("ge", ge, [](double a, double b) { return a >= b ? 1.0 : 0.0; })),
-      predicate(binary("logical_and", logical_and,
-                       [](double a, double b) { return a != 0.0 && b != 0.0 ? 1.0 : 0.0; })),
-      predicate(binary("logical_or", logical_or,
-                       [](double a, double b) { return a != 0.0 || b != 0.0 ? 1.0 : 0.0; })),
-      predicate(binary("logical_xor", logical_xor,
-                       [](double a, double b) { return (a != 0.0) != (b != 0.0) ? 1.0 : 0.0; })),
+      constant(binary("eq", eq, [](double a, double b) { return a == b ? 1.0 : 0.0; })),
+      constant(binary("ne", ne, [](double a, double b) { return a != b ? 1.0 : 0.0; })),
+      constant(binary("lt", lt, [](double a, double b) { return a < b ? 1.0 : 0.0; })),
+      constant(binary("le", le, [](double a, double b) { return a <= b ? 1.0 : 0.0; })),
+      constant(binary("gt", gt, [](double a, double b) { return a > b ? 1.0 : 0.0; })),
+      constant(binary("ge", ge, [](double a, double b) { return a >= b ? 1.0 : 0.0; })),
+      constant(binary("logical_and", logical_and,
+                      [](double a, double b) { return a != 0.0 && b != 0.0 ? 1.0 : 0.0; })),
+      constant(binary("logical_or", logical_or,
+                      [](double a, double b) { return a != 0.0 || b != 0.0 ? 1.0 : 0.0; })),
+      constant(binary("logical_xor", logical_xor,
+                      [](double a, double b) { return (a != 0.0) != (b != 0.0) ? 1.0 : 0.0; })),
   };
 }
 
 template <class F>
 OpRow several(const char* name, std::vector<Input> inputs, F f,
-              std::function<double(const std::vector<double>&)> scalar) {
+              std::function<double(const Values&)> scalar) {
   OpRow row{name, std::move(inputs), f};
   row.scalar = std::move(scalar);
   return row;
 }
-
-using Values = const std::vector<double>&;
 
 Rows several_rows() {
   const Shape s = {2, 3};
   return {
       several(
           "lerp", {{s}, {s}}, [](const Tensors& x) { return lerp(x[0], x[1], 0.3); },
-          [](Values x) { return x[0] + 0.3 * (x[1] - x[0]); }),
+          [](const Values& x) { return x[0] + 0.3 * (x[1] - x[0]); }),
       several(
           "lerp", {{s}, {s}, {{2, 1}}}, [](const Tensors& x) { return lerp(x[0], x[1], x[2]); },
-          [](Values x) { return x[0] + x[2] * (x[1] - x[0]); }),
+          [](const Values& x) { return x[0] + x[2] * (x[1] - x[0]); }),
       several(
           "addcmul", {{s}, {s}, {{2, 1}}},
           [](const Tensors& x) { return addcmul(x[0], x[1], x[2], 0.7); },
-          [](Values x) { return x[0] + 0.7 * x[1] * x[2]; }),
+          [](const Values& x) { return x[0] + 0.7 * x[1] * x[2]; }),
       several(
           "addcdiv", {{s}, {s}, {s, kApart}},
           [](const Tensors& x) { return addcdiv(x[0], x[1], x[2], 0.7); },
-          [](Values x) { return x[0] + 0.7 * x[1] / x[2]; }),
+          [](const Values& x) { return x[0] + 0.7 * x[1] / x[2]; }),
       several(
           "where", {{s}, {s}}, [](const Tensors& x) { return where(x[0] > x[1], x[0], x[1]); },
-          [](Values x) { return std::fmax(x[0], x[1]); }),
+          [](const Values& x) { return std::fmax(x[0], x[1]); }),
       several(
           "where (a number)", {{s, kApart}},
           [](const Tensors& x) { return where(x[0] > 0, x[0], 0.5) + where(x[0] > 0, 2, x[0]); },
-          [](Values x) { return x[0] > 0 ? x[0] + 2 : 0.5 + x[0]; }),
+          [](const Values& x) { return x[0] > 0 ? x[0] + 2 : 0.5 + x[0]; }),
       several(
           "masked_fill", {{s, kApart}},
           [](const Tensors& x) { return masked_fill(x[0], x[0] > 0, 0.5); },
-          [](Values x) { return x[0] > 0 ? 0.5 : x[0]; }),
+          [](const Values& x) { return x[0] > 0 ? 0.5 : x[0]; }),
       several(
           "mul (by itself)", {{s}}, [](const Tensors& x) { return x[0] * x[0]; },
-          [](Values x) { return x[0] * x[0]; }),
+          [](const Values& x) { return x[0] * x[0]; }),
   };
 }
 

@@ -7,21 +7,6 @@ namespace hero::test {
 
 namespace {
 
-const char* const kEnough = "the arguments need dimensions of some size";
-
-template <class F>
-OpRow of(const char* name, const Shape& shape, F f) {
-  return {name, {{shape}}, [f](const Tensors& x) { return f(x[0]); }};
-}
-
-// For arguments that only fit some sizes.
-template <class F>
-OpRow sized(const char* name, const Shape& shape, F f) {
-  OpRow row = of(name, shape, f);
-  row.skip = {{Layout::empty, kEnough}, {Layout::single, kEnough}};
-  return row;
-}
-
 // Values of the result at every index, by the element of x that is to be there.
 using Places = std::vector<int64_t> (*)();
 
@@ -34,8 +19,7 @@ OpRow placed(OpRow row, Places places) {
     }
     return expected;
   };
-  row.skip = {{Layout::empty, kEnough}, {Layout::single, kEnough}};
-  return row;
+  return sized(std::move(row));
 }
 
 Rows named_rows() {
@@ -53,10 +37,10 @@ Rows named_rows() {
          [](const Tensor& x) {
            return squeeze(x, std::vector<int64_t>{1, -1});
          }),
-      sized("unflatten", {2, 6},
-            [](const Tensor& x) {
-              return unflatten(x, 1, {3, -1});
-            }),
+      sized(of("unflatten", {2, 6},
+               [](const Tensor& x) {
+                 return unflatten(x, 1, {3, -1});
+               })),
       of("ravel", {2, 3}, ravel),
       of("expand_as", {2, 1},
          [](const Tensor& x) {
@@ -99,7 +83,7 @@ Rows turned_rows() {
            [](const Tensors& x) {
              return repeat_interleave(x[0], tensor({2, 0, 1}).to(x[0].device()), 0);
            },
-       .skip = {{Layout::empty, kEnough}, {Layout::single, kEnough}},
+       .skip = {{Layout::empty, kSomeSizes}, {Layout::single, kSomeSizes}},
        .meta = false,
        .naive =
            [](const Tensors& x) {
@@ -138,15 +122,15 @@ Rows stack_rows() {
          [](const Tensor& x) {
            return tensor_split(x, std::vector<int64_t>{1, -1}, 1);
          }),
-      sized("hsplit", {2, 4}, [](const Tensor& x) { return hsplit(x, 2); }),
-      sized("vsplit", {4, 2}, [](const Tensor& x) { return vsplit(x, 2); }),
-      sized("dsplit", {1, 2, 4}, [](const Tensor& x) { return dsplit(x, 2); }),
+      sized(of("hsplit", {2, 4}, [](const Tensor& x) { return hsplit(x, 2); })),
+      sized(of("vsplit", {4, 2}, [](const Tensor& x) { return vsplit(x, 2); })),
+      sized(of("dsplit", {1, 2, 4}, [](const Tensor& x) { return dsplit(x, 2); })),
       {"meshgrid", {{{2}}, {{3}}}, [](const Tensors& x) { return meshgrid(x); }},
       {"meshgrid (xy)", {{{2}}, {{3}}}, [](const Tensors& x) { return meshgrid(x, Indexing::xy); }},
       {"cartesian_prod", {{{2}}, {{3}}}, [](const Tensors& x) { return cartesian_prod(x); }},
-      sized("combinations", {4}, [](const Tensor& x) { return combinations(x, 2); }),
-      sized("combinations (with replacement)", {3},
-            [](const Tensor& x) { return combinations(x, 2, true); }),
+      sized(of("combinations", {4}, [](const Tensor& x) { return combinations(x, 2); })),
+      sized(of("combinations (with replacement)", {3},
+               [](const Tensor& x) { return combinations(x, 2, true); })),
       {"vander", {{{3}, {0.3, 2.0}}}, [](const Tensors& x) { return vander(x[0]); }},
   };
 }

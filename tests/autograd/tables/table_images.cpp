@@ -9,23 +9,6 @@ namespace hero::test {
 
 namespace {
 
-const char* const kSizes = "windows and sizes need pixels";
-const char* const kTies = "equal elements share a place";
-
-using Values = std::vector<double>;
-
-OpRow sized(const char* name, std::vector<Input> inputs, Call call,
-            std::function<Values(const Tensors&)> naive = {}) {
-  OpRow row{name, std::move(inputs), std::move(call)};
-  row.skip = {{Layout::empty, kSizes}, {Layout::single, kSizes}};
-  row.naive = std::move(naive);
-  return row;
-}
-OpRow untied(OpRow row) {
-  row.skip[Layout::broadcast] = kTies;
-  return row;
-}
-
 // Bilinear to twice the size: 3/4 and 1/4 of neighbours, cut at the border.
 Values doubled(const Tensors& x) {
   const Values in = x[0].to_vector<double>();
@@ -110,7 +93,7 @@ Values box_sums(const Tensors& x) {
   return out;
 }
 
-Rows window_rows() {
+Rows volume_rows() {
   const Shape volume{1, 2, 3, 4, 3};
   return {
       sized(
@@ -204,7 +187,7 @@ Rows window_rows() {
   };
 }
 
-Rows function_rows() {
+Rows norm_and_loss_rows() {
   return {
       sized(
           "normalize", {{{2, 3}, {0.2, 2.0}}}, [](const Tensors& x) { return normalize(x[0]); },
@@ -244,7 +227,7 @@ Rows function_rows() {
              return ctc_loss(log_softmax(x[0], -1), reshape(list({1, 2, 2, 0}), {2, 2}),
                              list({4, 3}), list({2, 1}), {.reduction = Reduction::sum});
            },
-       .skip = {{Layout::empty, kSizes}, {Layout::single, kSizes}},
+       .skip = {{Layout::empty, kSomeSizes}, {Layout::single, kSomeSizes}},
        .meta = false,
        .naive =
            [](const Tensors& x) {
@@ -322,7 +305,7 @@ Rows place_reduction_rows() {
 Rows image_rows() {
   Rows rows = resampling_rows();
   for (const Rows& part :
-       {window_rows(), function_rows(), place_reduction_rows(), pool_more_rows()}) {
+       {volume_rows(), norm_and_loss_rows(), place_reduction_rows(), pool_more_rows()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

@@ -3,6 +3,7 @@
 
 #include "autograd/tables/op_table.h"
 
+#include <hero/autograd/ops/creation/creation.h>
 #include <hero/core/random.h>
 
 namespace hero::test {
@@ -86,6 +87,10 @@ Tensor indices(const Shape& shape, int64_t bound, const Tensor& like) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<int64_t>(i * i + i / 3) % bound;
   return Tensor(Array::from(values, shape).to(like.device()));
+}
+
+Tensor dominant(const Tensor& x) {
+  return x * 0.5 + eye(x.size(-1), {.dtype = kFloat64, .device = x.device()}) * 3.0;
 }
 
 }  // namespace hero::test

@@ -18,9 +18,6 @@ Tensor unit(const Tensor& like) {
   return eye(like.size(-1), {.dtype = kFloat64, .device = like.device()});
 }
 
-// Away from singular matrices: 3 on the diagonal is more than the others in a row add up to.
-Tensor dominant(const Tensor& x) { return x * 0.5 + unit(x) * 3.0; }
-
 // Symmetric and positive definite.
 Tensor definite(const Tensor& x) { return matmul(x, x.t()) + unit(matmul(x, x.t())) * 0.5; }
 

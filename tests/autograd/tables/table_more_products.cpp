@@ -9,18 +9,6 @@ namespace hero::test {
 
 namespace {
 
-const char* const kTied = "the sizes are tied together";
-
-using Values = std::vector<double>;
-
-OpRow tied(const char* name, std::vector<Input> inputs, Call call,
-           std::function<Values(const Tensors&)> naive = {}) {
-  OpRow row{name, std::move(inputs), std::move(call)};
-  row.skip = {{Layout::empty, kTied}, {Layout::single, kTied}};
-  row.naive = std::move(naive);
-  return row;
-}
-
 // beta input + alpha a b, input [N], a [M, K], b [K, N].
 Values sum_of(const Tensors& x) {
   const Values i = x[0].to_vector<double>(), a = x[1].to_vector<double>(),
@@ -42,17 +30,17 @@ const AddProduct kScaled{.beta = 0.5, .alpha = -2.0};
 
 Rows summed_rows() {
   return {
-      tied(
+      sized(
           "addmm", {{{4}}, {{2, 3}}, {{3, 4}}},
           [](const Tensors& x) { return addmm(x[0], x[1], x[2], kScaled); }, sum_of),
-      tied("addmv", {{{2}}, {{2, 3}}, {{3}}},
-           [](const Tensors& x) { return addmv(x[0], x[1], x[2], kScaled); }),
-      tied("addr", {{{2, 3}}, {{2}}, {{3}}},
-           [](const Tensors& x) { return addr(x[0], x[1], x[2], kScaled); }),
-      tied("baddbmm", {{{2, 1, 3}}, {{2, 2, 2}}, {{2, 2, 3}}},
-           [](const Tensors& x) { return baddbmm(x[0], x[1], x[2], kScaled); }),
-      tied("addbmm", {{{2, 3}}, {{2, 2, 2}}, {{2, 2, 3}}},
-           [](const Tensors& x) { return addbmm(x[0], x[1], x[2], kScaled); }),
+      sized("addmv", {{{2}}, {{2, 3}}, {{3}}},
+            [](const Tensors& x) { return addmv(x[0], x[1], x[2], kScaled); }),
+      sized("addr", {{{2, 3}}, {{2}}, {{3}}},
+            [](const Tensors& x) { return addr(x[0], x[1], x[2], kScaled); }),
+      sized("baddbmm", {{{2, 1, 3}}, {{2, 2, 2}}, {{2, 2, 3}}},
+            [](const Tensors& x) { return baddbmm(x[0], x[1], x[2], kScaled); }),
+      sized("addbmm", {{{2, 3}}, {{2, 2, 2}}, {{2, 2, 3}}},
+            [](const Tensors& x) { return addbmm(x[0], x[1], x[2], kScaled); }),
       {.name = "mv",
        .inputs = {{{2, 3}}, {{3}}},
        .call = mv,
@@ -77,12 +65,12 @@ Rows summed_rows() {
              return out;
            }},
       {"vdot", {{{3}}, {{3}}}, vdot},
-      tied("tensordot", {{{2, 3, 4}}, {{4, 5, 2}}},
-           [](const Tensors& x) {
-             return tensordot(x[0], x[1], Dims{2, 0}, Dims{0, 2});
-           }),
-      tied("tensordot", {{{2, 3}}, {{3, 2}}},
-           [](const Tensors& x) { return tensordot(x[0], x[1], 1); }),
+      sized("tensordot", {{{2, 3, 4}}, {{4, 5, 2}}},
+            [](const Tensors& x) {
+              return tensordot(x[0], x[1], Dims{2, 0}, Dims{0, 2});
+            }),
+      sized("tensordot", {{{2, 3}}, {{3, 2}}},
+            [](const Tensors& x) { return tensordot(x[0], x[1], 1); }),
   };
 }
 
@@ -101,7 +89,7 @@ Rows other_rows() {
   };
   return {
       {.name = "kron", .inputs = {{{2, 3}}, {{2, 2}}}, .call = kron, .naive = kron_values},
-      tied(
+      sized(
           "cross", {{{2, 3}}, {{2, 3}}}, [](const Tensors& x) { return cross(x[0], x[1]); },
           [](const Tensors& x) {
             const Values a = x[0].to_vector<double>(), b = x[1].to_vector<double>();
@@ -113,9 +101,9 @@ Rows other_rows() {
             }
             return out;
           }),
-      tied("multi_dot", {{{2, 4}}, {{4, 3}}, {{3, 5}}},
-           [](const Tensors& x) { return multi_dot(x); }),
-      tied(
+      sized("multi_dot", {{{2, 4}}, {{4, 3}}, {{3, 5}}},
+            [](const Tensors& x) { return multi_dot(x); }),
+      sized(
           "cdist", {{{2, 3, 2}, {-2.0, -1.0}}, {{2, 4, 2}, {0.0, 1.0}}},
           [](const Tensors& x) { return cdist(x[0], x[1]); },
           [](const Tensors& x) {
@@ -131,13 +119,13 @@ Rows other_rows() {
             }
             return out;
           }),
-      tied("cdist (by a product)", {{{26, 2}, {-2.0, -1.0}}, {{2, 2}, {0.0, 1.0}}},
-           [](const Tensors& x) { return cdist(x[0], x[1]); }),
-      tied("cdist (p = 1)", {{{3, 2}, {-2.0, -1.0}}, {{4, 2}, {0.0, 1.0}}},
-           [](const Tensors& x) { return cdist(x[0], x[1], 1.0); }),
-      tied("matrix_power", {{{2, 3, 3}}}, [](const Tensors& x) { return matrix_power(x[0], 3); }),
-      tied("matrix_power (0)", {{{3, 3}}}, [](const Tensors& x) { return matrix_power(x[0], 0); }),
-      tied(
+      sized("cdist (by a product)", {{{26, 2}, {-2.0, -1.0}}, {{2, 2}, {0.0, 1.0}}},
+            [](const Tensors& x) { return cdist(x[0], x[1]); }),
+      sized("cdist (p = 1)", {{{3, 2}, {-2.0, -1.0}}, {{4, 2}, {0.0, 1.0}}},
+            [](const Tensors& x) { return cdist(x[0], x[1], 1.0); }),
+      sized("matrix_power", {{{2, 3, 3}}}, [](const Tensors& x) { return matrix_power(x[0], 3); }),
+      sized("matrix_power (0)", {{{3, 3}}}, [](const Tensors& x) { return matrix_power(x[0], 0); }),
+      sized(
           "matrix_exp", {{{2, 2, 2}}}, [](const Tensors& x) { return matrix_exp(x[0]); },
           [](const Tensors& x) {
             // Two rows and columns: exp(s) (cosh(q) I + sinh(q) / q (A - s I)).

@@ -8,68 +8,63 @@ namespace hero::test {
 
 namespace {
 
-const char* const kEnough = "the arguments need dimensions of some size";
-const char* const kMean = "the mean of nothing is NaN";
 const char* const kFlat = "one element has no spread to normalise by";
-
-OpRow of(const char* name, std::vector<Input> inputs, Call call) {
-  return {name, std::move(inputs), std::move(call)};
-}
-
-OpRow sized(const char* name, std::vector<Input> inputs, Call call) {
-  OpRow row = of(name, std::move(inputs), std::move(call));
-  row.skip = {{Layout::empty, kEnough}, {Layout::single, kEnough}};
-  return row;
-}
 
 Rows loss_rows() {
   const Domain low{-2.0, -0.1}, share{0.1, 0.9};
   const Shape s = {3, 4};
   const auto target = [](const Tensor& x) { return indices({x.size(0)}, x.size(1), x); };
   Rows rows = {
-      of("cross_entropy", {{s}},
-         [target](const Tensors& x) {
-           return cross_entropy(x[0], target(x[0]), {.label_smoothing = 0.1});
-         }),
-      of("cross_entropy (sum)", {{s}},
-         [target](const Tensors& x) {
-           return cross_entropy(x[0], target(x[0]),
-                                {.reduction = Reduction::sum, .ignore_index = 1});
-         }),
-      of("linear_cross_entropy", {{s}, {{5, 4}}, {{5}}},
-         [](const Tensors& x) {
-           return linear_cross_entropy(
-               x[0], x[1], indices({x[0].size(0)}, x[1].size(0), x[0]),
-               {.linear_bias = x[2], .label_smoothing = 0.1, .batch_chunk_size = 2});
-         }),
-      of("linear_cross_entropy (sum)", {{s}, {{5, 4}}},
-         [](const Tensors& x) {
-           return linear_cross_entropy(x[0], x[1], indices({x[0].size(0)}, x[1].size(0), x[0]),
-                                       {.reduction = Reduction::sum, .ignore_index = 1});
-         }),
-      of("linear_cross_entropy (probabilities)", {{s}, {{5, 4}}, {{5}}},
-         [](const Tensors& x) {
-           const Tensor even = full({x[0].size(0), x[1].size(0)}, 0.2,
-                                    {.dtype = x[0].dtype(), .device = x[0].device()});
-           return linear_cross_entropy(x[0], x[1], even,
-                                       {.linear_bias = x[2], .batch_chunk_size = 2});
-         }),
-      of("nll_loss", {{s, low}},
-         [target](const Tensors& x) { return nll_loss(x[0], target(x[0])); }),
-      of("mse_loss", {{s}, {s}}, [](const Tensors& x) { return mse_loss(x[0], x[1]); }),
-      of("l1_loss", {{s}, {s}}, [](const Tensors& x) { return l1_loss(x[0], x[1]); }),
-      of("huber_loss", {{s}, {s}}, [](const Tensors& x) { return huber_loss(x[0], x[1], 0.7); }),
-      of("smooth_l1_loss", {{s}, {s}},
-         [](const Tensors& x) { return smooth_l1_loss(x[0], x[1], 0.7); }),
-      of("bce_with_logits", {{s}, {s, share}},
-         [](const Tensors& x) { return bce_with_logits(x[0], x[1]); }),
-      of("kl_div", {{s, low}, {s, share}}, [](const Tensors& x) { return kl_div(x[0], x[1]); }),
-      of("kl_div (logarithm)", {{s, low}, {s, low}},
-         [](const Tensors& x) { return kl_div(x[0], x[1], KlReduction::sum, true); }),
+      {"cross_entropy",
+       {{s}},
+       [target](const Tensors& x) {
+         return cross_entropy(x[0], target(x[0]), {.label_smoothing = 0.1});
+       }},
+      {"cross_entropy (sum)",
+       {{s}},
+       [target](const Tensors& x) {
+         return cross_entropy(x[0], target(x[0]), {.reduction = Reduction::sum, .ignore_index = 1});
+       }},
+      {"linear_cross_entropy",
+       {{s}, {{5, 4}}, {{5}}},
+       [](const Tensors& x) {
+         return linear_cross_entropy(
+             x[0], x[1], indices({x[0].size(0)}, x[1].size(0), x[0]),
+             {.linear_bias = x[2], .label_smoothing = 0.1, .batch_chunk_size = 2});
+       }},
+      {"linear_cross_entropy (sum)",
+       {{s}, {{5, 4}}},
+       [](const Tensors& x) {
+         return linear_cross_entropy(x[0], x[1], indices({x[0].size(0)}, x[1].size(0), x[0]),
+                                     {.reduction = Reduction::sum, .ignore_index = 1});
+       }},
+      {"linear_cross_entropy (probabilities)",
+       {{s}, {{5, 4}}, {{5}}},
+       [](const Tensors& x) {
+         const Tensor even = full({x[0].size(0), x[1].size(0)}, 0.2,
+                                  {.dtype = x[0].dtype(), .device = x[0].device()});
+         return linear_cross_entropy(x[0], x[1], even,
+                                     {.linear_bias = x[2], .batch_chunk_size = 2});
+       }},
+      {"nll_loss", {{s, low}}, [target](const Tensors& x) { return nll_loss(x[0], target(x[0])); }},
+      {"mse_loss", {{s}, {s}}, [](const Tensors& x) { return mse_loss(x[0], x[1]); }},
+      {"l1_loss", {{s}, {s}}, [](const Tensors& x) { return l1_loss(x[0], x[1]); }},
+      {"huber_loss", {{s}, {s}}, [](const Tensors& x) { return huber_loss(x[0], x[1], 0.7); }},
+      {"smooth_l1_loss",
+       {{s}, {s}},
+       [](const Tensors& x) { return smooth_l1_loss(x[0], x[1], 0.7); }},
+      {"bce_with_logits",
+       {{s}, {s, share}},
+       [](const Tensors& x) { return bce_with_logits(x[0], x[1]); }},
+      {"kl_div", {{s, low}, {s, share}}, [](const Tensors& x) { return kl_div(x[0], x[1]); }},
+      {"kl_div (logarithm)",
+       {{s, low}, {s, low}},
+       [](const Tensors& x) { return kl_div(x[0], x[1], KlReduction::sum, true); }},
   };
-  for (OpRow& row : rows) row.skip[Layout::empty] = kMean;
-  rows.push_back(of("cosine_similarity", {{s}, {s}},
-                    [](const Tensors& x) { return cosine_similarity(x[0], x[1], 1); }));
+  for (OpRow& row : rows) row.skip[Layout::empty] = kMeanOfNothing;
+  rows.push_back({"cosine_similarity", {{s}, {s}}, [](const Tensors& x) {
+                    return cosine_similarity(x[0], x[1], 1);
+                  }});
   return rows;
 }
 
@@ -78,48 +73,55 @@ Rows normal_rows() {
     return layer_norm(x[0], {x[0].size(-1)}, x[1], x[2], 0.1);
   };
   Rows rows = {
-      of("linear_relu", {{{2, 3}}, {{4, 3}}, {{4}}},
-         [](const Tensors& x) { return linear_relu(x[0], x[1], x[2]); }),
-      of("linear_gelu", {{{2, 3}}, {{4, 3}}, {{4}}},
-         [](const Tensors& x) { return linear_gelu(x[0], x[1], x[2]); }),
-      of("linear_gelu (tanh)", {{{2, 3}}, {{4, 3}}, {{4}}},
-         [](const Tensors& x) { return linear_gelu(x[0], x[1], x[2], Gelu::tanh); }),
-      of("softmax", {{{2, 3}}}, [](const Tensors& x) { return softmax(x[0], 1); }),
-      of("softmax", {{{3, 2}}}, [](const Tensors& x) { return softmax(x[0], 0); }),
-      of("log_softmax", {{{2, 3}}}, [](const Tensors& x) { return log_softmax(x[0], -1); }),
-      of("layer_norm", {{{2, 3}}, {{3}}, {{3}}}, layer),
-      of("rms_norm", {{{2, 3}}, {{3}}}, [](const Tensors& x) { return rms_norm(x[0], x[1], 0.1); }),
+      {"linear_relu",
+       {{{2, 3}}, {{4, 3}}, {{4}}},
+       [](const Tensors& x) { return linear_relu(x[0], x[1], x[2]); }},
+      {"linear_gelu",
+       {{{2, 3}}, {{4, 3}}, {{4}}},
+       [](const Tensors& x) { return linear_gelu(x[0], x[1], x[2]); }},
+      {"linear_gelu (tanh)",
+       {{{2, 3}}, {{4, 3}}, {{4}}},
+       [](const Tensors& x) { return linear_gelu(x[0], x[1], x[2], Gelu::tanh); }},
+      {"softmax", {{{2, 3}}}, [](const Tensors& x) { return softmax(x[0], 1); }},
+      {"softmax", {{{3, 2}}}, [](const Tensors& x) { return softmax(x[0], 0); }},
+      {"log_softmax", {{{2, 3}}}, [](const Tensors& x) { return log_softmax(x[0], -1); }},
+      {"layer_norm", {{{2, 3}}, {{3}}, {{3}}}, layer},
+      {"rms_norm", {{{2, 3}}, {{3}}}, [](const Tensors& x) { return rms_norm(x[0], x[1], 0.1); }},
       sized("group_norm", {{{2, 4, 3}}, {{4}}, {{4}}},
             [](const Tensors& x) { return group_norm(x[0], 2, x[1], x[2], 0.1); }),
-      of("batch_norm", {{{3, 2, 2}}, {{2}}, {{2}}},
-         [](const Tensors& x) {
-           return batch_norm(x[0], {}, {},
-                             {.weight = x[1], .bias = x[2], .training = true, .eps = 0.1});
-         }),
-      of("dropout", {{{2, 3}}},
-         [](const Tensors& x) {
-           manual_seed(5);  // the same elements each time
-           return dropout(x[0], 0.5);
-         }),
+      {"batch_norm",
+       {{{3, 2, 2}}, {{2}}, {{2}}},
+       [](const Tensors& x) {
+         return batch_norm(x[0], {}, {},
+                           {.weight = x[1], .bias = x[2], .training = true, .eps = 0.1});
+       }},
+      {"dropout",
+       {{{2, 3}}},
+       [](const Tensors& x) {
+         manual_seed(5);  // the same elements each time
+         return dropout(x[0], 0.5);
+       }},
   };
   for (size_t i = 0; i < 3; ++i) rows[i].empty = {{0, 3}, {4, 3}, {4}};
   for (size_t i = 6; i < 8; ++i) rows[i].empty = {{0, 3}, {3}, {3}};
-  rows[9].skip = {{Layout::empty, kMean}, {Layout::single, kFlat}};
-  rows.push_back(of("add_layer_norm", {{{2, 3}}, {{2, 3}}, {{3}}, {{3}}}, [](const Tensors& x) {
-    const auto [sum, norm] = add_layer_norm(x[0], x[1], {x[0].size(-1)}, x[2], x[3], 0.1);
-    return Tensors{sum, norm};
-  }));
+  rows[9].skip = {{Layout::empty, kMeanOfNothing}, {Layout::single, kFlat}};
+  rows.push_back({"add_layer_norm", {{{2, 3}}, {{2, 3}}, {{3}}, {{3}}}, [](const Tensors& x) {
+                    const auto [sum, norm] =
+                        add_layer_norm(x[0], x[1], {x[0].size(-1)}, x[2], x[3], 0.1);
+                    return Tensors{sum, norm};
+                  }});
   rows.back().empty = {{0, 3}, {0, 3}, {3}, {3}};
-  rows.push_back(of("add_rms_norm", {{{2, 3}}, {{2, 3}}, {{3}}}, [](const Tensors& x) {
-    const auto [sum, norm] = add_rms_norm(x[0], x[1], x[2], 0.1);
-    return Tensors{sum, norm};
-  }));
+  rows.push_back({"add_rms_norm", {{{2, 3}}, {{2, 3}}, {{3}}}, [](const Tensors& x) {
+                    const auto [sum, norm] = add_rms_norm(x[0], x[1], x[2], 0.1);
+                    return Tensors{sum, norm};
+                  }});
   rows.back().empty = {{0, 3}, {0, 3}, {3}};
   for (const Gelu kind : {Gelu::erf, Gelu::tanh}) {
-    rows.push_back(of(kind == Gelu::erf ? "linear_gelu_linear" : "linear_gelu_linear (tanh)",
-                      {{{2, 3}}, {{4, 3}}, {{2, 4}}, {{4}}, {{2}}}, [kind](const Tensors& x) {
-                        return linear_gelu_linear(x[0], {x[1], x[3]}, {x[2], x[4]}, kind);
-                      }));
+    rows.push_back({kind == Gelu::erf ? "linear_gelu_linear" : "linear_gelu_linear (tanh)",
+                    {{{2, 3}}, {{4, 3}}, {{2, 4}}, {{4}}, {{2}}},
+                    [kind](const Tensors& x) {
+                      return linear_gelu_linear(x[0], {x[1], x[3]}, {x[2], x[4]}, kind);
+                    }});
     rows.back().empty = {{0, 3}, {4, 3}, {2, 4}, {4}, {2}};
   }
   return rows;

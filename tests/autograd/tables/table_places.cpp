@@ -10,17 +10,6 @@ namespace hero::test {
 
 namespace {
 
-const char* const kEnough = "the places are of one size";
-
-// A row whose places fit only the usual sizes.
-OpRow fixed(const char* name, std::vector<Input> inputs, Call call,
-            std::function<std::vector<double>(const Tensors&)> naive = {}) {
-  OpRow row{name, std::move(inputs), std::move(call)};
-  row.skip = {{Layout::empty, kEnough}, {Layout::single, kEnough}};
-  row.naive = std::move(naive);
-  return row;
-}
-
 OpRow of_values(OpRow row) {
   row.meta = false;
   return row;
@@ -32,7 +21,7 @@ Tensor list(const std::vector<int64_t>& values, const Tensor& like) {
 
 Rows reading_rows() {
   return {
-      fixed(
+      sized(
           "take", {{{2, 3}}},
           [](const Tensors& x) {
             return take(x[0], reshape(list({0, -1, 2, 2}, x[0]), {2, 2}));
@@ -41,7 +30,7 @@ Rows reading_rows() {
             const auto v = x[0].to_vector<double>();
             return std::vector<double>{v[0], v[5], v[2], v[2]};
           }),
-      fixed(
+      sized(
           "put", {{{2, 3}}, {{2}}},
           [](const Tensors& x) {
             return put(x[0], list({1, -1}, x[0]), x[1]);
@@ -53,11 +42,11 @@ Rows reading_rows() {
             v[5] = s[1];
             return v;
           }),
-      fixed("put (accumulate)", {{{2, 3}}, {{2}}},
+      sized("put (accumulate)", {{{2, 3}}, {{2}}},
             [](const Tensors& x) {
               return put(x[0], list({1, 1}, x[0]), x[1], true);
             }),
-      fixed(
+      sized(
           "take_along_dim", {{{2, 3}}},
           [](const Tensors& x) {
             return take_along_dim(x[0], reshape(list({2, 0}, x[0]), {1, 2}), 1);
@@ -66,11 +55,11 @@ Rows reading_rows() {
             const auto v = x[0].to_vector<double>();
             return std::vector<double>{v[2], v[0], v[5], v[3]};
           }),
-      fixed("take_along_dim (flat)", {{{2, 3}}},
+      sized("take_along_dim (flat)", {{{2, 3}}},
             [](const Tensors& x) {
               return take_along_dim(x[0], list({5, 1}, x[0]));
             }),
-      of_values(fixed(
+      of_values(sized(
           "where (one condition)", {{{2, 3}, {-2.0, 2.0, {0.0}}}},
           [](const Tensors& x) { return index(x[0], where(x[0] > 0)); },
           [](const Tensors& x) {
@@ -85,7 +74,7 @@ Rows reading_rows() {
 
 Rows writing_rows() {
   return {
-      fixed(
+      sized(
           "index_fill", {{{2, 3}}},
           [](const Tensors& x) {
             return index_fill(x[0], 1, list({0, -1}, x[0]), 7);
@@ -95,11 +84,11 @@ Rows writing_rows() {
             v[0] = v[2] = v[3] = v[5] = 7;
             return v;
           }),
-      fixed("index_fill (a tensor)", {{{2, 3}}, {{}}},
+      sized("index_fill (a tensor)", {{{2, 3}}, {{}}},
             [](const Tensors& x) {
               return index_fill(x[0], 1, list({0, -1}, x[0]), x[1]);
             }),
-      fixed(
+      sized(
           "index_copy", {{{2, 3}}, {{2, 2}}},
           [](const Tensors& x) {
             return index_copy(x[0], 1, list({2, 0}, x[0]), x[1]);
@@ -110,7 +99,7 @@ Rows writing_rows() {
             v[2] = s[0], v[0] = s[1], v[5] = s[2], v[3] = s[3];
             return v;
           }),
-      fixed(
+      sized(
           "scatter (a number)", {{{2, 3}}},
           [](const Tensors& x) {
             return scatter(x[0], 1, reshape(list({1, 2}, x[0]), {2, 1}), 7.0);
@@ -120,7 +109,7 @@ Rows writing_rows() {
             v[1] = v[5] = 7;
             return v;
           }),
-      of_values(fixed(
+      of_values(sized(
           "masked_scatter", {{{2, 3}, {-2.0, 2.0, {0.0}}}, {{7}}},
           [](const Tensors& x) { return masked_scatter(x[0], x[0] > 0, x[1]); },
           [](const Tensors& x) {
@@ -132,16 +121,16 @@ Rows writing_rows() {
             }
             return v;
           })),
-      fixed(
+      sized(
           "scatter (a number, multiplied)", {{{2, 3}}},
           [](const Tensors& x) {
             return scatter(x[0], 1, reshape(list({1, 2}, x[0]), {2, 1}), 7.0, ScatterReduce::prod);
           }),
-      fixed("select_scatter", {{{2, 3}}, {{2}}},
+      sized("select_scatter", {{{2, 3}}, {{2}}},
             [](const Tensors& x) { return select_scatter(x[0], x[1], 1, -1); }),
-      fixed("slice_scatter", {{{2, 3}}, {{2, 2}}},
+      sized("slice_scatter", {{{2, 3}}, {{2, 2}}},
             [](const Tensors& x) { return slice_scatter(x[0], x[1], 1, 0, kEnd, 2); }),
-      fixed("diagonal_scatter", {{{2, 3}}, {{2}}},
+      sized("diagonal_scatter", {{{2, 3}}, {{2}}},
             [](const Tensors& x) { return diagonal_scatter(x[0], x[1], 1); }),
   };
 }
@@ -161,23 +150,23 @@ Tensor coarse(const Tensor& x) { return round(x * 2.0); }
 
 Rows search_rows() {
   return {
-      constant(fixed(
+      constant(sized(
           "searchsorted", {{{6}}, {{2, 3}}},
           [](const Tensors& x) { return searchsorted(sort(coarse(x[0]), 0).values, coarse(x[1])); },
           [](const Tensors& x) { return counted(coarse(x[0]), coarse(x[1]), false); })),
-      constant(fixed(
+      constant(sized(
           "searchsorted (right)", {{{6}}, {{2, 3}}},
           [](const Tensors& x) {
             return searchsorted(sort(coarse(x[0]), 0).values, coarse(x[1]), {.right = true});
           },
           [](const Tensors& x) { return counted(coarse(x[0]), coarse(x[1]), true); })),
-      constant(fixed("searchsorted (rows)", {{{2, 4}}, {{2, 3}}},
+      constant(sized("searchsorted (rows)", {{{2, 4}}, {{2, 3}}},
                      [](const Tensors& x) { return searchsorted(sort(x[0], 1).values, x[1]); })),
-      constant(fixed(
+      constant(sized(
           "bucketize", {{{2, 3}}, {{5}}},
           [](const Tensors& x) { return bucketize(coarse(x[0]), sort(coarse(x[1]), 0).values); },
           [](const Tensors& x) { return counted(coarse(x[1]), coarse(x[0]), false); })),
-      constant(fixed(
+      constant(sized(
           "isin", {{{2, 3}}, {{4}}},
           [](const Tensors& x) { return isin(coarse(x[0]), coarse(x[1])); },
           [](const Tensors& x) {
@@ -193,7 +182,7 @@ Rows search_rows() {
 
 Rows counting_rows() {
   return {
-      of_values(constant(fixed(
+      of_values(constant(sized(
           "unique", {{{4, 5}}},
           [](const Tensors& x) {
             const Unique u = unique(coarse(x[0]), {.return_inverse = true, .return_counts = true});
@@ -205,13 +194,13 @@ Rows counting_rows() {
             v.erase(std::unique(v.begin(), v.end()), v.end());
             return v;
           }))),
-      of_values(constant(fixed("unique (rows)", {{{6, 2}}},
+      of_values(constant(sized("unique (rows)", {{{6, 2}}},
                                [](const Tensors& x) {
                                  const Unique u =
                                      unique(round(x[0] * 0.5), {.return_inverse = true, .dim = 0});
                                  return Tensors{u.values, u.inverse};
                                }))),
-      of_values(constant(fixed(
+      of_values(constant(sized(
           "unique_consecutive", {{{12}}},
           [](const Tensors& x) {
             const Unique u = unique_consecutive(coarse(x[0] * 0.5), {.return_counts = true});
@@ -222,7 +211,7 @@ Rows counting_rows() {
             v.erase(std::unique(v.begin(), v.end()), v.end());
             return v;
           }))),
-      of_values(constant(fixed(
+      of_values(constant(sized(
           "bincount", {{{8}}},
           [](const Tensors& x) { return bincount(abs(coarse(x[0])).to(kInt64), {}, 6); },
           [](const Tensors& x) {
@@ -233,9 +222,9 @@ Rows counting_rows() {
             return counts;
           }))),
       of_values(constant(
-          fixed("bincount (weights)", {{{8}}},
+          sized("bincount (weights)", {{{8}}},
                 [](const Tensors& x) { return bincount(abs(coarse(x[0])).to(kInt64), x[0], 6); }))),
-      of_values(constant(fixed(
+      of_values(constant(sized(
           "histc", {{{3, 4}}}, [](const Tensors& x) { return histc(x[0], 4, -1.0, 1.0); },
           [](const Tensors& x) {
             std::vector<double> counts(4, 0.0);

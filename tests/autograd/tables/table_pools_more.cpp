@@ -1,23 +1,12 @@
 #include <cmath>
 
-#include "autograd/tables/op_table.h"
+#include "autograd/tables/elementwise_rows.h"
 
 #include <hero/autograd/ops.h>
 
 namespace hero::test {
 
 namespace {
-
-using Values = std::vector<double>;
-
-OpRow windowed(const char* name, std::vector<Input> inputs, Call call,
-               std::function<Values(const Tensors&)> naive = {}) {
-  const char* const kPixels = "windows need pixels";
-  OpRow row{name, std::move(inputs), std::move(call)};
-  row.skip = {{Layout::empty, kPixels}, {Layout::single, kPixels}};
-  row.naive = std::move(naive);
-  return row;
-}
 
 // Roots of sums of squares of windows 2 x 3 that move by 1 and 2, of planes [.., 4, 5].
 Values root_sums(const Tensors& x) {
@@ -71,67 +60,66 @@ Values fractional(const Tensors& x) {
 
 Rows fractional_rows() {
   Rows rows{
-      windowed(
+      sized(
           "fractional_max_pool2d", {{{1, 2, 5, 6}}},
           [](const Tensors& x) {
             return fractional_max_pool2d(
                 x[0], {2, 3}, {.output_size = Pair{3, 2}, .random_samples = two_samples(x[0])});
           },
           fractional),
-      windowed("fractional_max_pool2d_with_indices", {{{2, 5, 6}}},
-               [](const Tensors& x) {
-                 return fractional_max_pool2d_with_indices(
-                     x[0], {2, 2},
-                     {.output_ratio = {{0.5, 0.7}}, .random_samples = two_samples(x[0])});
-               }),
-      windowed("fractional_max_pool3d_with_indices", {{{1, 1, 3, 4, 5}}},
-               [](const Tensors& x) {
-                 const Tensor samples = tensor({0.2, 0.5, 0.9}, {.dtype = x[0].dtype()});
-                 return fractional_max_pool3d_with_indices(
-                     x[0], {1, 2, 2},
-                     {.output_size = Triple{2, 2, 3},
-                      .random_samples = reshape(samples, {1, 1, 3}).to(x[0].device())});
-               }),
-      windowed("fractional_max_pool3d", {{{1, 3, 3, 3}}},
-               [](const Tensors& x) {
-                 return fractional_max_pool3d(x[0], {2, 2, 2}, {.output_size = Triple{1, 1, 1}});
-               }),
+      sized("fractional_max_pool2d_with_indices", {{{2, 5, 6}}},
+            [](const Tensors& x) {
+              return fractional_max_pool2d_with_indices(
+                  x[0], {2, 2},
+                  {.output_ratio = {{0.5, 0.7}}, .random_samples = two_samples(x[0])});
+            }),
+      sized("fractional_max_pool3d_with_indices", {{{1, 1, 3, 4, 5}}},
+            [](const Tensors& x) {
+              const Tensor samples = tensor({0.2, 0.5, 0.9}, {.dtype = x[0].dtype()});
+              return fractional_max_pool3d_with_indices(
+                  x[0], {1, 2, 2},
+                  {.output_size = Triple{2, 2, 3},
+                   .random_samples = reshape(samples, {1, 1, 3}).to(x[0].device())});
+            }),
+      sized("fractional_max_pool3d", {{{1, 3, 3, 3}}},
+            [](const Tensors& x) {
+              return fractional_max_pool3d(x[0], {2, 2, 2}, {.output_size = Triple{1, 1, 1}});
+            }),
   };
-  for (OpRow& row : rows) row.skip[Layout::broadcast] = "equal elements share a place";
+  for (OpRow& row : rows) row = untied(std::move(row));
   return rows;
 }
 
 }  // namespace
 
 Rows pool_more_rows() {
-  const Domain positive{0.3, 2.0};
   Rows rows{
-      windowed("lp_pool1d", {{{2, 5}, positive}},
-               [](const Tensors& x) {
-                 return lp_pool1d(x[0], 1.5, 2, {.stride = 1, .ceil_mode = true});
-               }),
-      windowed(
+      sized("lp_pool1d", {{{2, 5}, kPositive}},
+            [](const Tensors& x) {
+              return lp_pool1d(x[0], 1.5, 2, {.stride = 1, .ceil_mode = true});
+            }),
+      sized(
           "lp_pool2d", {{{1, 2, 4, 5}}},
           [](const Tensors& x) {
             return lp_pool2d(x[0], 2.0, {2, 3}, {.stride = Pair{1, 2}});
           },
           root_sums),
-      windowed("lp_pool3d", {{{1, 2, 3, 2, 4}, positive}},
-               [](const Tensors& x) {
-                 return lp_pool3d(x[0], 3.0, {2, 2, 2});
-               }),
+      sized("lp_pool3d", {{{1, 2, 3, 2, 4}, kPositive}},
+            [](const Tensors& x) {
+              return lp_pool3d(x[0], 3.0, {2, 2, 2});
+            }),
       {.name = "rrelu",
        .inputs = {{{2, 3}, {-2.0, 2.0, {0.0}}}},
        .call = [](const Tensors& x) { return rrelu(x[0], 0.1, 0.3); },
-       .scalar = [](const std::vector<double>& x) { return x[0] > 0 ? x[0] : 0.2 * x[0]; }},
+       .scalar = [](const Values& x) { return x[0] > 0 ? x[0] : 0.2 * x[0]; }},
       {.name = "rrelu (training, one slope)",
        .inputs = {{{2, 3}, {-2.0, 2.0, {0.0}}}},
        .call = [](const Tensors& x) { return rrelu(x[0], 0.4, 0.4, true); },
-       .scalar = [](const std::vector<double>& x) { return x[0] > 0 ? x[0] : 0.4 * x[0]; }},
+       .scalar = [](const Values& x) { return x[0] > 0 ? x[0] : 0.4 * x[0]; }},
       {.name = "feature_alpha_dropout (all)",
        .inputs = {{{2, 3, 2}}},
        .call = [](const Tensors& x) { return feature_alpha_dropout(x[0], 1.0); },
-       .scalar = [](const std::vector<double>&) { return 0.0; }},
+       .scalar = [](const Values&) { return 0.0; }},
   };
   for (OpRow& row : fractional_rows()) rows.push_back(std::move(row));
   return rows;

@@ -11,9 +11,6 @@ namespace hero::test {
 
 namespace {
 
-const char* const kTied = "the sizes are tied together";
-const char* const kRank = "equal rows are singular";
-
 // The mean of f at the middles of 4000 parts of [from, to].
 template <class F>
 double mean_of(F f, double from, double to) {
@@ -43,15 +40,6 @@ double lower_gamma(double a, double x) {
   return sum;
 }
 
-// The sum over k of (k + q)^-s: terms, and the integral of the rest by the midpoint rule.
-double zeta_of(double s, double q) {
-  double sum = 0.0;
-  const int count = 4000;
-  for (int k = count - 1; k >= 0; --k) sum += std::pow(q + k, -s);
-  const double from = q + count - 0.5;
-  return sum + std::pow(from, 1.0 - s) / (s - 1.0) - s * std::pow(from, -s - 1.0) / 24.0;
-}
-
 double normal_below(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2.0; }
 
 // Where normal_below() is p, by halving.
@@ -64,10 +52,7 @@ double normal_quantile(double p) {
   return (low + high) / 2.0;
 }
 
-const Domain kAwayFromZero{-2.0, 2.0, {0.0}};
-const Domain kPositive{0.4, 3.0};
-
-Rows function_rows() {
+Rows rare_function_rows() {
   return {
       one("i0", i0, [](double x) { return modified(0, x); }),
       one(
@@ -86,9 +71,9 @@ Rows function_rows() {
           "bessel_j1", [](const Tensor& x) { return bessel_j1(x * 8.0); },
           [](double x) { return j(1, 8.0 * x); }),
       one(
-          "bessel_y0", bessel_y0, [](double x) { return ::y0(x); }, kPositive),
+          "bessel_y0", bessel_y0, [](double x) { return ::y0(x); }, kPositiveTo3),
       one(
-          "bessel_y1", bessel_y1, [](double x) { return ::y1(x); }, kPositive),
+          "bessel_y1", bessel_y1, [](double x) { return ::y1(x); }, kPositiveTo3),
       one("erfcx", erfcx, [](double x) { return std::exp(x * x) * std::erfc(x); }),
       one("log_ndtr", log_ndtr, [](double x) { return std::log(normal_below(x)); }),
       one("ndtri", ndtri, normal_quantile, {0.05, 0.95}),
@@ -101,20 +86,20 @@ Rows function_rows() {
           {1.5, 4.0}),
       one(
           "gammainc", [](const Tensor& x) { return gammainc(full_like(x, 1.7).detach(), x); },
-          [](double x) { return lower_gamma(1.7, x); }, kPositive),
+          [](double x) { return lower_gamma(1.7, x); }, kPositiveTo3),
       one(
           "gammaincc", [](const Tensor& x) { return gammaincc(full_like(x, 1.7).detach(), x); },
-          [](double x) { return 1.0 - lower_gamma(1.7, x); }, kPositive),
+          [](double x) { return 1.0 - lower_gamma(1.7, x); }, kPositiveTo3),
       constant(two(
           "gammainc",
           [](const Tensor& a, const Tensor& x) { return gammainc(a.detach(), x.detach()); },
-          lower_gamma, kPositive, kPositive)),
+          lower_gamma, kPositiveTo3, kPositiveTo3)),
       one(
           "zeta", [](const Tensor& q) { return zeta(2.5, q); },
-          [](double q) { return zeta_of(2.5, q); }, kPositive),
+          [](double q) { return zeta_of(2.5, q); }, kPositiveTo3),
       constant(two(
           "zeta", [](const Tensor& s, const Tensor& q) { return zeta(s.detach(), q.detach()); },
-          zeta_of, {1.5, 4.0}, kPositive)),
+          zeta_of, {1.5, 4.0}, kPositiveTo3)),
       constant(one(
           "rare",
           [](const Tensor& x) {
@@ -133,8 +118,9 @@ Rows function_rows() {
   };
 }
 
-// In float64, whose products with 50 are the same numbers in whatever dtype x is.
-Tensor whole(const Tensor& x) { return (x.detach().to(kFloat64) * 50.0).to(kInt64); }
+// Whole numbers of fiftieths, of float64, whose products with 50 are the same numbers in whatever
+// dtype x is.
+Tensor in_fiftieths(const Tensor& x) { return (x.detach().to(kFloat64) * 50.0).to(kInt64); }
 
 double divisor(double a, double b) {
   auto x = std::llabs(static_cast<long long>(a * 50.0));
@@ -147,10 +133,13 @@ double divisor(double a, double b) {
 
 Rows whole_number_rows() {
   return {
-      constant(two("gcd", [](const Tensor& a, const Tensor& b) { return gcd(whole(a), whole(b)); },
-                   divisor, {}, {})),
       constant(two(
-          "lcm", [](const Tensor& a, const Tensor& b) { return lcm(whole(a), whole(b)); },
+          "gcd",
+          [](const Tensor& a, const Tensor& b) { return gcd(in_fiftieths(a), in_fiftieths(b)); },
+          divisor, {}, {})),
+      constant(two(
+          "lcm",
+          [](const Tensor& a, const Tensor& b) { return lcm(in_fiftieths(a), in_fiftieths(b)); },
           [](double a, double b) {
             const double d = divisor(a, b);
             return d == 0.0 ? 0.0 : std::fabs(std::trunc(a * 50.0) * std::trunc(b * 50.0) / d);
@@ -159,17 +148,7 @@ Rows whole_number_rows() {
   };
 }
 
-Tensor dominant(const Tensor& x) {
-  return x * 0.5 + eye(x.size(-1), {.dtype = kFloat64, .device = x.device()}) * 3.0;
-}
-
-OpRow tied(const char* name, std::vector<Input> inputs, Call call) {
-  OpRow row{name, std::move(inputs), std::move(call)};
-  row.skip = {{Layout::empty, kTied}, {Layout::single, kTied}, {Layout::broadcast, kRank}};
-  return row;
-}
-
-Rows matrix_rows() {
+Rows factor_rows() {
   const auto parts = [](const Tensors& x) {
     const PLU found = lu(x[0]);
     return Tensors{found.l, found.u, found.p};
@@ -184,39 +163,44 @@ Rows matrix_rows() {
     return [which](const Tensors& x) { return cond(dominant(x[0]), which); };
   };
   return {
-      tied("lu", {{{2, 3, 3}}}, parts),
-      tied("lu (tall)", {{{4, 2}}}, parts),
-      tied("lu (wide)", {{{2, 4}}}, parts),
-      tied("lu_factor", {{{2, 3, 3}}},
-           [](const Tensors& x) {
-             const LUFactors found = lu_factor(x[0]);
-             return Tensors{found.lu, found.pivots};
-           }),
-      tied("lu_solve", {{{2, 3, 3}}, {{3, 2}}}, solution({})),
-      tied("lu_solve (adjoint)", {{{3, 3}}, {{2, 3, 2}}}, solution({.adjoint = true})),
-      tied("lu_solve (from the right)", {{{3, 3}}, {{2, 3}}}, solution({.left = false})),
-      tied("householder_product", {{{2, 4, 3}}, {{2, 2}}},
-           [](const Tensors& x) { return householder_product(x[0], x[1]); }),
-      tied("ormqr", {{{4, 3}}, {{3}}, {{4, 2}}},
-           [](const Tensors& x) { return ormqr(x[0], x[1], x[2], {.transpose = true}); }),
-      tied("cond", {{{3, 3}}}, number(MatrixNorm::two)),
-      tied("cond (fro)", {{{2, 3, 3}}}, number(MatrixNorm::fro)),
-      tied("cond (nuc)", {{{3, 3}}}, number(MatrixNorm::nuc)),
-      tied("matrix_norm (minus_two)", {{{3, 2}}},
-           [](const Tensors& x) { return matrix_norm(x[0], MatrixNorm::minus_two); }),
-      tied("matrix_norm (minus_inf, dims)", {{{3, 2, 2}}},
-           [](const Tensors& x) {
-             return matrix_norm(x[0], MatrixNorm::minus_inf, {2, 0}, true);
-           }),
+      apart({"lu", {{{2, 3, 3}}}, parts}),
+      apart({"lu (tall)", {{{4, 2}}}, parts}),
+      apart({"lu (wide)", {{{2, 4}}}, parts}),
+      apart({"lu_factor",
+             {{{2, 3, 3}}},
+             [](const Tensors& x) {
+               const LUFactors found = lu_factor(x[0]);
+               return Tensors{found.lu, found.pivots};
+             }}),
+      apart({"lu_solve", {{{2, 3, 3}}, {{3, 2}}}, solution({})}),
+      apart({"lu_solve (adjoint)", {{{3, 3}}, {{2, 3, 2}}}, solution({.adjoint = true})}),
+      apart({"lu_solve (from the right)", {{{3, 3}}, {{2, 3}}}, solution({.left = false})}),
+      apart({"householder_product",
+             {{{2, 4, 3}}, {{2, 2}}},
+             [](const Tensors& x) { return householder_product(x[0], x[1]); }}),
+      apart({"ormqr",
+             {{{4, 3}}, {{3}}, {{4, 2}}},
+             [](const Tensors& x) { return ormqr(x[0], x[1], x[2], {.transpose = true}); }}),
+      apart({"cond", {{{3, 3}}}, number(MatrixNorm::two)}),
+      apart({"cond (fro)", {{{2, 3, 3}}}, number(MatrixNorm::fro)}),
+      apart({"cond (nuc)", {{{3, 3}}}, number(MatrixNorm::nuc)}),
+      apart({"matrix_norm (minus_two)",
+             {{{3, 2}}},
+             [](const Tensors& x) { return matrix_norm(x[0], MatrixNorm::minus_two); }}),
+      apart({"matrix_norm (minus_inf, dims)",
+             {{{3, 2, 2}}},
+             [](const Tensors& x) {
+               return matrix_norm(x[0], MatrixNorm::minus_inf, {2, 0}, true);
+             }}),
   };
 }
 
 }  // namespace
 
 Rows rare_rows() {
-  Rows rows = function_rows();
+  Rows rows = rare_function_rows();
   for (const OpRow& row : whole_number_rows()) rows.push_back(row);
-  for (const OpRow& row : matrix_rows()) rows.push_back(row);
+  for (const OpRow& row : factor_rows()) rows.push_back(row);
   return rows;
 }
 

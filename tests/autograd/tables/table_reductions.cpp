@@ -9,11 +9,7 @@ namespace hero::test {
 
 namespace {
 
-using Values = std::vector<double>;
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const char* const kTies = "equal elements make a kink";
-const char* const kNothing = "the largest of nothing does not exist";
 const char* const kConstant = "equal elements have no standard deviation to differentiate";
 
 // One value a row of a [2, 3] matrix: f of its elements.

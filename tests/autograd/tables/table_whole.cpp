@@ -9,7 +9,7 @@ namespace hero::test {
 
 namespace {
 
-const Domain kSteps{-2.9, 2.9, {-2, -1, 0, 1, 2}, 0.05};
+const Domain kWholeSteps{-2.9, 2.9, {-2, -1, 0, 1, 2}, 0.05};
 // Quotients of these stay away from whole numbers.
 const Domain kSmall{0.1, 0.9}, kLarge{1.0, 2.0};
 
@@ -19,17 +19,17 @@ int64_t whole(double x) { return static_cast<int64_t>(x * 10.0); }
 
 Rows quotient_rows() {
   return {
-      one("trunc", trunc, std::trunc, kSteps),
-      one("fix", fix, std::trunc, kSteps),
+      one("trunc", trunc, std::trunc, kWholeSteps),
+      one("fix", fix, std::trunc, kWholeSteps),
       one(
-          "frac", frac, [](double x) { return x - std::trunc(x); }, kSteps),
+          "frac", frac, [](double x) { return x - std::trunc(x); }, kWholeSteps),
       constant(two(
           "floor_divide", [](const Tensor& a, const Tensor& b) { return floor_divide(-a, b); },
           [](double a, double b) { return std::floor(-a / b); }, kSmall, kLarge)),
       constant(one(
           "floor_divide",
           [](const Tensor& x) { return floor_divide(x, 0.7) + floor_divide(5.0, x); },
-          [](double x) { return std::floor(x / 0.7) + std::floor(5.0 / x); }, kSteps)),
+          [](double x) { return std::floor(x / 0.7) + std::floor(5.0 / x); }, kWholeSteps)),
       two(
           "div (floor)",
           [](const Tensor& a, const Tensor& b) { return div(-a, b, Rounding::floor); },
@@ -40,16 +40,16 @@ Rows quotient_rows() {
           [](double a, double b) { return std::trunc(-a / (b * 0.3)); }, {0.35, 0.45}, {0.9, 1.1}),
       one(
           "div (trunc, a number)", [](const Tensor& x) { return div(x, 1.0, Rounding::trunc); },
-          std::trunc, kSteps),
+          std::trunc, kWholeSteps),
       one(
           "div (floor, a number)", [](const Tensor& x) { return div(x, 1.0, Rounding::floor); },
-          std::floor, kSteps),
+          std::floor, kWholeSteps),
       two(
           "fmod", [](const Tensor& a, const Tensor& b) { return fmod(a * -3.0, b); },
           [](double a, double b) { return std::fmod(a * -3.0, b); }, {0.7, 0.9}, {1.1, 1.9}),
       one(
           "fmod", [](const Tensor& x) { return fmod(x, 1.0); },
-          [](double x) { return std::fmod(x, 1.0); }, kSteps),
+          [](double x) { return std::fmod(x, 1.0); }, kWholeSteps),
       one(
           "remainder (of a number)", [](const Tensor& x) { return remainder(3.0, x); },
           [](double x) { return 3.0 - x * std::floor(3.0 / x); }, {1.6, 2.8}),
