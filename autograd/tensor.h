@@ -99,6 +99,7 @@ struct TensorImpl : core::Counted {
   int output_index = 0;                      // which output of grad_fn
   uint32_t history = 0;        // storage().history() when this tensor's history was last known
   bool requires_grad = false;  // of a leaf
+  bool is_requires_grad_set = false;  // by requires_grad_(), to either
   bool retains_grad = false;
   bool detached = false;  // made by detach(): has no history, whatever is written to its memory
   LeafLock lock;

@@ -94,6 +94,7 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   check(!value || is_floating(dtype()), "requires_grad_: tensor is ", dtype(),
         "; only floating dtypes have gradients");
   impl_->requires_grad = value;
+  impl_->is_requires_grad_set = true;
   return *this;
 }
 

@@ -30,8 +30,8 @@ Device device_of(const std::vector<UnitParameter>& parameters, const UnitOptions
 }  // namespace
 
 Tensor whole_of(const UnitParameter& parameter, const Array& flat) {
-  const Tensor whole(elements(flat, parameter.place).reshape(parameter.shape),
-                     parameter.leaf.requires_grad());
+  const Tensor whole(elements(flat, parameter.place).reshape(parameter.shape));
+  whole.requires_grad_(parameter.leaf.requires_grad());
   if (parameter.former) set_part(whole, whole.array(), parameter.former);
   return whole;
 }

@@ -130,7 +130,8 @@ class AdapterMerger {
       fail(
           op_, ": ", name_of(layer), " is ", name,
           ", too (tied), which would change with it; leave the adapter unmerged, or give the layer "
-          "a weight of its own before: layer.weight = layer.weight.detach().clone()");
+          "a weight of its own before: layer.weight = "
+          "layer.weight.detach().clone().requires_grad_()");
     }
   }
   static void add_to_weight(const Linear& layer, const Tensor& a, const Tensor& b, double scale) {

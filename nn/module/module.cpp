@@ -207,6 +207,11 @@ Named<Slot*> Module::slots() {
       const std::string name = joined(prefix, slot->name);
       check(slot->tensor.is_leaf(), "module: ", name, " of ", type_name(),
             " was replaced by a computed tensor; write values with copy_ while NoGrad lives");
+      check(
+          slot->kind != Slot::Kind::parameter || slot->tensor.impl()->is_requires_grad_set,
+          "module: ", name, " of ", type_name(),
+          " was replaced by a tensor that does not require grad, and would not be trained; assign "
+          "tensor.requires_grad_(), or tensor.requires_grad_(false) if that is meant");
       all.emplace_back(name, slot.get());
     }
   });

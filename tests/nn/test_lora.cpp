@@ -199,7 +199,7 @@ TEST_CASE("an adapter of a tied weight is not merged, and the error names the ti
   nn::add_lora(nested, {.rank = 2, .targets = {"0.0"}});
   fill_adapters(nested);
   refused(nested, "0.0.weight", "1.weight");
-  last.weight = first.weight.detach();
+  last.weight = first.weight.detach().requires_grad_();
   refused(nested, "0.0.weight", "1.weight");
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("a weight that is untied before is merged, saved and read as a head of
   fill_adapters(gpt);
   gpt.eval();
   const Tensor x = some_ids().unsqueeze(0), before = gpt(x);
-  gpt.lm_head.weight = gpt.lm_head.weight.detach().clone();
+  gpt.lm_head.weight = gpt.lm_head.weight.detach().clone().requires_grad_();
   nn::merge_lora(gpt);
   CHECK(allclose(gpt(x), before, 1e-5, 1e-5));  // 1e-5: weights are rounded once
   nn::remove_lora(gpt);
@@ -294,7 +294,7 @@ TEST_CASE("what is taken out of a weight is what was added to it") {
   // a weight that was put there meanwhile has nothing to take out
   nn::merge_lora(model);
   auto& layer = dynamic_cast<nn::Linear&>(model.get_submodule("0"));
-  layer.weight = layer.weight.detach().clone();
+  layer.weight = layer.weight.detach().clone().requires_grad_();
   CHECK_THROWS_WITH(nn::unmerge_lora(model),
                     ContainsSubstring("unmerge_lora: 0.weight is another tensor"));
   nn::remove_lora(model);

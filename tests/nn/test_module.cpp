@@ -367,6 +367,27 @@ TEST_CASE("names are checked and computed tensors in place of parameters are fou
   CHECK_THROWS_WITH(mlp.parameters(), ContainsSubstring("fc1.weight"));
 }
 
+TEST_CASE("a tensor in place of a parameter says whether it is trained") {
+  nn::Linear layer(2, 3);
+  layer.weight = ones({3, 2});
+  const char* const message =
+      "module: weight of Linear was replaced by a tensor that does not require grad, and would not "
+      "be trained; assign tensor.requires_grad_(), or tensor.requires_grad_(false) if that is "
+      "meant";
+  CHECK_THROWS_WITH(layer.parameters(), message);
+  CHECK_THROWS_WITH(layer.state_dict(), message);
+  layer.weight = layer.bias.detach().expand({3, 3}).clone();
+  CHECK_THROWS_WITH(layer.named_parameters(), message);
+  layer.weight = ones({3, 2}).requires_grad_();
+  CHECK(layer.parameter_count(true) == 9);
+  layer.weight = ones({3, 2}).requires_grad_(false);
+  CHECK(layer.parameter_count(true) == 3);
+  // a parameter that is frozen stays one, as does what became of it
+  layer.requires_grad_(false);
+  layer.to(kFloat64);
+  CHECK(layer.parameter_count(true) == 0);
+}
+
 TEST_CASE("a child keeps its place, and its parameters can be replaced") {
   struct Net : nn::Module {
     nn::Linear& fc = add<nn::Linear>("fc", 8, 2);
