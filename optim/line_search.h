@@ -19,7 +19,7 @@ struct StrongWolfeOptions {
   double decrease = 1e-4;
   double curvature = 0.9;    ///< largest slope at the end of a step, as a share of the initial one
   double least_width = 0.0;  ///< stop when the bracket is narrower than this
-  int max_eval = 25;         ///< largest number of evaluations
+  int max_eval = 25;         ///< largest number of evaluations after that of `first`
 };
 
 /// Finds a step length that meets the strong Wolfe conditions, by bracketing and cubic

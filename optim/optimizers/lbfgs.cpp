@@ -173,6 +173,11 @@ void LBFGS::choose_direction(const Array& gradient) {
   m.direction = d;
 }
 
+// Of the loss in one step().
+int most_evaluations(const LBFGSOptions& o) {
+  return o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
+}
+
 // One iteration; false when it is the last one worth taking.
 bool LBFGS::iterate(const std::function<Tensor()>& closure, bool last, double& loss,
                     Array& gradient, int& evaluations) {
@@ -200,9 +205,9 @@ bool LBFGS::iterate(const std::function<Tensor()>& closure, bool last, double& l
       ++evaluations;
       return p;
     };
-    const LinePoint found =
-        strong_wolfe(look, {0.0, loss, slope, gradient}, m.t,
-                     {.least_width = o.tolerance_change / largest(m.direction)});
+    const LinePoint found = strong_wolfe(look, {0.0, loss, slope, gradient}, m.t,
+                                         {.least_width = o.tolerance_change / largest(m.direction),
+                                          .max_eval = most_evaluations(o) - evaluations});
     m.t = found.t;
     loss = found.loss;
     gradient = found.gradient;
@@ -240,7 +245,6 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   const MemoryScope scope(MemoryTag::optimizer);
   follow();
   const LBFGSOptions& o = options();
-  const int max_eval = o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
   Array gradient;
   double loss = evaluate(closure, gradient);
   const Tensor first(Array::full({}, o.maximize ? -loss : loss, flat_dtype()));
@@ -248,7 +252,7 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   if (largest(gradient) <= o.tolerance_grad) return first;
   for (int i = 1; i <= o.max_iter; ++i) {
     if (!iterate(closure, i == o.max_iter, loss, gradient, evaluations)) break;
-    if (evaluations >= max_eval) break;
+    if (evaluations >= most_evaluations(o)) break;
   }
   return first;
 }

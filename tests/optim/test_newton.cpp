@@ -116,3 +116,26 @@ TEST_CASE("lbfgs that maximises steps as one that minimises the negative loss") 
     CHECK(down[2] < down[0]);
   }
 }
+
+TEST_CASE("lbfgs with a line search evaluates no more often than max_eval says") {
+  using optim::LBFGS, optim::LineSearch;
+  // PyTorch 2.15: the search gets what is left, and the point tried with nothing left is not taken
+  for (const auto& [iterations, most] : {std::pair{1, 0}, {20, 3}, {20, 8}, {20, 0}}) {
+    const Tensor x = tensor({-1.2, 1.0}, {.dtype = kFloat64, .requires_grad = true});
+    LBFGS lbfgs(
+        {x}, {.max_iter = iterations, .max_eval = most, .line_search = LineSearch::strong_wolfe});
+    int evaluations = 0;
+    lbfgs.step([&] {
+      ++evaluations;
+      lbfgs.zero_grad();
+      const Tensor a = x[0], b = x[1];
+      const Tensor loss = square(b - square(a)) * 100.0 + square(1.0 - a);
+      loss.backward();
+      return loss;
+    });
+    CAPTURE(iterations, most, evaluations);
+    // the first point of a search is always tried
+    CHECK(evaluations <= (most > 0 ? most : iterations * 5 / 4) + 1);
+    if (iterations == 1) CHECK(x.to_vector<double>() == std::vector<double>{-1.2, 1.0});
+  }
+}
