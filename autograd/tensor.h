@@ -299,10 +299,10 @@ class Tensor {
   Tensor norm(double p = 2.0, const Dims& dims = {}, bool keepdim = false) const;
   Tensor var() const;
   Tensor var(const VarOptions& options) const;
-  Tensor var(const Dims& dims, bool keepdim = false) const;
+  Tensor var(const Dims& dims) const;
   Tensor std() const;
   Tensor std(const VarOptions& options) const;
-  Tensor std(const Dims& dims, bool keepdim = false) const;
+  Tensor std(const Dims& dims) const;
   Tensor max() const;
   ValuesIndices max(int64_t dim, bool keepdim = false) const;
   Tensor min() const;
@@ -323,8 +323,8 @@ class Tensor {
   Tensor cumprod(int64_t dim, DType dtype) const;
   Tensor softmax(int64_t dim, DType dtype) const;
   Tensor log_softmax(int64_t dim, DType dtype) const;
-  Tensor var(std::initializer_list<int64_t> dims, bool keepdim = false) const;
-  Tensor std(std::initializer_list<int64_t> dims, bool keepdim = false) const;
+  Tensor var(std::initializer_list<int64_t> dims) const;
+  Tensor std(std::initializer_list<int64_t> dims) const;
   Tensor nansum(const Dims& dims = {}, bool keepdim = false) const;
   Tensor nanmean(const Dims& dims = {}, bool keepdim = false) const;
   Tensor count_nonzero(const Dims& dims = {}) const;
@@ -483,7 +483,7 @@ class Tensor {
   Tensor inner(const Tensor& other) const;
   Tensor vdot(const Tensor& other) const;
   Tensor kron(const Tensor& other) const;
-  Tensor cross(const Tensor& other, int64_t dim = -1) const;
+  Tensor cross(const Tensor& other, std::optional<int64_t> dim = {}) const;
   Tensor matrix_power(int64_t n) const;
   Tensor matrix_exp() const;
   Tensor renorm(double p, int64_t dim, double maxnorm) const;

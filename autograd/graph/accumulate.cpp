@@ -89,7 +89,7 @@ void AccumulateGrad::accumulate(const Tensor& g) {
 }
 
 Grads AccumulateGrad::run(const Grads& grads) {
-  if (!grads[0].defined()) return {};
+  if (!grads[0].defined() || !leaf_->requires_grad) return {};  // frozen since the forward pass
   check_current();
   accumulate(grads[0]);
   if (!leaf_->hooks.load(std::memory_order_acquire)) return {};

@@ -22,12 +22,8 @@ Tensor Tensor::view(const Shape& shape) const {
         strides(), " cannot be seen as ", shape, "; use reshape()");
   return hero::reshape(*this, shape);
 }
-Tensor Tensor::var(const Dims& dims, bool keepdim) const {
-  return hero::var(*this, VarOptions{.dims = dims, .keepdim = keepdim});
-}
-Tensor Tensor::std(const Dims& dims, bool keepdim) const {
-  return hero::std(*this, VarOptions{.dims = dims, .keepdim = keepdim});
-}
+Tensor Tensor::var(const Dims& dims) const { return hero::var(*this, VarOptions{.dims = dims}); }
+Tensor Tensor::std(const Dims& dims) const { return hero::std(*this, VarOptions{.dims = dims}); }
 
 Tensor Tensor::clamp(std::optional<Scalar> low, std::optional<Scalar> high) const {
   return hero::clamp(*this, low, high);
@@ -221,12 +217,8 @@ Tensor Tensor::clamp(const Tensor& low, const Tensor& high) const {
 }
 Tensor Tensor::max(const Tensor& other) const { return hero::maximum(*this, other); }
 Tensor Tensor::min(const Tensor& other) const { return hero::minimum(*this, other); }
-Tensor Tensor::var(std::initializer_list<int64_t> dims, bool keepdim) const {
-  return var(Dims(dims), keepdim);
-}
-Tensor Tensor::std(std::initializer_list<int64_t> dims, bool keepdim) const {
-  return std(Dims(dims), keepdim);
-}
+Tensor Tensor::var(std::initializer_list<int64_t> dims) const { return var(Dims(dims)); }
+Tensor Tensor::std(std::initializer_list<int64_t> dims) const { return std(Dims(dims)); }
 Tensor Tensor::heaviside(const Tensor& values) const { return hero::heaviside(*this, values); }
 Tensor Tensor::masked_fill(const Tensor& mask, const Tensor& value) const {
   return hero::masked_fill(*this, mask, value);
@@ -458,7 +450,7 @@ Tensor Tensor::mv(const Tensor& v) const { return hero::mv(*this, v); }
 Tensor Tensor::inner(const Tensor& other) const { return hero::inner(*this, other); }
 Tensor Tensor::vdot(const Tensor& other) const { return hero::vdot(*this, other); }
 Tensor Tensor::kron(const Tensor& other) const { return hero::kron(*this, other); }
-Tensor Tensor::cross(const Tensor& other, int64_t dim) const {
+Tensor Tensor::cross(const Tensor& other, std::optional<int64_t> dim) const {
   return hero::cross(*this, other, dim);
 }
 Tensor Tensor::matrix_power(int64_t n) const { return hero::matrix_power(*this, n); }

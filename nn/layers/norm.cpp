@@ -205,11 +205,10 @@ Tensor InstanceNorm::forward(const Tensor& x) {
          " (or 0 of ", batched - 1, "), got ", x.shape());
   }
   if (x.ndim() < batched) return squeeze(forward(unsqueeze(x, 0)), 0);
-  if (!running_mean.defined()) return instance_norm(x, weight, bias, options().eps);
   return instance_norm(x, running_mean, running_var,
                        {.weight = weight,
                         .bias = bias,
-                        .use_input_stats = training(),
+                        .use_input_stats = training() || !running_mean.defined(),
                         .momentum = options().momentum.value_or(0.0),
                         .eps = options().eps});
 }

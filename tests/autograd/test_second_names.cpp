@@ -105,7 +105,7 @@ TEST_CASE("one number is a shape, or a list of one dimension, without braces") {
   CHECK(equal(flip(x, 0), x.flip({0})));
   // Both options and dimensions are lists in braces.
   CHECK(equal(x.var({0, 1}), x.var()));
-  CHECK(equal(x.std({1}, true), stddev(x, {.dims = 1, .keepdim = true})));
+  CHECK(equal(x.std({.dims = 1, .keepdim = true}), stddev(x, {.dims = 1, .keepdim = true})));
 }
 
 TEST_CASE("grad takes one output with one input or with a vector of inputs") {

@@ -134,11 +134,7 @@ struct BatchNormOptions {
 /// unbiased variance; otherwise it uses these two. Ioffe and Szegedy, arXiv 1502.03167.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options = {});
-/// Normalises each channel of each sample of x [N, C, ..] to mean 0 and variance 1, then applies
-/// weight [C] and bias [C], which may be undefined. Ulyanov et al., arXiv 1607.08022.
-Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
-                     double eps = 1e-5);
-/// Options of instance_norm() with running statistics.
+/// Options of instance_norm().
 struct InstanceNormOptions {
   Tensor weight = {};  ///< [C]; may be undefined
   Tensor bias = {};    ///< [C]; may be undefined
@@ -147,10 +143,12 @@ struct InstanceNormOptions {
   double momentum = 0.1;  ///< weight of the newest statistics in the running ones
   double eps = 1e-5;      ///< added to the variance
 };
-/// The same with running statistics [C], which may be undefined. With use_input_stats they are
-/// updated in place, by the means over the batch of the channels' means and unbiased variances.
-Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                     const InstanceNormOptions& options);
+/// Normalises each channel of each sample of x [N, C, ..] to mean 0 and variance 1, then applies
+/// weight and bias. Ulyanov et al., arXiv 1607.08022. Running statistics [C], which may be
+/// undefined, are updated in place with use_input_stats, by the means over the batch of the
+/// channels' means and unbiased variances.
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},
+                     const Tensor& running_var = {}, const InstanceNormOptions& options = {});
 /// x / max(norm(x, p, dim), eps): scales vectors along `dim` to length 1.
 Tensor normalize(const Tensor& x, double p = 2.0, int64_t dim = 1, double eps = 1e-12);
 /// x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta, for x [N, C, ..]; channels
@@ -243,9 +241,9 @@ Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 /// Dropout that keeps mean 0 and variance 1 after selu(): dropped elements become -1.758, and all
 /// are then scaled and shifted. Klambauer et al., arXiv 1706.02515.
-Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
+Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = false);
 /// alpha_dropout() of whole channels of x [N, C, ..].
-Tensor feature_alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
+Tensor feature_alpha_dropout(const Tensor& x, double p = 0.5, bool training = false);
 /// Dropout of whole channels of x [N, C, D, H, W] or [C, D, H, W].
 Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);
 /// \}

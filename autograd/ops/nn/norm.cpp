@@ -176,20 +176,16 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double b
 }
 
 // Groups of one channel.
-Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const detail::Named named("instance_norm", {"x", x});
-  detail::check_defined("instance_norm", {{"x", x}});
-  check(x.ndim() >= 3, "instance_norm: x must be [N, C, ..]: got shape ", x.shape());
+static Tensor by_own_statistics(const Tensor& x, const InstanceNormOptions& options) {
   check(x.numel() == 0 || x.numel() > x.size(0) * x.size(1),
         "instance_norm: needs more than one value per channel of each sample: x ", x.shape(),
         "; use batch_norm or larger samples");
-  return group_norm(x, x.size(1), weight, bias, eps);
+  return group_norm(x, x.size(1), options.weight, options.bias, options.eps);
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                      const InstanceNormOptions& options) {
-  const detail::Named named("instance_norm", {"x", x}, {"running_mean", running_mean},
-                            {"running_var", running_var});
+  const detail::Named named("instance_norm", {"x", x});
   detail::check_defined("instance_norm", {{"x", x}});
   constexpr auto kName = "instance_norm";
   check(x.ndim() >= 3, kName, ": x must be [N, C, ..]: got shape ", x.shape());
@@ -200,7 +196,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
     return batch_norm(x, running_mean, running_var,
                       {.weight = options.weight, .bias = options.bias, .eps = options.eps});
   }
-  const Tensor y = instance_norm(x, options.weight, options.bias, options.eps);
+  const Tensor y = by_own_statistics(x, options);
   if (!running_mean.defined() || x.numel() == 0) return y;
   for (const Tensor& running : {running_mean, running_var}) {
     check(running.shape() == Shape{x.size(1)}, kName, ": running statistics of shape ",

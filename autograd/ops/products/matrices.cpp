@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/own_memory.h>
 #include <hero/core/device/kernel_traits.h>
 #include <hero/core/functions/map.h>
 
@@ -158,7 +159,7 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
     if (left & 1) result = result.defined() ? matmul(result, factor) : factor;
     if (left > 1) factor = matmul(factor, factor);
   }
-  return result;
+  return detail::own_memory(result, a);
 }
 
 Tensor matrix_exp(const Tensor& a) {

@@ -216,11 +216,15 @@ Tensor kron(const Tensor& a, const Tensor& b) {
   return reshape(reshape(a, of_a) * reshape(b, of_b), joined);
 }
 
-Tensor cross(const Tensor& a, const Tensor& b, int64_t dim) {
+Tensor cross(const Tensor& a, const Tensor& b, std::optional<int64_t> given) {
   detail::check_defined("cross", {{"a", a}, {"b", b}});
   check(a.ndim() == b.ndim(), "cross: shapes ", a.shape(), " and ", b.shape(),
         " differ in their number of dimensions");
   const Shape shape = broadcast_shapes("cross", a.shape(), b.shape());
+  const auto size_3 = std::find(a.shape().begin(), a.shape().end(), 3);
+  check(given || size_3 != a.shape().end(), "cross: no dim has 3 elements: got shapes ", a.shape(),
+        " and ", b.shape());
+  const int64_t dim = given ? *given : size_3 - a.shape().begin();
   const int axis = normalize_dim("cross", dim, a.ndim());
   check(a.ndim() > 0 && a.size(axis) == 3 && b.size(axis) == 3, "cross: dim ", dim,
         " must have 3 elements: got shapes ", a.shape(), " and ", b.shape());

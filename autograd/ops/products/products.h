@@ -68,8 +68,9 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dim
 Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims = 2);
 /// The Kronecker product: each element of a is replaced by itself times b.
 Tensor kron(const Tensor& a, const Tensor& b);
-/// The cross product of vectors of three elements along `dim`.
-Tensor cross(const Tensor& a, const Tensor& b, int64_t dim = -1);
+/// The cross product of vectors of three elements along `dim`; without it along the first dimension
+/// of a that has three.
+Tensor cross(const Tensor& a, const Tensor& b, std::optional<int64_t> dim = {});
 /// The product of matrices (the first and the last may be vectors), in the order that takes the
 /// fewest multiplications. Cormen et al., Introduction to Algorithms, 14.2.
 Tensor multi_dot(const std::vector<Tensor>& matrices);

@@ -72,32 +72,33 @@ Dims dims_of(std::initializer_list<I> list) {
 }
 }  // namespace detail
 
-/// \name var and std, called like the other reductions: var(x, -1), std(x, {0, 1}, true)
-/// The lists are templates, so that {} still means the options.
+/// \name var and std over some dimensions: var(x, -1), std(x, {0, 1})
+/// PyTorch's second argument says there whether they are unbiased; here that, and keepdim, are
+/// options. The lists are templates, so that {} still means the options.
 /// \{
 template <std::same_as<Dims> D>
-Tensor var(const Tensor& x, const D& dims, bool keepdim = false) {
-  return var(x, VarOptions{.dims = dims, .keepdim = keepdim});
+Tensor var(const Tensor& x, const D& dims) {
+  return var(x, VarOptions{.dims = dims});
 }
 template <std::same_as<Dims> D>
-Tensor std(const Tensor& x, const D& dims, bool keepdim = false) {
-  return std(x, VarOptions{.dims = dims, .keepdim = keepdim});
+Tensor std(const Tensor& x, const D& dims) {
+  return std(x, VarOptions{.dims = dims});
 }
 template <DimNumber I>
-Tensor var(const Tensor& x, I dim, bool keepdim = false) {
-  return x.var(dim, keepdim);
+Tensor var(const Tensor& x, I dim) {
+  return x.var(dim);
 }
 template <DimNumber I>
-Tensor std(const Tensor& x, I dim, bool keepdim = false) {
-  return x.std(dim, keepdim);
+Tensor std(const Tensor& x, I dim) {
+  return x.std(dim);
 }
 template <DimNumber I>
-Tensor var(const Tensor& x, std::initializer_list<I> dims, bool keepdim = false) {
-  return x.var(detail::dims_of(dims), keepdim);
+Tensor var(const Tensor& x, std::initializer_list<I> dims) {
+  return x.var(detail::dims_of(dims));
 }
 template <DimNumber I>
-Tensor std(const Tensor& x, std::initializer_list<I> dims, bool keepdim = false) {
-  return x.std(detail::dims_of(dims), keepdim);
+Tensor std(const Tensor& x, std::initializer_list<I> dims) {
+  return x.std(detail::dims_of(dims));
 }
 /// \}
 
@@ -107,12 +108,12 @@ inline Tensor stddev(const Tensor& x, const VarOptions& options = {}) {
   return hero::std(x, options);
 }
 template <DimNumber I>
-Tensor stddev(const Tensor& x, I dim, bool keepdim = false) {
-  return x.std(dim, keepdim);
+Tensor stddev(const Tensor& x, I dim) {
+  return x.std(dim);
 }
 template <DimNumber I>
-Tensor stddev(const Tensor& x, std::initializer_list<I> dims, bool keepdim = false) {
-  return x.std(detail::dims_of(dims), keepdim);
+Tensor stddev(const Tensor& x, std::initializer_list<I> dims) {
+  return x.std(detail::dims_of(dims));
 }
 /// \}
 

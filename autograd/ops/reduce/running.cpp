@@ -2,6 +2,7 @@
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/in_float32.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/own_memory.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
@@ -101,7 +102,7 @@ Tensor diff(const Tensor& x, int64_t n, int64_t dim) {
     const Tensor after = slice(result, axis, 1), before = slice(result, axis, 0, -1);
     result = x.dtype() == kBool ? logical_xor(after, before) : after - before;
   }
-  return result;
+  return detail::own_memory(result, x);
 }
 
 }  // namespace hero

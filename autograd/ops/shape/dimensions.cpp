@@ -1,6 +1,7 @@
 // Moving, adding and removing dimensions, by permute(), reshape() and expand().
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/own_memory.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/shape/shape.h>
@@ -163,7 +164,7 @@ Tensor pixel_shuffle(const Tensor& x, int64_t r) {
   Dims order;
   for (int i = 0; i < at; ++i) order.push_back(i);
   for (int i : {0, 3, 1, 4, 2}) order.push_back(at + i);
-  return reshape(permute(reshape(x, split), order), joined);
+  return detail::own_memory(reshape(permute(reshape(x, split), order), joined), x);
 }
 
 Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
@@ -180,7 +181,7 @@ Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
   Dims order;
   for (int i = 0; i < at; ++i) order.push_back(i);
   for (int i : {0, 2, 4, 1, 3}) order.push_back(at + i);
-  return reshape(permute(reshape(x, split), order), joined);
+  return detail::own_memory(reshape(permute(reshape(x, split), order), joined), x);
 }
 
 Tensor channel_shuffle(const Tensor& x, int64_t groups) {
@@ -189,7 +190,7 @@ Tensor channel_shuffle(const Tensor& x, int64_t groups) {
   check(groups > 0 && x.size(1) % groups == 0, "channel_shuffle: ", groups,
         " groups do not divide the ", x.size(1), " channels of shape ", x.shape());
   const Tensor split = unflatten(x, 1, {groups, x.size(1) / groups});
-  return reshape(transpose(split, 1, 2), x.shape());
+  return detail::own_memory(reshape(transpose(split, 1, 2), x.shape()), x);
 }
 
 }  // namespace hero

@@ -4,6 +4,7 @@
 
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/own_memory.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/reduce/reduce.h>
 #include <hero/autograd/ops/shape/shape.h>
@@ -214,7 +215,7 @@ Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, Pad
     cuts |= std::min(before, after) < 0;
   }
   Tensor result = frames ? record(PadFrame(frame, mode), source) : source;
-  if (!cuts) return result;
+  if (!cuts) return detail::own_memory(result, x);
   for (size_t i = 0; i < padding.size(); i += 2) {
     const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
     const int64_t first = std::max<int64_t>(-padding[i], 0);

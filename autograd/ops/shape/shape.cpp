@@ -4,6 +4,7 @@
 #include <hero/autograd/ops/conv/conv.h>
 #include <hero/autograd/ops/detail/defined.h>
 #include <hero/autograd/ops/detail/named.h>
+#include <hero/autograd/ops/detail/own_memory.h>
 #include <hero/autograd/ops/detail/place.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
 #include <hero/autograd/ops/index/index.h>
@@ -126,11 +127,6 @@ Tensor lower_mask(const Tensor& x, int64_t diagonal) {
   return Tensor(core::map<k::GreaterEqual>(core::map<k::Add>(rows, Scalar(diagonal)), columns));
 }
 
-// A copy where `result` still shares x's memory.
-Tensor fresh(const Tensor& result, const Tensor& x) {
-  return result.array().storage_ref() == x.array().storage_ref() ? clone(result) : result;
-}
-
 void check_matrix(const char* op, const Tensor& x) {
   check(x.ndim() >= 2, op, ": needs at least 2 dimensions: got shape ", x.shape());
 }
@@ -216,7 +212,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
     spread.insert(dim, times);
     result = reshape(expand(unsqueeze(result, dim), spread), shape);
   }
-  return fresh(result, x);
+  return detail::own_memory(result, x);
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
@@ -227,7 +223,7 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
   Shape shape = source.shape(), spread = source.shape();
   shape[axis] = (core::Checked{"repeat_interleave", shape[axis]} * repeats).value;
   spread.insert(axis + 1, repeats);
-  return fresh(reshape(expand(unsqueeze(source, axis + 1), spread), shape), x);
+  return detail::own_memory(reshape(expand(unsqueeze(source, axis + 1), spread), shape), x);
 }
 
 // A bool scalar: numbers keep their dtype.

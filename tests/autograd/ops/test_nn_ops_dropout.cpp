@@ -92,8 +92,9 @@ TEST_CASE("a part of a batch has its part of the mask") {
        [](const Tensor& x) {
          return dropout3d(x.reshape({-1, 5, 3, 1, 1}), 0.5);
        }},
-      {"alpha_dropout", [](const Tensor& x) { return alpha_dropout(x, 0.5); }},
-      {"feature_alpha_dropout", [](const Tensor& x) { return feature_alpha_dropout(x, 0.5); }},
+      {"alpha_dropout", [](const Tensor& x) { return alpha_dropout(x, 0.5, true); }},
+      {"feature_alpha_dropout",
+       [](const Tensor& x) { return feature_alpha_dropout(x, 0.5, true); }},
       {"rrelu", [](const Tensor& x) { return rrelu(x - 4.0, 0.1, 0.4, true); }},
       {"attention",
        [](const Tensor& x) { return scaled_dot_product_attention(x, x, x, {.dropout_p = 0.5}); }}};

@@ -214,10 +214,10 @@ TEST_CASE("rrelu draws a slope for each element, feature_alpha_dropout decides b
   CHECK(std::abs(y.mean().item() - 0.4) < 0.006);
   CHECK(equal(rrelu(ones({8}), 0.2, 0.6, true), ones({8})));
   CHECK_THROWS_WITH(rrelu(x, 0.3, 0.2), ContainsSubstring("above upper"));
-  const Tensor channels = feature_alpha_dropout(ones({64, 8, 3, 2}), 0.5);
+  const Tensor channels = feature_alpha_dropout(ones({64, 8, 3, 2}), 0.5, true);
   CHECK(equal(amax(channels, Dims{2, 3}), amin(channels, Dims{2, 3})));
   CHECK(amin(channels).item() < amax(channels).item());
-  CHECK_THROWS_WITH(feature_alpha_dropout(ones({3})), ContainsSubstring("[N, C, ..]"));
+  CHECK_THROWS_WITH(feature_alpha_dropout(ones({3}), 0.5, true), ContainsSubstring("[N, C, ..]"));
 }
 
 TEST_CASE("fractional windows cover a line from its beginning to its end at random places") {
@@ -242,7 +242,7 @@ TEST_CASE("fractional windows cover a line from its beginning to its end at rand
 
 TEST_CASE("alpha_dropout keeps mean 0 and variance 1, dropout3d drops whole channels") {
   manual_seed(7);
-  const Tensor x = randn({40000}), y = alpha_dropout(x, 0.3);
+  const Tensor x = randn({40000}), y = alpha_dropout(x, 0.3, true);
   // Five standard deviations of the mean and about as many of the variance.
   CHECK(std::abs(y.mean().item()) < 0.025);
   CHECK(std::abs(y.var().item() - 1.0) < 0.05);
@@ -297,4 +297,78 @@ TEST_CASE("errors show the numbers that are wrong") {
   CHECK_THROWS_WITH(x.view({7}), ContainsSubstring("view: [3] (3 elements) does not fill [7]"));
   CHECK_THROWS_WITH(dot(x, ones({2, 2})), ContainsSubstring("dot: needs 1 dimension: got shape"));
   CHECK_THROWS_WITH(reshape(Tensor(), {1}), ContainsSubstring("reshape: an input is undefined"));
+}
+
+TEST_CASE("cross without a dimension takes the first of three elements, as PyTorch does") {
+  const Tensor a = arange(9, {.dtype = kFloat64}).reshape({3, 3}), b = flip(a, {1}) + a * a;
+  CHECK(equal(cross(a, b), cross(a, b, 0)));
+  CHECK(equal(a.cross(b), cross(a, b, 0)));
+  CHECK_FALSE(equal(cross(a, b), cross(a, b, 1)));
+  CHECK(equal(cross(ones({2, 3}), a.slice(0, 0, 2).to(kFloat32)),
+              cross(ones({2, 3}), a.slice(0, 0, 2).to(kFloat32), 1)));
+  CHECK_THROWS_WITH(cross(ones({2, 4}), ones({2, 4})), ContainsSubstring("no dim has 3 elements"));
+}
+
+TEST_CASE("instance_norm takes running statistics where PyTorch does") {
+  const Tensor x = arange(12, {.dtype = kFloat64}).reshape({2, 2, 3});
+  const Tensor mean = full({2}, 5.0, {.dtype = kFloat64}), var = ones({2}, {.dtype = kFloat64});
+  const Tensor y = instance_norm(x, mean, var);
+  CHECK(equal(y, instance_norm(x)));
+  // the channels' means over the batch are 4 and 7
+  CHECK(allclose(mean, tensor({0.9 * 5.0 + 0.1 * 4.0, 0.9 * 5.0 + 0.1 * 7.0})));
+  CHECK(allclose(instance_norm(x, {}, {}, {.weight = var * 2.0, .bias = var}), y * 2.0 + 1.0));
+}
+
+TEST_CASE("alpha_dropout drops only when asked, as functions of PyTorch's do") {
+  const Tensor x = randn({50, 4});
+  CHECK(equal(alpha_dropout(x), x));
+  CHECK(equal(feature_alpha_dropout(x), x));
+  CHECK_FALSE(equal(alpha_dropout(x, 0.5, true), x));
+}
+
+TEST_CASE("what PyTorch copies is a copy, also where nothing is to be done") {
+  const NoGrad no_grad;
+  const Tensor image = ones({1, 4, 2, 2}), dot = ones({1, 1, 1, 1}), matrix = ones({2, 2});
+  const std::vector<std::pair<Tensor, std::function<Tensor(const Tensor&)>>> calls = {
+      {image,
+       [](const Tensor& x) {
+         return pad(x, {0, 0}, PadMode::reflect);
+       }},
+      {image,
+       [](const Tensor& x) {
+         return pad(x, {0, 0}, PadMode::replicate);
+       }},
+      {image,
+       [](const Tensor& x) {
+         return pad(x, {0, 0}, PadMode::circular);
+       }},
+      {image,
+       [](const Tensor& x) {
+         return pad(x, {0, 0});
+       }},
+      {image, [](const Tensor& x) { return x.diff(0); }},
+      {matrix, [](const Tensor& x) { return matrix_power(x, 1); }},
+      {image, [](const Tensor& x) { return pixel_shuffle(x, 1); }},
+      {image, [](const Tensor& x) { return pixel_unshuffle(x, 1); }},
+      {ones({1, 4, 1, 1}), [](const Tensor& x) { return pixel_shuffle(x, 2); }},
+      {ones({1, 1, 2, 2}), [](const Tensor& x) { return pixel_unshuffle(x, 2); }},
+      {image, [](const Tensor& x) { return channel_shuffle(x, 1); }},
+      {image, [](const Tensor& x) { return channel_shuffle(x, 4); }},
+      {dot, [](const Tensor& x) { return pixel_shuffle(x, 1); }},
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    CAPTURE(i);
+    const auto& [x, call] = calls[i];
+    call(x).add_(1.0);
+    CHECK(equal(x, ones(x.shape())));
+  }
+}
+
+TEST_CASE("a leaf that is frozen between forward and backward gets no gradient") {
+  const Tensor kept = ones({2}).requires_grad_(), frozen = ones({2}).requires_grad_();
+  const Tensor y = sum(kept * frozen);
+  frozen.requires_grad_(false);
+  y.backward();
+  CHECK(kept.grad().equal(ones({2})));
+  CHECK_FALSE(frozen.grad().defined());
 }

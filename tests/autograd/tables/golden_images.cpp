@@ -132,7 +132,7 @@ void add_image_functions(Table& table) {
     return {local_response_norm(c.x(), c.integer("size"), 0.3, 0.75, 2.0)};
   };
   table["instance_norm"] = [](const Call& c) -> Results {
-    return {instance_norm(c.x(), c.in("weight"), c.in("bias"))};
+    return {instance_norm(c.x(), {}, {}, {.weight = c.in("weight"), .bias = c.in("bias")})};
   };
   table["multilabel_margin_loss"] = [](const Call& c) -> Results {
     return {multilabel_margin_loss(c.x(), c.in("y"), c.reduction())};

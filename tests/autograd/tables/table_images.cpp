@@ -202,7 +202,9 @@ Rows norm_and_loss_rows() {
       sized("local_response_norm", {{{2, 4, 3}}},
             [](const Tensors& x) { return local_response_norm(x[0], 3, 0.3, 0.75, 2.0); }),
       sized("instance_norm", {{{2, 2, 4}}, {{2}}, {{2}}},
-            [](const Tensors& x) { return instance_norm(x[0], x[1], x[2]); }),
+            [](const Tensors& x) {
+              return instance_norm(x[0], {}, {}, {.weight = x[1], .bias = x[2]});
+            }),
       sized("instance_norm (running statistics)", {{{2, 2, 4}}, {{2}}, {{2}}},
             [](const Tensors& x) {
               const Tensor one = ones({2}, {.dtype = kFloat64, .device = x[0].device()});

@@ -118,7 +118,7 @@ Rows pool_more_rows() {
        .scalar = [](const Values& x) { return x[0] > 0 ? x[0] : 0.4 * x[0]; }},
       {.name = "feature_alpha_dropout (all)",
        .inputs = {{{2, 3, 2}}},
-       .call = [](const Tensors& x) { return feature_alpha_dropout(x[0], 1.0); },
+       .call = [](const Tensors& x) { return feature_alpha_dropout(x[0], 1.0, true); },
        .scalar = [](const Values&) { return 0.0; }},
   };
   for (OpRow& row : fractional_rows()) rows.push_back(std::move(row));

@@ -33,9 +33,10 @@ const dist::TensorPlan kPlan = {{"fc1", dist::Cut::colwise}, {"fc2", dist::Cut::
 std::vector<std::pair<const char*, Draw>> draws() {
   return {
       {"dropout", [](const Tensor& x) { return dropout(x, 0.5); }},
-      {"alpha_dropout", [](const Tensor& x) { return alpha_dropout(x, 0.5); }},
+      {"alpha_dropout", [](const Tensor& x) { return alpha_dropout(x, 0.5, true); }},
       {"dropout1d", [](const Tensor& x) { return dropout1d(x, 0.5); }},
-      {"feature_alpha_dropout", [](const Tensor& x) { return feature_alpha_dropout(x, 0.5); }},
+      {"feature_alpha_dropout",
+       [](const Tensor& x) { return feature_alpha_dropout(x, 0.5, true); }},
       {"rrelu", [](const Tensor& x) { return rrelu(x, 0.1, 0.3, true); }},
       {"gumbel_softmax", [](const Tensor& x) { return gumbel_softmax(x); }},
       {"rand_like", [](const Tensor& x) { return x * rand_like(x.detach()); }},
