@@ -158,7 +158,14 @@ void ShardedModule::watch(UnitParameter& parameter) {
     if (const auto sharded = self.lock()) sharded->gradient_ready(id);
   };
   parameter.full.register_leaf_hook(AveragingHook{weak_from_this(), ready});
-  if (shards()) return;
+  if (shards()) {
+    parameter.full.register_hook([self = weak_from_this(),
+                                  id = parameter.id](const Tensor& gradient) {
+      const auto sharded = self.lock();
+      return sharded ? apply_leaf_hooks(*sharded->parameters_[id].parameter, gradient) : Tensor();
+    });
+    return;
+  }
   // Before the gradient is added to what the leaf has.
   parameter.full.register_hook([self = weak_from_this()](const Tensor&) {
     if (const auto sharded = self.lock()) sharded->schedule_->begin_backward();

@@ -57,6 +57,11 @@ struct UnitParameter {
 /// Partition of a larger parameter if it has one.
 Tensor whole_of(const UnitParameter& parameter, const Array& flat);
 
+/// Calls the hooks that a program registered on the leaf by Tensor::register_hook() with this
+/// rank's gradient of the whole parameter, before it is averaged, as under DDP. Returns what they
+/// put in its place; undefined: nothing.
+Tensor apply_leaf_hooks(const UnitParameter& parameter, const Tensor& gradient);
+
 /// Elements of one parameter, and the world ranks that hold them.
 struct HeldPart {
   Chunk part;

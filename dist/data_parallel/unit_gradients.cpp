@@ -27,6 +27,18 @@ void write_zeros(const Array& to, int64_t begin, int64_t end) {
 
 }  // namespace
 
+Tensor apply_leaf_hooks(const UnitParameter& parameter, const Tensor& gradient) {
+  Tensor result;
+  detail::each_hook(*parameter.leaf.impl(), &detail::Hooks::tensor, [&](const auto& hook) {
+    const Tensor replaced = hook.call(result.defined() ? result : gradient);
+    if (!replaced.defined()) return;
+    check(replaced.shape() == gradient.shape(), "hook: returned a gradient of shape ",
+          replaced.shape(), " for the whole one of ", parameter.name, ", ", gradient.shape());
+    result = replaced.to(gradient.dtype());
+  });
+  return result;
+}
+
 // Without gradients of some parameters (frozen ones, mostly) the parts are no longer balanced, and
 // the same ones are missing in each step: the counts are made when that changes.
 const ChunkCounts& Unit::counts_of(const std::vector<size_t>& parameters) {
