@@ -39,7 +39,11 @@ Array joined(const std::string& name, const Tensor& tensor) {
 FullParameters::FullParameters(std::shared_ptr<ShardedModule> sharded, const SummonOptions& options)
     : sharded_(std::move(sharded)), writeback_(options.writeback) {
   const std::vector<ShardedModule*> all = sharded_->all();
-  for (const ShardedModule* each : all) each->check_not_summoned("summon_full_parameters");
+  for (const ShardedModule* each : all) {
+    each->check_not_summoned("summon_full_parameters");
+    if (!each->shards()) continue;
+    for (const auto& unit : each->units()) unit->check_slots("summon_full_parameters");
+  }
   sharded_->reset();  // all of them: they share a schedule
   for (ShardedModule* each : all) {
     flat_parameters_.emplace_back();

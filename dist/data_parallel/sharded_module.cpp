@@ -207,7 +207,10 @@ void ShardedModule::rest() {
 bool ShardedModule::recomputing() const { return schedule_->in_backward() && backward_running(); }
 
 void ShardedModule::start_forward() {
-  for (const ShardedModule* sharded : all()) sharded->check_not_summoned("forward");
+  for (const ShardedModule* sharded : all()) {
+    sharded->check_not_summoned("forward");
+    for (const auto& unit : sharded->units_) unit->check_slots("forward");
+  }
   schedule_->begin_forward();
   if (joining_) tell_before_forward();
   for (ShardedModule* sharded : all()) {  // ranks without data run no forward that could agree

@@ -82,14 +82,14 @@ void Unit::convert(DType dtype, Device device) {
   show_shards();
 }
 
-void Unit::check_slots() const {
+void Unit::check_slots(const char* op) const {
   for (const UnitParameter& parameter : parameters_) {
     for (const nn::Slot* slot : parameter.slots) {
       const Tensor& tensor = slot->tensor;
-      check(!is_same(tensor, parameter.shown) || !tensor.defined(), "forward: ", parameter.name,
+      check(!is_same(tensor, parameter.shown) || !tensor.defined(), op, ": ", parameter.name,
             " is shown whole by summon_full_parameters(), which must end before");
-      check(is_same(tensor, parameter.leaf) || is_same(tensor, parameter.full),
-            "forward: ", parameter.name,
+      check(is_same(tensor, parameter.leaf) || is_same(tensor, parameter.full), op, ": ",
+            parameter.name,
             " was given another tensor after the module was sharded, which no rank would average; "
             "write values with copy_() while NoGrad lives, or replace it before");
     }
@@ -123,7 +123,7 @@ void Unit::wait_unsharded() {
     flat_.end_gather();
   }
   if (state_ != State::sharded) state_ = State::unsharded;
-  check_slots();
+  check_slots("forward");
   if (options_.stage == Stage::none) {
     for (UnitParameter& parameter : parameters_) parameter.seen = version_of(parameter.full);
   }
@@ -218,10 +218,16 @@ void Unit::nest(const std::vector<std::string>& paths, const std::shared_ptr<Dis
   target_->nest(name_, order);
 }
 
+// A tensor that the program put in a parameter's place stays, for check_slots() to find.
 void Unit::show_shards() {
   for (UnitParameter& parameter : parameters_) {
+    for (nn::Slot* slot : parameter.slots) {
+      const Tensor& tensor = slot->tensor;
+      const bool own =
+          is_same(tensor, parameter.full) || (tensor.defined() && is_same(tensor, parameter.shown));
+      if (own) slot->tensor = parameter.leaf;
+    }
     parameter.shown = {};
-    for (nn::Slot* slot : parameter.slots) slot->tensor = parameter.leaf;
   }
 }
 

@@ -126,6 +126,8 @@ class Unit {
   /// Makes the module's parameters views of this flat parameter.
   void show(const Array& flat);
   void show_shards();
+  /// Throws an Error if the program has replaced a parameter by another tensor.
+  void check_slots(const char* op) const;
   /// Notes which whole parameters a forward has written since wait_unsharded(); returns true if
   /// there are any.
   bool note_writes();
@@ -187,8 +189,6 @@ class Unit {
   bool has_own_storage(DType dtype) const;
   void set_leaf(const UnitParameter& parameter) const;
   void make_whole(DType dtype, Device device);
-  /// Throws an Error if the program has replaced a parameter by another tensor.
-  void check_slots() const;
   void fill(const UnitParameter& parameter, const Array& target, int64_t first) const;
   // The elements of a parameter that this rank owns, which begin with element `first`, and their
   // place in the shard.

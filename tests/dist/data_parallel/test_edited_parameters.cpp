@@ -1,5 +1,5 @@
 // What a program does to the parameters of a module that is sharded counts as under DDP, or is an
-// Error: hooks on them.
+// Error: hooks on them, and other tensors in their place.
 #include <string>
 #include <vector>
 
@@ -7,6 +7,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/nn/functional_call.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -127,5 +128,52 @@ TEST_CASE("a hook on a shard that returns another shape is named with the parame
        })) {
     CHECK_THAT(error, ContainsSubstring("hook: returned a gradient of shape") &&
                           ContainsSubstring("for the whole one of fc1.weight, [13, 7]"));
+  }
+}
+
+TEST_CASE("a tensor in a parameter's place is named, whatever is gathered") {
+  enum class State { at_rest, dropped, between, trained };
+  for (const int ranks : {1, 2}) {
+    for (const Way way : kSharded) {
+      for (const State state : {State::at_rest, State::dropped, State::between, State::trained}) {
+        for (const bool calls : {true, false}) {
+          CAPTURE(ranks, kNames[static_cast<int>(way)], static_cast<int>(state), calls);
+          for (const std::string& error : errors_of(ranks, [&](Communicator& world) {
+                 SmallMLP model;
+                 const DataParallel parallel = put(way, model, world);
+                 const auto loss = [&] {
+                   return subject_loss(Subject::mlp, model, 0, world.rank());
+                 };
+                 Tensor kept;
+                 if (state == State::dropped) loss();
+                 if (state == State::between) kept = loss();
+                 if (state == State::trained) loss().backward();
+                 const Tensor given = full({11}, 10.0);
+                 if (calls) {
+                   const NoGrad no_grad;
+                   nn::functional_call(model, {{"fc2.bias", given}}, ones({2, 7}));
+                 } else {
+                   model.fc2.bias = given.requires_grad_();
+                   if (kept.defined()) kept.backward();
+                   loss();
+                 }
+               })) {
+            CHECK_THAT(error, ContainsSubstring("fc2.bias was given another tensor"));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a state dict of a module with a tensor in a parameter's place is an error") {
+  for (const std::string& error : errors_of(2, [](Communicator& world) {
+         SmallMLP model;
+         const DataParallel parallel = fully_shard(model, world);
+         const Tensor loss = subject_loss(Subject::mlp, model, 0, world.rank());
+         model.fc2.bias = full({11}, 10.0).requires_grad_();
+         parallel.full_state_dict();
+       })) {
+    CHECK_THAT(error, ContainsSubstring("summon_full_parameters: fc2.bias was given another"));
   }
 }
