@@ -67,7 +67,9 @@ struct SummonOptions {
 /// While it lives, the module has its whole parameters, in their own dtype, and needs the memory
 /// for them. Gradients and optimizer steps still belong to the shards meanwhile. Its constructor is
 /// a collective, its destructor is not. Meanwhile, a forward pass, another FullParameters and
-/// full_state_dict() throw an Error, and no backward pass may run.
+/// full_state_dict() throw an Error, and no backward pass may run. What is frozen, hooked or
+/// written stays so, and all ranks must write the same; a gradient or another tensor that a whole
+/// parameter was given is an Error in the next forward or step.
 class FullParameters {
  public:
   /// For DataParallel::summon_full_parameters().

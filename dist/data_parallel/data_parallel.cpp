@@ -48,6 +48,7 @@ FullParameters::FullParameters(std::shared_ptr<ShardedModule> sharded, const Sum
   for (ShardedModule* each : all) {
     flat_parameters_.emplace_back();
     if (!each->shards()) continue;
+    each->declare_writes();
     for (const auto& unit : each->units()) {
       flat_parameters_.back().push_back(unit->gather_whole());
       versions_.push_back(flat_parameters_.back().back().storage().version());
@@ -65,7 +66,7 @@ FullParameters::~FullParameters() {
     for (size_t unit = 0; unit < flat_parameters_[i].size(); ++unit) {
       const Array& flat = flat_parameters_[i][unit];
       const bool written = flat.storage().version() != *version++;  // or a step has set the shards
-      if (writeback_) all[i]->units()[unit]->take_over_whole(flat, written);
+      if (writeback_) all[i]->take_over_whole(unit, flat, written);
     }
     all[i]->hide();
   }

@@ -15,10 +15,10 @@ void ForwardWrites::add(const std::string& name, const Tensor& tensor, uint32_t&
   hash_ = core::crc32c({here.bytes(), static_cast<size_t>(here.nbytes())}, hash_);
 }
 
-std::string ForwardWrites::text(const char* strategy, bool shares) const {
+std::string ForwardWrites::text(const char* who, const char* strategy, bool shares) const {
   char values[16];
   (void)std::snprintf(values, sizeof(values), "%08x", hash_);
-  return std::string("forward wrote to ") + (shares && count_ > 1 ? "one of " : "") + names_ +
+  return std::string(who) + " wrote to " + (shares && count_ > 1 ? "one of " : "") + names_ +
          (count_ > 4 ? " and " + std::to_string(count_ - 4) + " more" : "") + " under " + strategy +
          " (values " + values + "), which all ranks must do alike; else write between two steps";
 }

@@ -16,10 +16,10 @@ class ForwardWrites {
   /// Adds the parameter, if it was written since `seen`, which becomes its version.
   void add(const std::string& name, const Tensor& tensor, uint32_t& seen);
   bool empty() const { return count_ == 0; }
-  /// The text that the rank declares (Communicator::declare()): the names, with a hash of the
-  /// values. `shares`: the parameters share one memory, so it is known only that one of them was
-  /// written.
-  std::string text(const char* strategy, bool shares) const;
+  /// The text that the rank declares (Communicator::declare()): `who` wrote, the names, and a hash
+  /// of the values. `shares`: the parameters share one memory, so it is known only that one of them
+  /// was written.
+  std::string text(const char* who, const char* strategy, bool shares) const;
 
  private:
   std::string names_;

@@ -209,7 +209,11 @@ bool ShardedModule::recomputing() const { return schedule_->in_backward() && bac
 void ShardedModule::start_forward() {
   for (const ShardedModule* sharded : all()) {
     sharded->check_not_summoned("forward");
-    for (const auto& unit : sharded->units_) unit->check_slots("forward");
+    for (const auto& unit : sharded->units_) {
+      unit->check_slots("forward");
+      for (const UnitParameter& parameter : unit->parameters())
+        check_no_lost_gradient("forward", parameter);
+    }
   }
   schedule_->begin_forward();
   if (joining_) tell_before_forward();

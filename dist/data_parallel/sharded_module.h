@@ -170,6 +170,10 @@ class ShardedModule : public ParameterOwner,
   /// Makes the module's parameters views of these flat parameters, one for each unit, until hide().
   void show(const std::vector<Array>& flat_parameters);
   void hide();
+  /// Takes over what was written to the flat parameter of a unit; see Unit::take_over_whole().
+  void take_over_whole(size_t unit, const Array& whole, bool written);
+  /// Tells the other ranks with the next collective what this one has written to parameters.
+  void declare_writes();
   /// Throws an Error between show() and hide(), where `what` would overwrite, or not see, what is
   /// written to the whole parameters.
   void check_not_summoned(const char* what) const;
@@ -231,7 +235,7 @@ class ShardedModule : public ParameterOwner,
   void declare_first_values();
   void note_versions(const ModuleState& state);
   void note_writes(const ModuleState& state);
-  void declare_writes();
+  static void check_no_lost_gradient(const char* op, const UnitParameter& parameter);
   void watch(UnitParameter& parameter);
   void save_previous_grads();
   void restore_previous_grads();

@@ -149,8 +149,13 @@ void ShardedModule::note_writes(const ModuleState& state) {
   ForwardWrites writes;
   for (Frozen& each : frozen_) writes.add(each.name, each.tensor, each.seen);
   if (writes.empty()) return;
-  frozen_writes_ = writes.text(strategy_name(options_.units.stage), false);
+  frozen_writes_ = writes.text("forward", strategy_name(options_.units.stage), false);
   wrote_ = true;
+}
+
+void ShardedModule::take_over_whole(size_t unit, const Array& whole, bool written) {
+  units_[unit]->take_over_whole(whole, written);
+  wrote_ = wrote_ || (written && groups().ranks() > 1);
 }
 
 void ShardedModule::declare_writes() {
@@ -229,6 +234,7 @@ void ShardedModule::clear_gradient(const Tensor& leaf, bool set_to_none) {
   UnitParameter& parameter = *entry.parameter;
   parameter.full.set_grad({});
   parameter.unreduced = {};
+  parameter.lost_gradient = false;
   if (is_same(leaf, parameter.leaf) || !parameter.leaf.grad().defined()) return;
   if (set_to_none) {
     parameter.leaf.set_grad({});
@@ -241,6 +247,8 @@ void ShardedModule::clear_gradient(const Tensor& leaf, bool set_to_none) {
 void ShardedModule::check_averaged(const Tensor& leaf, const char* op) const {
   if (schedule_->in_backward() && !backward_running()) schedule_->reset(true);  // that one threw
   const auto found = known_.find(leaf.impl());
+  if (found != known_.end() && op[0] != 'z')
+    check_no_lost_gradient(op, *parameters_[found->second].parameter);
   if (found == known_.end() || !sync() || gradients_stay_ || AccumulateScope::active()) return;
   const ParameterEntry& entry = parameters_[found->second];
   if (!has_unreduced(entry)) return;
@@ -250,6 +258,12 @@ void ShardedModule::check_averaged(const Tensor& leaf, const char* op) const {
        "set_requires_gradient_sync(false)); run a backward pass with averaging on before, or do "
        "this within no_sync() if it shall ",
        op[0] == 'z' ? "be dropped" : "not count");
+}
+
+void ShardedModule::check_no_lost_gradient(const char* op, const UnitParameter& parameter) {
+  check(!parameter.lost_gradient, op, ": '", parameter.name,
+        "' got a gradient while summon_full_parameters() showed it whole, which no shard has; give "
+        "gradients to the shards, or call zero_grad() to drop it");
 }
 
 void ShardedModule::declare_gradients(const char* op) const {
@@ -385,7 +399,7 @@ void ShardedModule::check_not_summoned(const char* what) const {
 void ShardedModule::hide() {
   for (const auto& unit : units_) {
     for (const UnitParameter& parameter : unit->parameters()) known_.erase(parameter.shown.impl());
-    unit->show_shards();
+    unit->hide();
   }
   summoned_ = false;
 }

@@ -2,6 +2,7 @@
 // which elements, unit_gradients.cpp reduces gradients.
 #include <algorithm>
 
+#include <hero/autograd/graph/node.h>
 #include <hero/dist/data_parallel/forward_writes.h>
 #include <hero/dist/data_parallel/unit.h>
 
@@ -10,6 +11,23 @@ const char* strategy_name(Stage stage) {
   constexpr const char* names[] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3 or fully_shard()"};
   return names[static_cast<int>(stage)];
 }
+
+namespace {
+
+// What a program registered on the view of a parameter goes on with its shard.
+void move_hooks(const Tensor& from, const Tensor& to) {
+  detail::Hooks& hooks = to.impl()->make_hooks();
+  const auto move = [&](auto list) {
+    detail::each_hook(*from.impl(), list, [&](const auto& hook) {
+      const detail::LeafTurn turn(to.impl()->lock);
+      (hooks.*list).push_back(hook);
+    });
+  };
+  move(&detail::Hooks::tensor);
+  move(&detail::Hooks::leaf);
+}
+
+}  // namespace
 
 Unit::Unit(std::string name, std::vector<UnitParameter> parameters, const UnitOptions& options,
            const std::shared_ptr<CommunicatorGroup>& group)
@@ -149,7 +167,7 @@ bool Unit::note_writes() {
   for (UnitParameter& parameter : parameters_)
     writes.add(parameter.name, parameter.full, parameter.seen);
   if (!writes.empty())
-    writes_ = writes.text(strategy_name(options_.stage), options_.stage != Stage::none);
+    writes_ = writes.text("forward", strategy_name(options_.stage), options_.stage != Stage::none);
   return !writes.empty();
 }
 
@@ -234,6 +252,7 @@ void Unit::show_shards() {
 void Unit::show(const Array& flat) {
   for (UnitParameter& parameter : parameters_) {
     parameter.shown = whole_of(parameter, flat);
+    parameter.trains = parameter.leaf.requires_grad();
     for (nn::Slot* slot : parameter.slots) slot->tensor = parameter.shown;
   }
 }
@@ -245,8 +264,28 @@ Array Unit::gather_whole() const {
   return whole;
 }
 
+void Unit::hide() {
+  for (UnitParameter& parameter : parameters_) {
+    const Tensor &shown = parameter.shown, &leaf = parameter.leaf;
+    if (shown.requires_grad() != parameter.trains) leaf.requires_grad_(shown.requires_grad());
+    move_hooks(shown, leaf);
+    parameter.lost_gradient = parameter.lost_gradient || shown.grad().defined();
+  }
+  show_shards();
+}
+
 void Unit::take_over_whole(const Array& whole, bool written) {
-  if (written) copy_values(elements(whole, flat_.own), flat_.shard);
+  if (written) {
+    copy_values(elements(whole, flat_.own), flat_.shard);
+    ForwardWrites writes;
+    for (const UnitParameter& parameter : parameters_) {
+      uint32_t before = version_of(parameter.shown) - 1;
+      writes.add(parameter.name, parameter.shown, before);
+    }
+    if (options_.groups.ranks() > 1)
+      writes_ =
+          writes.text("summon_full_parameters: the program", strategy_name(options_.stage), true);
+  }
   flat_.shard.storage().bump_version();  // also where this rank's part is empty: all must know
 }
 

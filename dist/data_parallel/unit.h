@@ -45,12 +45,13 @@ struct UnitParameter {
   size_t id = 0;                                 ///< its index among all parameters of the module
   bool watched = false;  ///< a hook of `full` reports when its gradient is complete
   bool ready = false;    ///< its gradient is complete in the current backward
-  bool trains = false;   ///< whether `full` required a gradient when the module began to show it
+  bool trains = false;   ///< whether the whole one, when it was first shown, required a gradient
   Tensor previous_grad = {};  ///< Stage::none: the mean that leaf.grad() was before this pass
   /// This rank's part of the shard group's sums, not yet summed over the replicas.
   Array unreduced = {};
-  Tensor shown = {};  ///< the view in the module while parameters are summoned
-  uint32_t seen = 0;  ///< the version of the storage of `full` when a forward began
+  Tensor shown = {};           ///< the view in the module while parameters are summoned
+  bool lost_gradient = false;  ///< the view got a gradient, and no shard has it
+  uint32_t seen = 0;           ///< the version of the storage of `full` when a forward began
 };
 
 /// A view of a parameter in a flat parameter `flat`, with the parameter's shape, and with its
@@ -126,6 +127,9 @@ class Unit {
   /// Makes the module's parameters views of this flat parameter.
   void show(const Array& flat);
   void show_shards();
+  /// Makes the module show the shards again, which take over what was done to the views: frozen or
+  /// not, and hooks.
+  void hide();
   /// Throws an Error if the program has replaced a parameter by another tensor.
   void check_slots(const char* op) const;
   /// Notes which whole parameters a forward has written since wait_unsharded(); returns true if
@@ -140,7 +144,7 @@ class Unit {
   /// All parameters, gathered into new memory in the shards' dtype.
   Array gather_whole() const;
   /// Copies this rank's part of such an array into the shard, if anything was `written` to the
-  /// array.
+  /// array, and notes that as note_writes() does.
   void take_over_whole(const Array& whole, bool written);
   /// \}
 

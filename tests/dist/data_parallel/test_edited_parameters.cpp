@@ -177,3 +177,121 @@ TEST_CASE("a state dict of a module with a tensor in a parameter's place is an e
     CHECK_THAT(error, ContainsSubstring("summon_full_parameters: fc2.bias was given another"));
   }
 }
+
+TEST_CASE("what is frozen or hooked while parameters are summoned stays so") {
+  for (const int ranks : {1, 2, 4}) {
+    for (const bool writeback : {true, false}) {
+      const auto train = [&](Way way) {
+        std::vector<Seen> seen_by(static_cast<size_t>(ranks));
+        run_ranks(ranks, [&](Communicator& world) {
+          Seen& seen = seen_by[static_cast<size_t>(world.rank())];
+          manual_seed(7);
+          SmallMLP model;
+          const DataParallel parallel = put(way, model, world);
+          {
+            const FullParameters whole = parallel.summon_full_parameters({.writeback = writeback});
+            model.fc1.requires_grad_(false);
+            model.fc1.bias.requires_grad_();
+            hook(model, seen);
+          }
+          expect(!model.fc1.weight.requires_grad() && model.fc1.bias.requires_grad(),
+                 "as the program left them");
+          optim::SGD sgd(parallel.parameters(), {.lr = 0.125});
+          for (int step = 0; step < 2; ++step) {
+            subject_loss(Subject::mlp, model, step, world.rank()).backward();
+            sgd.step();
+            sgd.zero_grad();
+          }
+          expect(seen.size() == 4, "hooks are called");
+          for (const auto& entry : parallel.full_state_dict()) seen.push_back(hash(entry.array));
+        });
+        return seen_by;
+      };
+      const std::vector<Seen> expected = train(Way::ddp);
+      for (const Way way : kSharded) {
+        CAPTURE(ranks, writeback, kNames[static_cast<int>(way)]);
+        CHECK(train(way) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is frozen as a shard while parameters are summoned stays frozen") {
+  run_ranks(2, [](Communicator& world) {
+    SmallMLP model;
+    const DataParallel parallel = fully_shard(model, world);
+    const std::vector<Tensor> shards = model.parameters();
+    {
+      const FullParameters whole = parallel.summon_full_parameters();
+      for (const Tensor& shard : shards) shard.requires_grad_(false);
+    }
+    expect(model.parameter_count(true) == 0, "all are frozen");
+  });
+}
+
+TEST_CASE("another tensor or a gradient given while parameters are summoned is an error") {
+  for (const int ranks : {1, 2}) {
+    for (const Way way : kSharded) {
+      CAPTURE(ranks, kNames[static_cast<int>(way)]);
+      for (const std::string& error : errors_of(ranks, [&](Communicator& world) {
+             SmallMLP model;
+             const DataParallel parallel = put(way, model, world);
+             {
+               const FullParameters whole = parallel.summon_full_parameters();
+               model.fc2.bias = full({11}, 10.0).requires_grad_();
+             }
+             subject_loss(Subject::mlp, model, 0, world.rank());
+           })) {
+        CHECK_THAT(error, ContainsSubstring("forward: fc2.bias was given another tensor"));
+      }
+      for (const bool forward : {true, false}) {
+        for (const std::string& error : errors_of(ranks, [&](Communicator& world) {
+               SmallMLP model;
+               const DataParallel parallel = put(way, model, world);
+               optim::SGD sgd(parallel.parameters(), {.lr = 0.125});
+               const auto give = [&] {
+                 const FullParameters whole = parallel.summon_full_parameters();
+                 model.fc2.bias.set_grad(ones({11}));
+               };
+               give();
+               sgd.zero_grad();
+               subject_loss(Subject::mlp, model, 0, world.rank()).backward();
+               sgd.step();
+               give();
+               if (forward) subject_loss(Subject::mlp, model, 0, world.rank());
+               sgd.step();
+             })) {
+          CHECK_THAT(error, ContainsSubstring(forward ? "forward: 'fc2.bias' got a gradient while"
+                                                      : "step: 'fc2.bias' got a gradient while"));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what one rank alone writes to summoned parameters is an error on all") {
+  for (const Way way : kSharded) {
+    for (const bool summons : {true, false}) {
+      for (const bool all : {true, false}) {
+        CAPTURE(kNames[static_cast<int>(way)], summons, all);
+        for (const std::string& error : errors_of(2, [&](Communicator& world) {
+               SmallMLP model;
+               const DataParallel parallel = put(way, model, world);
+               {
+                 const FullParameters whole = parallel.summon_full_parameters();
+                 const NoGrad no_grad;
+                 if (all || world.rank() == 0) model.fc2.bias.fill_(3.0);
+               }
+               if (summons) parallel.full_state_dict();
+               subject_loss(Subject::mlp, model, 0, world.rank()).backward();
+             })) {
+          if (all) {
+            CHECK(error == "");
+          } else {
+            CHECK_THAT(error, ContainsSubstring("summon_full_parameters: the program wrote to"));
+          }
+        }
+      }
+    }
+  }
+}
