@@ -49,17 +49,52 @@ void check_repeatable(const char* name, const std::vector<Tensor>& params) {
   }
 }
 
+// A hash of a list of words: each step is the finalizer of SplitMix64.
+uint64_t add_word(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) + 0x9e3779b97f4a7c15u;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+  return hash ^ (hash >> 31);
+}
+
+uint64_t add_number(uint64_t hash, double number) {
+  return add_word(hash, std::bit_cast<uint64_t>(number));
+}
+
+// A parameter of a step: by which name the ranks know it, and what they must have alike.
+struct Stepped {
+  std::string name;
+  int group;
+  double steps;
+  bool has_gradient;
+};
+
 // What ranks that share parameters must do alike: the step itself, which a rank might leave out
-// because its own loss is not finite, and its options, of which the text has the rate and a hash.
-// Hosts may differ in the last bits of a rate that follows a curve.
-std::string step_text(const char* name, double lr, const std::vector<double>& options) {
-  uint32_t hash = 0x811c9dc5u;  // FNV-1a over words
-  for (const double option : options) {
-    hash = (hash ^ std::bit_cast<uint32_t>(static_cast<float>(option))) * 0x01000193u;
+// because its own loss is not finite, its options, of which the text has the rate and a hash, and
+// what it steps, in any order. Ranks that hold different parts of a tensor (tensor and expert
+// parallelism) know no names: there parameters are counted, and a part may have no gradient.
+std::string step_text(const char* name, double lr, const std::vector<double>& options,
+                      const std::vector<Stepped>& params, bool by_gradients) {
+  uint64_t hash = 0;
+  for (const double option : options) hash = add_number(hash, option);
+  uint64_t members = 0, steps = 0, gradients = 0;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Stepped& param = params[i];
+    uint64_t own = param.name.empty() ? add_word(1, i) : 0;
+    for (const char c : param.name) own = add_word(own, static_cast<unsigned char>(c));
+    members += add_word(own, static_cast<uint64_t>(param.group));
+    if (param.name.empty()) continue;
+    steps += add_number(own, param.steps);
+    if (by_gradients && param.has_gradient) gradients += own;
   }
-  char text[96];
-  (void)std::snprintf(text, sizeof(text), "%s step with lr %.6g (options of hash %08x)", name, lr,
-                      hash);
+  char rate[32];
+  *std::to_chars(rate, rate + sizeof(rate) - 1, lr).ptr = '\0';
+  const auto shown = [](uint64_t word) { return static_cast<uint32_t>(word ^ (word >> 32)); };
+  char text[256];
+  (void)std::snprintf(text, sizeof(text),
+                      "%s step with lr %s (options of hash %08x, members of groups %08x, numbers "
+                      "of steps %08x, gradients %08x)",
+                      name, rate, shown(hash), shown(members), shown(steps), shown(gradients));
   return text;
 }
 
@@ -323,8 +358,18 @@ void Optimizer::step_in_memory() {
     check_averaged(model_parameters(), "step");
     declare_gradients(model_parameters(), "step");
   }
-  declare(model_parameters(), [this] {
-    return step_text(name_, has_option("lr") ? option("lr") : 0.0, all_options());
+  const std::vector<Tensor> params = model_parameters();
+  declare_each(params, [&](const std::vector<size_t>& numbers) {
+    std::vector<Stepped> stepped;
+    for (const size_t i : numbers) {
+      const auto end =
+          std::upper_bound(group_ends_.begin(), group_ends_.end(), static_cast<int>(i));
+      stepped.push_back({name_on_ranks(params[i]), static_cast<int>(end - group_ends_.begin()),
+                         states_[i].steps,
+                         params[i].grad().defined() || states_[i].param.grad().defined()});
+    }
+    return step_text(name_, has_option("lr") ? option("lr") : 0.0, all_options(), stepped,
+                     steps_by_gradients());
   });
   stepped_.clear();
   try {

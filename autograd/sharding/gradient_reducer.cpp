@@ -3,6 +3,7 @@
 
 #include <hero/autograd/graph/node.h>
 #include <hero/autograd/sharding/gradient_reducer.h>
+#include <hero/autograd/sharding/unreduced_gradients.h>
 
 namespace hero {
 
@@ -42,19 +43,36 @@ int64_t GradientReducerScope::largest(int64_t number, const char* op) const {
 }
 
 void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what) {
-  std::vector<const ConsistencyChecker*> told;
   std::string text;
-  const auto tell = [&](ConsistencyChecker* ranks) {
-    if (ranks == nullptr || std::find(told.begin(), told.end(), ranks) != told.end()) return;
-    if (told.empty()) text = what();
-    told.push_back(ranks);
-    ranks->declare(text);
+  declare_each(leaves, [&](const std::vector<size_t>&) {
+    if (text.empty()) text = what();
+    return text;
+  });
+}
+
+void declare_each(const std::vector<Tensor>& leaves,
+                  const std::function<std::string(const std::vector<size_t>&)>& what) {
+  std::vector<std::pair<ConsistencyChecker*, std::vector<size_t>>> told;
+  const auto add = [&](ConsistencyChecker* ranks, size_t leaf) {
+    if (ranks == nullptr) return;
+    auto found = std::find_if(told.begin(), told.end(),
+                              [&](const auto& each) { return each.first == ranks; });
+    if (found == told.end()) found = told.insert(told.end(), {ranks, {}});
+    found->second.push_back(leaf);
   };
-  for (const Tensor& leaf : leaves) {
-    const Partition* part = partition(leaf);
-    if (part != nullptr && part->group) tell(part->group.get());
-    tell(gradient_reducer(leaf).get());
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const Partition* part = partition(leaves[i]);
+    if (part != nullptr) add(part->group.get(), i);
+    add(gradient_reducer(leaves[i]).get(), i);
   }
+  for (const auto& [ranks, numbers] : told) ranks->declare(what(numbers));
+}
+
+std::string name_on_ranks(const Tensor& leaf) {
+  const auto owner = std::dynamic_pointer_cast<HoldsUnreducedGradients>(parameter_owner(leaf));
+  if (owner) return owner->name_of(leaf);
+  const auto reducer = gradient_reducer(leaf);
+  return reducer ? reducer->name_of(leaf) : "";
 }
 
 }  // namespace hero

@@ -30,6 +30,8 @@ class GradientReducer : public ConsistencyChecker {
   /// Declares (see ConsistencyChecker) to the ranks over which it averages how many of its leaves
   /// have a gradient.
   virtual void declare_gradients(const char* op) const = 0;
+  /// The name of a leaf's parameter in the module, which is the same on all ranks.
+  virtual std::string name_of(const Tensor& leaf) const = 0;
 };
 
 /// A hook for Tensor::register_leaf_hook() in which gradient_reducer() finds the leaf's reducer.
@@ -64,5 +66,12 @@ class GradientReducerScope {
 /// Calls ConsistencyChecker::declare() once for each of the groups of these leaves' shards and of
 /// the leaves' reducers, with the text that `what` returns; `what` is not called if there are none.
 void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what);
+/// The same with a text for each group, which `what` returns for the positions in `leaves` of those
+/// that belong to the group.
+void declare_each(const std::vector<Tensor>& leaves,
+                  const std::function<std::string(const std::vector<size_t>&)>& what);
+/// The name that a leaf's parameter has on all ranks, by the owner of its shards or by its reducer;
+/// empty if it has neither.
+std::string name_on_ranks(const Tensor& leaf);
 
 }  // namespace hero

@@ -24,6 +24,8 @@ class HoldsUnreducedGradients {
   /// Declares (see ConsistencyChecker) to the ranks that hold the shards how many of its leaves
   /// have a gradient: a rank that alone had dropped some would not step its shards.
   virtual void declare_gradients(const char* op) const = 0;
+  /// The name of a leaf's parameter in the module, which is the same on all ranks.
+  virtual std::string name_of(const Tensor& leaf) const = 0;
 };
 
 /// Drops the unreduced gradients that owners of parameters hold for these leaves; each zero_grad()

@@ -405,4 +405,9 @@ bool ShardedModule::has_unreduced() const {
                                    [this](const auto& entry) { return has_unreduced(entry); });
 }
 
+std::string ShardedModule::name_of(const Tensor& leaf) const {
+  const UnitParameter* parameter = parameter_of(leaf);
+  return parameter != nullptr ? parameter->name : "";
+}
+
 }  // namespace hero::dist

@@ -191,6 +191,7 @@ class ShardedModule : public ParameterOwner,
   Tensor optimizer_leaf(const Tensor& tensor) const override;
   /// \}
 
+  std::string name_of(const Tensor& leaf) const override;
   /// \name As what averages the gradients of parameters that are whole
   /// \{
   std::string describe_reducer() const override;

@@ -1,7 +1,9 @@
 // What ranks must do alike beside the collectives: limits of norms, steps of optimizers, line
 // searches, the strategy that a module is given to once.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "dist/data_parallel/strategies.h"
 #include "support/catch.h"
@@ -124,6 +126,66 @@ TEST_CASE("a rank that leaves out a step, or steps by another rate, is named") {
                                 sgd.step();
                               }),
               {"ranks disagree on what they did before", "sgd step with lr 0.1 (options of hash"});
+  }
+}
+
+TEST_CASE(
+    "ranks whose steps differ in members, numbers of steps, a rate or gradients are told so") {
+  enum class Other { members, steps, rate, gradients };
+  for (const ShardingStrategy strategy : kAll) {
+    for (const Other other : {Other::members, Other::steps, Other::rate, Other::gradients}) {
+      CAPTURE(name(strategy), static_cast<int>(other));
+      const auto errors = errors_of(4, [&](Communicator& world) {
+        auto model = make_subject(Subject::mlp);
+        climb(strategy, Subject::mlp, *model, world);
+        const bool differs = world.rank() == 1;
+        nn::Tensors first = model->get_submodule("fc1").parameters();
+        nn::Tensors second = model->get_submodule("fc2").parameters();
+        if (differs && other == Other::members) std::swap(first, second);
+        const double lr = differs && other == Other::rate ? 0.1 * (1.0 + 3e-8) : 0.1;
+        const std::vector<optim::AdamW::Group> groups = {{first, {.lr = lr}},
+                                                         {second, {.lr = 0.01}}};
+        std::optional<optim::AdamW> adamw(groups);
+        for (int step = 0; step < 3; ++step) {
+          subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+          if (step == 1 && differs && other == Other::steps) adamw.emplace(groups);
+          if (step == 1 && other == Other::gradients) {
+            model->get_submodule(differs ? "fc1" : "fc2").zero_grad();  // as many as the others
+          }
+          adamw->step();
+          model->zero_grad();
+        }
+      });
+      check_all(errors, {"ranks disagree on what they did before", "adamw step with lr 0.1",
+                         "members of groups"});
+    }
+  }
+}
+
+TEST_CASE("the text of a step says which of its parts differ") {
+  const auto error = errors_of(2, [](Communicator& world) {
+    auto model = make_subject(Subject::mlp);
+    const DDP ddp(*model, world);
+    nn::Tensors order = model->parameters();
+    if (world.rank() == 1) std::reverse(order.begin(), order.end());  // which changes no step
+    optim::SGD sgd(order, {.lr = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      if (step == 2 && world.rank() == 1) sgd.set_lr(0.1 + 1e-9);
+      subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+      sgd.step();
+      sgd.zero_grad();
+    }
+    world.barrier();
+  })[0];
+  const auto after = [&](const std::string& what, size_t from) {
+    return error.substr(error.find(what, from) + what.size(), 8);
+  };
+  const size_t second = error.find("rank 1 says");
+  REQUIRE(second != std::string::npos);
+  CHECK_THAT(error, ContainsSubstring("sgd step with lr 0.100000001"));
+  CHECK(after("options of hash ", 0) != after("options of hash ", second));
+  for (const std::string same : {"members of groups ", "numbers of steps ", "gradients "}) {
+    CHECK(after(same, 0) == after(same, second));
   }
 }
 
