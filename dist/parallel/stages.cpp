@@ -128,8 +128,7 @@ bool StageValue::is_on(int rank) const {
 }
 
 bool StageValue::is_tied() const {
-  return ranks.size() > 1 && slots.front()->kind == nn::Slot::Kind::parameter &&
-         leaf().requires_grad();
+  return ranks.size() > 1 && slots.front()->kind == nn::Slot::Kind::parameter;
 }
 
 std::vector<StageValue> stage_values(nn::PipelineModel& model, const std::vector<size_t>& begins,

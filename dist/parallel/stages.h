@@ -24,7 +24,8 @@ struct StageValue {
 
   const Tensor& leaf() const { return slots.front()->tensor; }
   bool is_on(int rank) const;
-  /// Whether several ranks hold it, each of which computes a part of its gradient.
+  /// Whether it is a parameter that several ranks hold, each of which computes a part of its
+  /// gradient while it is trained.
   bool is_tied() const;
 };
 

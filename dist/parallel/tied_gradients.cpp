@@ -1,11 +1,23 @@
 #include <map>
+#include <memory>
 
 #include <hero/autograd/ops/creation/creation.h>
 #include <hero/autograd/ops/elementwise/elementwise.h>
+#include <hero/autograd/sharding/gradient_reducer.h>
 #include <hero/core/error.h>
+#include <hero/dist/data_parallel/sharded_module.h>
 #include <hero/dist/parallel/tied_gradients.h>
 
 namespace hero::dist {
+namespace {
+
+// Whether what averages the leaf's gradients over ranks, such as DDP, does so now.
+bool averages_now(const Tensor& leaf) {
+  const auto replica = std::dynamic_pointer_cast<ShardedModule>(gradient_reducer(leaf));
+  return !replica || replica->sync() || replica->groups().ranks() == 1;
+}
+
+}  // namespace
 
 std::vector<TiedGradient> tied_gradients(const std::vector<StageValue>& values,
                                          const Communicator& pipe) {
@@ -23,30 +35,52 @@ std::vector<TiedGradient> tied_gradients(const std::vector<StageValue>& values,
   return tied;
 }
 
-TiedGradientScope::TiedGradientScope(const std::vector<TiedGradient>& tied) : tied_(tied) {
+TiedGradientScope::TiedGradientScope(std::vector<TiedGradient>& tied)
+    : tied_(tied), steps_(tied.size()) {
   for (const TiedGradient& each : tied_) {
-    check(parameter_owner(each.leaf) == nullptr, "pipeline: '", each.name,
+    check(!each.leaf.requires_grad() || parameter_owner(each.leaf) == nullptr, "pipeline: '",
+          each.name,
           "' is tied over stages and sharded, each stage's shards in places of their own; untie it "
           "(GPTConfig::tie_weights), or leave it out by ignored_parameters");
-    former_.push_back(each.leaf.grad());
+  }
+  for (size_t i = 0; i < tied_.size(); ++i) {
+    const TiedGradient& each = tied_[i];
+    Step& step = steps_[i];
+    step.trained = each.leaf.requires_grad();
+    step.averages = averages_now(each.leaf);
+    const bool goes_on = each.unaveraged && step.averages;
+    if (!step.trained || (goes_on && each.ranks.rank() == 0)) continue;
+    step.former_counts = goes_on;
+    step.former = each.leaf.grad();
     each.leaf.set_grad({});
   }
 }
 
 TiedGradientScope::~TiedGradientScope() {
   for (size_t i = 0; i < tied_.size(); ++i) {
+    const Tensor& former = steps_[i].former;
+    if (!former.defined()) continue;
     const Tensor now = tied_[i].leaf.grad();
-    if (!former_[i].defined()) continue;
     const NoGrad no_grad;
-    tied_[i].leaf.set_grad(now.defined() ? former_[i] + now : former_[i]);
+    tied_[i].leaf.set_grad(now.defined() ? former + now : former);
   }
 }
 
-void TiedGradientScope::add_up() const {
+void TiedGradientScope::add_up() {
   const NoGrad no_grad;
-  for (const TiedGradient& each : tied_) {
+  for (size_t i = 0; i < tied_.size(); ++i) {
+    TiedGradient& each = tied_[i];
+    Step& step = steps_[i];
+    each.ranks.declare((step.trained ? "train '" : "freeze '") + each.name + "', tied over stages" +
+                       (step.averages ? "" : ", without averaging"));
+    if (!step.trained) {
+      each.ranks.barrier({.unit = each.name});
+      continue;
+    }
     if (!each.leaf.grad().defined()) each.leaf.set_grad(zeros_like(each.leaf));
     each.ranks.all_reduce(each.leaf.grad().array(), {.unit = each.name});
+    if (step.former_counts) step.former = {};
+    each.unaveraged = !step.averages;
   }
 }
 

@@ -84,6 +84,58 @@ TEST_CASE("a tied weight over stages gets the sum of its gradients", "[pipeline]
   CHECK(hashes[0] == hashes[2]);
 }
 
+TEST_CASE("a tied weight is frozen and trained from step to step as in one process", "[pipeline]") {
+  // In one process: for each step, whether the weight is trained. `first`: before the pipeline is
+  // made. Without a gradient, AdamW leaves it as it is.
+  const auto train = [](PipeModel& model, const std::vector<Tensor>& parameters,
+                        const std::function<void(const Tensor&, const Tensor&)>& pass,
+                        const std::vector<bool>& trained) {
+    const auto optimizer = make_method(Method::adamw, parameters);
+    for (size_t i = 0; i < trained.size(); ++i) {
+      model.gpt->lm_head.weight.requires_grad_(trained[i]);
+      const auto [x, y] = pipe_batch(PipeSubject::gpt_tied, static_cast<int>(i));
+      pass(x, y);
+      optimizer->step();
+      optimizer->zero_grad();
+    }
+  };
+  for (const bool first : {false, true}) {
+    const std::vector<bool> trained = {first, !first, true, false, true};
+    CAPTURE(first);
+    PipeModel whole = make_pipe_model(PipeSubject::gpt_tied, kCpu);
+    train(
+        whole, whole.module().parameters(),
+        [&](const Tensor& x, const Tensor& y) { accumulate_alone(*whole.gpt, x, y, 1); }, trained);
+    run_ranks(3, [&](Communicator& world) {
+      PipeModel model = make_pipe_model(PipeSubject::gpt_tied);
+      model.gpt->lm_head.weight.requires_grad_(first);
+      Pipeline pipe(model.pipeline_model(), world);
+      train(
+          model, pipe.parameters(), [&](const Tensor& x, const Tensor& y) { pipe.step(x, y); },
+          trained);
+      const auto got = pipe.parameters(), expected = whole.module().parameters();
+      for (size_t i = 0; i < got.size(); ++i) {
+        if (got[i].numel() == 0) continue;
+        expect(same(got[i].array(), expected[i].array()), "parameter ", i);
+      }
+    });
+  }
+}
+
+TEST_CASE("stages that do not all train a tied weight are an error on all", "[pipeline]") {
+  const auto [x, y] = pipe_batch(PipeSubject::gpt_tied, 0);
+  const auto errors = errors_of(2, [&, x = x, y = y](Communicator& world) {
+    PipeModel model = make_pipe_model(PipeSubject::gpt_tied);
+    Pipeline pipe(model.pipeline_model(), world);
+    model.gpt->lm_head.weight.requires_grad_(world.rank() == 1);
+    pipe.step(x, y);
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, ContainsSubstring("freeze 'transformer.wte.weight', tied over stages") &&
+                          ContainsSubstring("train 'transformer.wte.weight', tied over stages"));
+  }
+}
+
 TEST_CASE("a rank of a pipeline holds its layers and gives the others' no bytes", "[pipeline]") {
   const PipeModel whole = make_pipe_model(PipeSubject::gpt, kCpu);
   run_ranks(4, [&](Communicator& world) {

@@ -1,12 +1,14 @@
 // Pipelines along one axis of a mesh and FSDP along the other; checkpoints of pipelines.
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "dist/parallel/pipelines.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
 #include <hero/dist/checkpoint.h>
+#include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/mesh.h>
 #include <hero/dist/zero.h>
@@ -366,6 +368,51 @@ TEST_CASE("a whole model is read into a pipeline and written by one", "[pipeline
   CHECK(same_state(whole.module().state_dict(), again.module().state_dict()));
 }
 
+TEST_CASE("a tied weight's gradients that wait under no_sync() are averaged once",
+          "[pipeline][threads]") {
+  // Before the second step nothing is cleared: it adds to a mean, and then to what waits.
+  const std::vector<std::vector<bool>> cases = {{false, true}, {true, false, false, true}};
+  for (const std::vector<bool>& averages : cases) {
+    PipeModel whole = make_pipe_model(PipeSubject::gpt_tied, kCpu);
+    for (size_t i = 0; i < averages.size(); ++i) {
+      for (int r = 0; r < kReplicas; ++r) {
+        const auto [x, y] = pipe_batch(PipeSubject::gpt_tied, static_cast<int>(i), r);
+        accumulate_alone(*whole.gpt, x, y, 2);
+      }
+    }
+    const auto wanted = whole.module().parameters();
+    for (const Tensor& p : wanted) p.grad().mul_(1.0 / kReplicas);
+    for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::interleaved(2)}) {
+      std::vector<uint64_t> hashes(6);
+      run_ranks(6, [&](Communicator& world) {
+        const Mesh mesh(world, {{"pipe", 3}, {"data", kReplicas}});
+        PipeModel model = make_pipe_model(PipeSubject::gpt_tied);
+        Pipeline pipe(model.pipeline_model(), mesh["pipe"],
+                      {.schedule = schedule, .micro_batches = 2});
+        DDP ddp(model.module(), mesh["data"]);
+        for (size_t i = 0; i < averages.size(); ++i) {
+          ddp.set_requires_gradient_sync(averages[i]);
+          const auto [x, y] =
+              pipe_batch(PipeSubject::gpt_tied, static_cast<int>(i), mesh.coordinate("data"));
+          pipe.step(x, y);
+        }
+        const auto got = pipe.parameters();
+        for (size_t i = 0; i < got.size(); ++i) {
+          if (got[i].numel() == 0) continue;
+          // float32, added up in another order
+          const double off = (got[i].grad() - wanted[i].grad()).abs().max().item();
+          expect(off < 2e-6, "gradient ", i, " differs by ", off);
+        }
+        const Tensor tied = model.gpt->lm_head.weight;
+        hashes[static_cast<size_t>(world.rank())] = hash(tied.grad().array());
+        expect((mesh.coordinate("pipe") == 1) == (tied.numel() == 0), "the stage without it");
+      });
+      std::set<uint64_t> copies(hashes.begin(), hashes.end());
+      CHECK(copies.size() == 2);  // those of the stages that have it, and nothing
+    }
+  }
+}
+
 TEST_CASE("what a sharded pipeline refuses is named", "[pipeline]") {
   const auto program = [](const std::function<void(PipeModel&, const Mesh&)>& body) {
     return errors_of(4, [&](Communicator& world) {
@@ -382,6 +429,27 @@ TEST_CASE("what a sharded pipeline refuses is named", "[pipeline]") {
         pipe.step(x, y);
       }),
       ContainsSubstring("pipeline: 'transformer.wte.weight' is tied over stages and sharded"));
+  const auto frozen_first = [&, x = x, y = y](bool trained) {
+    return [=](PipeModel& model, const Mesh& mesh) {
+      const Tensor tied = model.gpt->lm_head.weight;
+      tied.requires_grad_(false);
+      Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
+      fully_shard(model.module(), mesh["data"]);
+      model.gpt->lm_head.weight.requires_grad_(trained);
+      pipe.step(x, y);
+    };
+  };
+  CHECK_THAT(
+      program(frozen_first(true)),
+      ContainsSubstring("pipeline: 'transformer.wte.weight' is tied over stages and sharded"));
+  CHECK(program(frozen_first(false)).empty());
+  CHECK_THAT(program([&, x = x, y = y](PipeModel& model, const Mesh& mesh) {
+               Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
+               DDP ddp(model.module(), mesh["data"]);
+               ddp.set_requires_gradient_sync(mesh.coordinate("pipe") == 0);
+               pipe.step(x, y);
+             }),
+             ContainsSubstring("train 'transformer.wte.weight', tied over stages, without "));
   CHECK_THAT(program([](PipeModel& model, const Mesh& mesh) {
                fully_shard(model.module(), mesh["data"]);
                Pipeline pipe(model.pipeline_model(), mesh["pipe"], {.micro_batches = 2});
