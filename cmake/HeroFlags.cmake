@@ -55,8 +55,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND hero_warnings -Wno-sign-conversion -Wno-shadow -Wno-bitwise-instead-of-logical -Wno-unknown-pragmas
               -Wno-unknown-attributes -Wno-unknown-warning-option -Wno-deprecated-declarations)
 endif()
-# Batches of files have warnings of their own (types of a batch look like a header's): where all are
-# errors, files are compiled one by one.
+# The sanitizers' and clang-tidy's batches, of files that are compiled apart otherwise, have warnings of their own, which
+# are no errors.
 if(HERO_WERROR AND NOT CMAKE_UNITY_BUILD)
   list(APPEND hero_warnings -Werror)
 endif()
