@@ -328,8 +328,11 @@ void ShardedModule::gradient_ready(size_t id) {
   entry.parameter->ready = true;
   if (averages() && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
   if (!entry.unit->is_complete()) return;
-  if (averages() && entry.state->policy.sync && options_.unused != Unused::agree)
+  if (!averages() || !entry.state->policy.sync) {
+    entry.unit->accumulate();
+  } else if (options_.unused != Unused::agree) {
     reduce_ready(*entry.unit);
+  }
   free_if_done(*entry.state);
 }
 
@@ -380,6 +383,7 @@ std::string ShardedModule::finish_gradients() {
 // What stays gathered is what unshard() would have gathered for the next forward.
 void ShardedModule::end_pass() {
   if (averages() || touched_) unsent_ = !averages() && !gradients_stay_;
+  for (const auto& unit : units_) unit->accumulate();  // also where the pass reached a part
   for (const auto& state : module_states_) {
     state->held = !state->policy.reshard_after_backward;
     for (Unit* unit : state->units) {
@@ -396,7 +400,7 @@ bool ShardedModule::has_unreduced(const ParameterEntry& entry) const {
   const UnitParameter& parameter = *entry.parameter;
   if (!shards()) return unsent_ && groups().ranks() > 1 && parameter.leaf.grad().defined();
   if (!entry.state->policy.sync) return false;
-  return parameter.full.grad().defined() ||
+  return parameter.has_own_gradient() ||
          (parameter.unreduced.defined() && all_reduce_ && entry.state->policy.all_reduce);
 }
 

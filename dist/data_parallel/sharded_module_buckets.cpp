@@ -13,7 +13,7 @@ std::string ShardedModule::unused_names() const {
   std::string names;
   for (const ParameterEntry& entry : parameters_) {
     const UnitParameter& parameter = *entry.parameter;
-    if (parameter.ready || !parameter.leaf.requires_grad() || parameter.full.grad().defined())
+    if (parameter.ready || !parameter.leaf.requires_grad() || parameter.has_own_gradient())
       continue;
     if (parameter.previous_grad.defined() || parameter.leaf.grad().defined())
       continue;  // of a backward before
@@ -25,13 +25,13 @@ std::string ShardedModule::unused_names() const {
 void ShardedModule::agree_on_unused() {
   const Array used = Array::empty({static_cast<int64_t>(parameters_.size())}, kBool);
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    used.data<bool>()[i] = parameters_[i].parameter->full.grad().defined();
+    used.data<bool>()[i] = parameters_[i].parameter->has_own_gradient();
   }
   groups().shard.all_reduce(used, {.op = ReduceOp::max, .unit = "used parameters"});
   const MemoryScope tag(MemoryTag::gradient);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& full = parameters_[i].parameter->full;
-    if (!used.data<bool>()[i] || full.grad().defined()) continue;
+    if (!used.data<bool>()[i] || parameters_[i].parameter->has_own_gradient()) continue;
     full.set_grad(Tensor(Array::zeros(full.shape(), full.dtype(), full.device())));
   }
 }

@@ -66,7 +66,7 @@ void ShardedModule::shadow(int64_t word, const std::function<void()>& step) {
     for (const ParameterEntry& entry : parameters_) {
       const UnitParameter& parameter = *entry.parameter;
       if (options_.unused == Unused::agree || !parameter.leaf.requires_grad()) continue;
-      if (parameter.full.grad().defined()) continue;  // its own, added up under no_sync()
+      if (parameter.has_own_gradient()) continue;  // added up under no_sync()
       parameter.full.set_grad(Tensor(
           Array::zeros(parameter.full.shape(), parameter.full.dtype(), parameter.full.device())));
     }

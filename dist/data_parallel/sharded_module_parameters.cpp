@@ -233,6 +233,7 @@ void ShardedModule::clear_gradient(const Tensor& leaf, bool set_to_none) {
   const ParameterEntry& entry = parameters_[found->second];
   UnitParameter& parameter = *entry.parameter;
   parameter.full.set_grad({});
+  parameter.accumulated = {};
   parameter.unreduced = {};
   parameter.lost_gradient = false;
   if (is_same(leaf, parameter.leaf) || !parameter.leaf.grad().defined()) return;

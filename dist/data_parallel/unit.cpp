@@ -95,7 +95,9 @@ void Unit::convert(DType dtype, Device device) {
     if (full_grad.defined()) {
       parameter.full.set_grad(Tensor(full_grad.array().to(flat_.whole.dtype()).to(device)));
     }
-    if (parameter.unreduced.defined()) parameter.unreduced = parameter.unreduced.to(device);
+    for (Array* sum : {&parameter.accumulated, &parameter.unreduced}) {
+      if (sum->defined()) *sum = sum->to(device);
+    }
   }
   show_shards();
 }

@@ -47,11 +47,17 @@ struct UnitParameter {
   bool ready = false;    ///< its gradient is complete in the current backward
   bool trains = false;   ///< whether the whole one, when it was first shown, required a gradient
   Tensor previous_grad = {};  ///< Stage::none: the mean that leaf.grad() was before this pass
+  /// The sum of the gradients of passes that were not averaged, if UnitOptions::reduce is wider
+  /// than the dtype of `full`; otherwise grad() of `full` is that sum. Undefined if there is none.
+  Array accumulated = {};
   /// This rank's part of the shard group's sums, not yet summed over the replicas.
   Array unreduced = {};
   Tensor shown = {};           ///< the view in the module while parameters are summoned
   bool lost_gradient = false;  ///< the view got a gradient, and no shard has it
   uint32_t seen = 0;           ///< the version of the storage of `full` when a forward began
+
+  /// Whether this rank has a gradient of the whole parameter that is not averaged.
+  bool has_own_gradient() const { return full.grad().defined() || accumulated.defined(); }
 };
 
 /// A view of a parameter in a flat parameter `flat`, with the parameter's shape, and with its
@@ -173,6 +179,9 @@ class Unit {
   bool is_complete();
   /// None has.
   void begin_pass();
+  /// Moves gradients that are not averaged at the end of this pass into UnitParameter::accumulated,
+  /// where UnitOptions::reduce is wider than their dtype.
+  void accumulate();
   /// Whether a reduction that began now would have something to send.
   bool has_gradients(AllReduce when) const;
   /// After a backward that threw: drops gradients that are being averaged, whole gradients, and

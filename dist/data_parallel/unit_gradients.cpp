@@ -21,6 +21,29 @@ bool has_unreduced(const UnitParameter& parameter, AllReduce when) {
   return when == AllReduce::now && parameter.unreduced.defined();
 }
 
+// Adds the gradient of `full` to the others that this rank has not averaged.
+void accumulate_in(UnitParameter& parameter, DType wide) {
+  const Array gradient = parameter.full.grad().array().to(wide);
+  Array& sum = parameter.accumulated;
+  if (!sum.defined()) {
+    sum = gradient;
+  } else if (gradient.numel() > 0) {
+    core::map_into<k::Add>(sum, sum, gradient);
+  }
+  parameter.full.set_grad({});
+}
+
+// What this rank has of the whole parameter's gradient and has not averaged, which it has no more
+// afterwards.
+Array take_own_gradient(UnitParameter& parameter) {
+  const Tensor gradient = parameter.full.grad();
+  if (gradient.defined() && parameter.accumulated.defined())
+    accumulate_in(parameter, parameter.accumulated.dtype());
+  parameter.full.set_grad({});
+  if (parameter.accumulated.defined()) return std::exchange(parameter.accumulated, {});
+  return gradient.defined() ? gradient.array() : Array();
+}
+
 void write_zeros(const Array& to, int64_t begin, int64_t end) {
   if (begin < end) core::backend(to.device()).run(core::call::Fill{to.slice(0, begin, end), 0.0});
 }
@@ -75,7 +98,7 @@ void Unit::pack(GradientReduction& reduction) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const UnitParameter& parameter = parameters_[i];
     const Tensor gradient = parameter.full.grad();
-    const bool has = gradient.defined() || has_unreduced(parameter, reduction.when);
+    const bool has = parameter.has_own_gradient() || has_unreduced(parameter, reduction.when);
     if (!has && !parameter.leaf.requires_grad()) continue;  // frozen, and not since no_sync()
     if (!has) {
       missing += (missing.empty() ? " without " : ", ") + parameter.name;
@@ -101,17 +124,17 @@ void Unit::pack(GradientReduction& reduction) {
   reduction.bucket = Array::empty({size}, reduction.dtype, device);
   int64_t end = 0;  // of what is written
   for (const size_t i : reduction.parameters) {
-    const Tensor& full = parameters_[i].full;
-    const int64_t begin = reduction.is_flat ? parameters_[i].place.begin : end;
+    UnitParameter& parameter = parameters_[i];
+    const int64_t begin = reduction.is_flat ? parameter.place.begin : end;
     write_zeros(reduction.bucket, end, begin);
-    end = begin + full.numel();
-    if (!full.grad().defined()) {
+    end = begin + parameter.full.numel();
+    const Array gradient = take_own_gradient(parameter);
+    if (!gradient.defined()) {
       write_zeros(reduction.bucket, begin, end);
     } else if (begin < end) {
-      core::backend(device).run(core::call::Copy{full.grad().array().reshape({full.numel()}),
-                                                 reduction.bucket.slice(0, begin, end)});
+      core::backend(device).run(
+          core::call::Copy{gradient.reshape({end - begin}), reduction.bucket.slice(0, begin, end)});
     }
-    full.set_grad({});
   }
   write_zeros(reduction.bucket, end, size);
 }
@@ -120,13 +143,23 @@ void Unit::pack(GradientReduction& reduction) {
 void Unit::keep_whole() {
   if (options_.stage == Stage::none) return;
   for (UnitParameter& parameter : parameters_) {
-    const Tensor gradient = parameter.full.grad();
+    const Array gradient = take_own_gradient(parameter);
     if (!gradient.defined()) continue;
     const DType reduced = options_.reduce.value_or(gradient.dtype());
-    const Array whole = gradient.array().reshape({parameter.place.count}).to(reduced);
+    const Array whole = gradient.reshape({parameter.place.count}).to(reduced);
     if (options_.divide_by > 0.0) core::map_into<k::Div>(whole, whole, Scalar(options_.divide_by));
     give_gradient(parameter, target_->begin_gradient(whole, parameter.leaf.dtype()));
-    parameter.full.set_grad({});
+  }
+}
+
+void Unit::accumulate() {
+  if (options_.stage == Stage::none || !options_.reduce) return;
+  const MemoryScope tag(MemoryTag::gradient);
+  for (UnitParameter& parameter : parameters_) {
+    const Tensor gradient = parameter.full.grad();
+    if (!gradient.defined()) continue;
+    const DType wide = promote(gradient.dtype(), *options_.reduce);
+    if (wide != gradient.dtype()) accumulate_in(parameter, wide);
   }
 }
 
@@ -145,7 +178,7 @@ void Unit::begin_pass() {
 bool Unit::has_gradients(AllReduce when) const {
   const bool under_way = reduction_ != nullptr;  // with what passes before have left
   return std::any_of(parameters_.begin(), parameters_.end(), [&](const UnitParameter& parameter) {
-    return parameter.full.grad().defined() || (!under_way && has_unreduced(parameter, when));
+    return parameter.has_own_gradient() || (!under_way && has_unreduced(parameter, when));
   });
 }
 
@@ -237,6 +270,7 @@ void Unit::drop_gradients() {
   arriving_.clear();
   for (UnitParameter& parameter : parameters_) {
     parameter.full.set_grad({});
+    parameter.accumulated = {};
     parameter.unreduced = {};
   }
 }

@@ -276,3 +276,54 @@ TEST_CASE("an average of parameters steps while gradients are owed") {
     subject_loss(Subject::mlp, *model, 1, world.rank()).backward();
   });
 }
+
+TEST_CASE("gradients of passes that are not averaged add up in the dtype of sums") {
+  constexpr int kPasses = 300;  // with a gradient of 1 each; bfloat16 counts to 256
+  const auto is_full = [](const Tensor& leaf, double value) {
+    return leaf.numel() == 0 || same(leaf.grad().array(), full(leaf.shape(), value).array());
+  };
+  const auto check_sums = [&](dist::Communicator& world, Off off, bool one_unit) {
+    TwoSenses model;
+    dist::FSDPOptions options{.mixed_precision = {.parameters = kBFloat16, .reduce = kFloat32}};
+    if (!one_unit) options.unit = dist::each<nn::Linear>();
+    const dist::DataParallel fsdp = dist::fully_shard(model, world, options);
+    const auto pass = [&](bool sees) {
+      model.sees = sees;
+      sum(model(ones({1, 4}))).backward();
+    };
+    const auto turn = [&](bool on) {
+      if (off == Off::gradient_sync) fsdp.set_requires_gradient_sync(on);
+      if (off == Off::gradient_sync_of_a_path) fsdp.set_requires_gradient_sync(on, "vision");
+    };
+    std::optional<dist::NoSync> local;
+    if (off == Off::no_sync) local.emplace(fsdp.no_sync());
+    turn(false);
+    for (int i = 0; i < kPasses; ++i) pass(!one_unit);  // false: it reaches half of the one unit
+    turn(true);
+    local.reset();
+    pass(one_unit);
+    for (const Tensor& leaf : model.text.parameters())
+      expect(is_full(leaf, kPasses + 1), "text: ", leaf.grad());
+    for (const Tensor& leaf : model.vision.parameters())
+      expect(is_full(leaf, one_unit ? 1 : kPasses), "vision: ", leaf.grad());
+    model.zero_grad();
+    {
+      const dist::NoSync dropped = fsdp.no_sync();
+      pass(true);
+      model.zero_grad();
+    }
+    pass(true);
+    for (const Tensor& leaf : model.parameters())
+      expect(is_full(leaf, 1), "what was dropped is counted: ", leaf.grad());
+  };
+  for (const int ranks : {1, 2}) {
+    for (const bool one_unit : {false, true}) {
+      for (const Off off : {Off::no_sync, Off::gradient_sync, Off::gradient_sync_of_a_path}) {
+        if (one_unit && off == Off::gradient_sync_of_a_path) continue;
+        CAPTURE(ranks, one_unit, static_cast<int>(off));
+        dist::run_ranks(ranks,
+                        [&](dist::Communicator& world) { check_sums(world, off, one_unit); });
+      }
+    }
+  }
+}
