@@ -25,7 +25,8 @@ using ForwardWrapper =
     std::function<Tensors(Module& module, const Tensors& inputs, const Forward& forward)>;
 /// Options of hooks.
 struct HookOptions {
-  /// The hook only prepares parameters, so a parent may fuse the module.
+  /// The hook only prepares parameters, so a parent may fuse the module. A full backward hook gets
+  /// an empty list where no input needs a gradient: it runs before the rest of the backward then.
   bool for_parameters = false;
   /// The hook is called before those that are there, and not after them.
   bool prepend = false;

@@ -1,6 +1,7 @@
 // Calling a module: its path for error messages, and the hooks around forward and backward.
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include <hero/autograd/graph/op.h>
@@ -114,6 +115,10 @@ void replace_values(Tensors& values, Tensors&& returned, const Module& module, c
   values = std::move(returned);
 }
 
+bool any_defined(const Tensors& list) {
+  return std::any_of(list.begin(), list.end(), [](const Tensor& x) { return x.defined(); });
+}
+
 // What the two ends of a module's backward share.
 struct BackwardPass {
   std::weak_ptr<Module*> hooked;  // the module, as long as it is there
@@ -121,6 +126,8 @@ struct BackwardPass {
   std::vector<Hook<BackwardHook>> hooks;
   Tensors grad_outputs;
   bool for_values = false;  // a hook looks at gradients
+  // Those of `hooks` that are for parameters, if no input wants a gradient.
+  std::vector<std::shared_ptr<std::atomic<bool>>> for_parameters;
 
   Module& module() const {
     const auto found = hooked.lock();
@@ -136,6 +143,19 @@ struct BackwardPass {
       Module& of = module();
       replace_values(grad_inputs, hook.call(of, grad_inputs, grad_outputs), of,
                      "full backward hook");
+    }
+  }
+  // Where no input wants a gradient, with the gradients of the outputs: to hooks for parameters the
+  // empty list says that the rest of the module's backward is still to come.
+  void leave_at_outputs(size_t inputs) const {
+    for (const auto& hook : hooks) {
+      if (!*hook.alive) continue;
+      const bool prepares =
+          std::count(for_parameters.begin(), for_parameters.end(), hook.alive) > 0;
+      Tensors none(prepares ? 0 : inputs);
+      replace_values(none, hook.call(module(), none, grad_outputs), module(), "full backward hook");
+      check(!any_defined(none), "full backward hook: a hook of ", module().type_name(),
+            " returned a gradient for an input that needs none; return nothing there");
     }
   }
 };
@@ -162,9 +182,9 @@ std::vector<Array> same_arrays(std::span<const Array> inputs) {
 struct OutputEnd : IdentityOp {
   static constexpr AutocastRule kAutocast = AutocastRule::fallthrough;
   std::shared_ptr<BackwardPass> pass;
-  bool inputs_want_grad;
-  OutputEnd(std::shared_ptr<BackwardPass> p, bool inputs)
-      : IdentityOp(!p->for_values), pass(std::move(p)), inputs_want_grad(inputs) {}
+  std::optional<size_t> inputs_without_grad;  // how many there are, if none wants a gradient
+  OutputEnd(std::shared_ptr<BackwardPass> p, std::optional<size_t> n)
+      : IdentityOp(!p->for_values), pass(std::move(p)), inputs_without_grad(n) {}
   const char* name() const override { return "module_output"; }
   int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
@@ -176,8 +196,8 @@ struct OutputEnd : IdentityOp {
       replace_values(list, hook.call(of, list), of, "full backward pre-hook");
     }
     pass->grad_outputs = list;
-    Tensors none;
-    if (!inputs_want_grad) pass->leave(none);  // no other end will be reached
+    if (inputs_without_grad)
+      pass->leave_at_outputs(*inputs_without_grad);  // no other end will be reached
     return as_grads(list);
   }
   void bypassed() override { backward(no_grads(output_count())); }
@@ -360,10 +380,16 @@ Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fuse
         hooks_->backward_pre,
         hooks_->backward,
         {},
-        any_of_kind(hooks_->backward_pre, values) || any_of_kind(hooks_->backward, values)});
+        any_of_kind(hooks_->backward_pre, values) || any_of_kind(hooks_->backward, values),
+        {}});
   }
-  const bool inputs_want_grad = any_wants_grad(in);
-  if (pass && inputs_want_grad) put_end(in, InputEnd(pass), pass->for_values);
+  std::optional<size_t> without_grad;
+  if (pass && any_wants_grad(in)) {
+    put_end(in, InputEnd(pass), pass->for_values);
+  } else if (pass) {
+    without_grad = in.size();
+    pass->for_parameters = hooks_->for_parameters;
+  }
   Tensors out;
   try {
     out = wrapped && !fused ? Hook<ForwardWrapper>(*wrapper).call(*this, in, body) : body(in);
@@ -378,7 +404,7 @@ Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fuse
     if (*hook.alive) replace_values(out, hook.call(*this, in, out), *this, "forward hook");
   }
   if (pass && any_wants_grad(out)) {
-    put_end(out, OutputEnd(pass, inputs_want_grad), pass->for_values);
+    put_end(out, OutputEnd(pass, without_grad), pass->for_values);
   }
   return out;
 }

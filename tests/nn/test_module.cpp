@@ -252,11 +252,25 @@ TEST_CASE(
   first.register_full_backward_hook(
       [&](nn::Module&, const nn::Tensors& in, const nn::Tensors& out) {
         ++first_calls;
-        CHECK(in.empty());
+        REQUIRE(in.size() == 1);
+        CHECK_FALSE(in[0].defined());
         CHECK(out.size() == 1);
       });
+  first.register_full_backward_hook(
+      [&](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
+        ++first_calls;
+        CHECK(in.empty());
+      },
+      {.for_parameters = true});
   sum(first(ones({2, 6}))).backward();
-  CHECK(first_calls == 1);
+  CHECK(first_calls == 2);
+  first.register_full_backward_hook(
+      [](nn::Module&, const nn::Tensors&, const nn::Tensors&) -> nn::Tensors {
+        return {ones({2, 6})};
+      });
+  CHECK_THROWS_WITH(sum(first(ones({2, 6}))).backward(),
+                    ContainsSubstring("a hook of Linear returned a gradient for an input that "
+                                      "needs none"));
 }
 
 TEST_CASE("hooks for parameters run around what a parent computes in a module's place") {
