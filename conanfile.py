@@ -37,7 +37,7 @@ class Hero(ConanFile):
         toolchain = CMakeToolchain(self, generator="Ninja")
         toolchain.user_presets_path = False
         toolchain.cache_variables.update({
-            "HERO_TESTS": False, "HERO_TUTORIALS": False, "HERO_TOOLS": False,
+            "HERO_TESTS": False, "HERO_TUTORIALS": False, "HERO_TOOLS": False, "HERO_AVX512": "ON",
             "HERO_CUDA": "ON" if self.options.cuda else "OFF", "HERO_MPI": "ON" if self.options.mpi else "OFF"})
         toolchain.generate()
 

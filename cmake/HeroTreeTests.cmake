@@ -34,9 +34,11 @@ hero_tree_test("every fuzz target has a dictionary that libFuzzer reads" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_fuzz)
 hero_tree_test("every reader of files for 20 seconds" fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz/run 20)
 set_tests_properties("fuzz: every reader of files for 20 seconds" PROPERTIES TIMEOUT 5400)
-if(HERO_LEVELS)
+if(TARGET hero_cpu_v4)
   hero_tree_test("kernels of higher levels are reached by their table alone" build
                   ${PROJECT_SOURCE_DIR}/tests/levels/check_objects ${PROJECT_BINARY_DIR} ${hero_objdump})
+endif()
+if(HERO_LEVELS)
   hero_tree_test("the check of levels finds what others see" build
                   ${PROJECT_SOURCE_DIR}/tests/levels/test_check ${CMAKE_CXX_COMPILER} ${hero_objdump})
 endif()

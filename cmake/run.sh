@@ -127,23 +127,26 @@ show_progress() {
 
 # has_gpu: whether this machine has a GPU that CUDA can use; the same files as in cmake/HeroCuda.cmake.
 has_gpu() { compgen -G "/dev/nvidia[0-9]*" >/dev/null || [ -e /dev/dxg ]; }
+# has_avx512: whether the processor is one for which cmake/HeroLevels.cmake has kernels of their own
+has_avx512() { grep -qs '^flags.* avx512vl' /proc/cpuinfo; }
 has_nvcc() { command -v nvcc /usr/local/cuda/bin/nvcc >/dev/null; }
 
 # found_here: what CMake looks for only when it configures
 found_here() {
   if has_gpu; then echo gpu; fi
   if has_nvcc; then echo nvcc; fi
+  if has_avx512; then echo avx512; fi
 }
 
 # build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log, whose
-# last line a terminal shows meanwhile. What want() went without is written down there, and whether a GPU
-# and nvcc were there: where that has changed, CMake looks again. HERO_WERROR, HERO_ARCH and HERO_CUDA are
-# taken from the environment where they are set there. A folder that was configured without tests or
+# last line a terminal shows meanwhile. What want() went without is written down there, and whether a GPU,
+# nvcc and AVX-512 were there: where that has changed, CMake looks again. HERO_WERROR, HERO_ARCH, HERO_CUDA and
+# HERO_AVX512 are taken from the environment where they are set there. A folder that was configured without tests or
 # tutorials, as for an installation, gets them.
 build() {
   local preset=$1 dir=$root/build/$1 name options="" lacked found progress="" good=yes
   shift
-  for name in HERO_WERROR HERO_ARCH HERO_CUDA; do
+  for name in HERO_WERROR HERO_ARCH HERO_CUDA HERO_AVX512; do
     if [ -n "${!name:-}" ] && ! grep -qs "^$name:[A-Z]*=${!name}\$" "$dir/CMakeCache.txt"; then
       options+=" -D$name=${!name}"
     fi

@@ -39,7 +39,8 @@ bool has_levels() {
 
 Features find_features() {
   Features found;
-  if (!has_levels()) return found;
+  found.linked = has_levels();
+  if (!found.linked) return found;
 #if defined(__x86_64__)
   found.v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
@@ -102,7 +103,7 @@ Level level_named(const char* name, const Features& features) {
     if (std::string(name) == name_of(each)) return each;
     names += (names.empty() ? "" : ", ") + std::string(name_of(each));
   }
-  const char* const who = has_levels() ? "this processor has " : "this program is linked with ";
+  const char* const who = features.linked ? "this processor has " : "this program is linked with ";
   const char* const refused = features.tiles && !features.are_tiles_allowed
                                   ? " (and amx, but the system lets this program have no tiles)"
                                   : "";

@@ -26,6 +26,7 @@ inline constexpr Level kLevels[] = {Level::v3, Level::v4, Level::v4_bf16, Level:
 /// them for the program.
 struct Features {
   bool v4 = false, bf16 = false, tiles = false, are_tiles_allowed = false, is_intel = false;
+  bool linked = true;  ///< false: the program has kernels of the lowest level alone
 };
 Level highest_level(const Features& features);
 /// The level where HERO_CPU names none: the highest, but v4 in place of v4_bf16 on Intel's

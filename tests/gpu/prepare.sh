@@ -86,7 +86,7 @@ prepare_programs() {
   made_of=$(sources)
   say "building the programs that travel, which takes minutes; see ${log#"$root"/}"
   # shellcheck disable=SC2086
-  if ! (cd "$root" && cmake --preset release -B "$build" -DHERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90-real \
+  if ! (cd "$root" && cmake --preset release -B "$build" -DHERO_CUDA=ON -DHERO_AVX512=ON -DCMAKE_CUDA_ARCHITECTURES=90-real \
     -DCMAKE_CUDA_FLAGS=--no-compress -DHERO_MPI=OFF -DHERO_TUTORIALS=OFF -DHERO_INSTALL=OFF -DZLIB_USE_STATIC_LIBS=ON \
     -DHERO_GPU_PACKED=ON &&
     cmake --build "$build" --parallel "${HERO_GPU_BUILD_JOBS:-$(nproc)}" --target $programs) >"$log" 2>&1 </dev/null; then
