@@ -558,17 +558,18 @@ struct AttentionBack {
   }
   KernelCost cost() const;
 };
-/// out[n] = x[n][classes[n]] - log_sum[n] and log_sum[n] = log(sum(exp(x[n]))).
+/// out[n] = x[n][classes[n]] - log(sum(exp(x[n]))). log_sum[n] are the two terms of that logarithm
+/// (core/kernels/log_sum.h).
 struct LogLikelihood {
   const Array& x;        ///< [N, C]
   const Array& classes;  ///< int64 [N] that have been checked
   const Array& out;      ///< result [N]
-  const Array& log_sum;  ///< result [N]
+  const Array& log_sum;  ///< result [N, 2]
 
   void arrays(auto&& visit) const { visit(x, classes, out, log_sum); }
   KernelCost cost() const;
 };
-/// g_x[n][c] = g[n] * ((c == classes[n]) - exp(x[n][c] - log_sum[n])).
+/// g_x[n][c] = g[n] * ((c == classes[n]) - exp(x[n][c] - log_sum[n][0] - log_sum[n][1])).
 struct LogLikelihoodBack {
   const Array& g;        ///< [N], of log_sum's dtype
   const Array& x;        ///< [N, C]
@@ -586,7 +587,7 @@ struct LogLikelihoodInPlace {
   const Array& x;        ///< [N, C]; becomes its own gradient
   const Array& classes;  ///< as in LogLikelihood
   const Array& out;      ///< result [N]
-  const Array& log_sum;  ///< result [N]
+  const Array& log_sum;  ///< result [N, 2]
 
   void arrays(auto&& visit) const { visit(g, x, classes, out, log_sum); }
   std::array<KernelCost, 2> cost() const;

@@ -3,6 +3,7 @@
 // multiprocessor, both together read it once.
 #include <bit>
 
+#include <hero/core/kernels/log_sum.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/nn/mma.cuh>
 #include <hero/cuda/reduce/lines.cuh>
@@ -50,18 +51,34 @@ __device__ void add_packs(MaxSum<E>& all, const Packs<E>& packs) {
   add_terms<E>(all, value);
 }
 
+template <class E>
+using LogSum = core::kernels::LogSum<Compute<E>>;
+
+// NaN where all scores are -infinity, as on the CPU.
+template <class E>
+__device__ LogSum<E> log_sum_of(const MaxSum<E>& all) {
+  return LogSum<E>::of(
+      all.top, all.sum > Compute<E>(0) ? all.sum : std::numeric_limits<Compute<E>>::quiet_NaN());
+}
+template <class E>
+__device__ void store_log_sum(const LogSum<E>& sum, Compute<E>* log_sum, int64_t row) {
+  log_sum[2 * row] = sum.shift;
+  log_sum[2 * row + 1] = sum.rest;
+}
+
 // What a row's gradients are made of.
 template <class E>
 struct RowGradient {
   int64_t target;
-  Compute<E> g, log_sum;
+  Compute<E> g;
+  LogSum<E> log_sum;
 
   // That of the scores at, at + 1, ...
   __device__ RowPack<E> of(const RowPack<E>& scores, int64_t at) const {
     Compute<E> part[kRowPack<E>];
 #pragma unroll
     for (int j = 0; j < kRowPack<E>; ++j)
-      part[j] = -g * exp_of<E>(convert<Compute<E>>(scores.value[j]) - log_sum);
+      part[j] = -g * exp_of<E>(log_sum.log_probability(convert<Compute<E>>(scores.value[j])));
     if (target >= at && target < at + kRowPack<E>) {
       const int hit = static_cast<int>(target - at);
 #pragma unroll
@@ -105,9 +122,9 @@ __global__ void __launch_bounds__(kMostThreads, 2)
   }
   all = team.reduce(all, MaxSumJoin<E>());
   if (count == 0 || team.rank() != 0) return;
-  const Compute<E> sum = log_sum_exp(all);
-  log_sum[row] = sum;
-  out[row] = picked - sum;
+  const LogSum<E> sum = log_sum_of(all);
+  store_log_sum<E>(sum, log_sum, row);
+  out[row] = sum.log_probability(picked);
 }
 
 template <class E>
@@ -119,7 +136,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   if (row >= rows) return;
   const E* from = x + row * n;
   E* to = g_x + row * n;
-  const RowGradient<E> gradient{classes[row], g[row], log_sum[row]};
+  const RowGradient<E> gradient{classes[row], g[row], {log_sum[2 * row], log_sum[2 * row + 1]}};
   for (int64_t first = int64_t{team.rank()} * kRowPack<E>; first < n; first += kAtOnce<E> * step) {
     const Packs<E> packs = load_packs(from, first, step, n, whole, E());
 #pragma unroll
@@ -172,11 +189,11 @@ __global__ void __launch_bounds__(kMostThreads, 2)
   __syncwarp();  // the target's score may be another thread's
   all = team.reduce(all, MaxSumJoin<E>());
   if (packs == 0) return;
-  gradient.log_sum = log_sum_exp(all);
+  gradient.log_sum = log_sum_of(all);
   if (team.rank() == 0) {
-    log_sum[row] = gradient.log_sum;
-    out[row] =
-        convert<Compute<E>>(reinterpret_cast<const E*>(kept)[gradient.target]) - gradient.log_sum;
+    store_log_sum<E>(gradient.log_sum, log_sum, row);
+    out[row] = gradient.log_sum.log_probability(
+        convert<Compute<E>>(reinterpret_cast<const E*>(kept)[gradient.target]));
   }
   for (int p = team.rank(); p < packs; p += team.width) {
     const int64_t at = int64_t{p} * kRowPack<E>;

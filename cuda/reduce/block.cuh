@@ -207,11 +207,5 @@ __device__ void add_terms(MaxSum<E>& running, const Compute<E> (&x)[kCount]) {
   for (int j = 0; j < kCount; ++j) sum += exp_of<E>(x[j] - shift);
   running = {top, sum};
 }
-/// log(sum(e^x)); NaN where all are -infinity, as on the CPU.
-template <class E>
-__device__ Compute<E> log_sum_exp(const MaxSum<E>& all) {
-  return all.sum > Compute<E>(0) ? all.top + math::log(all.sum)
-                                 : std::numeric_limits<Compute<E>>::quiet_NaN();
-}
 
 }  // namespace hero::cuda

@@ -145,13 +145,13 @@ std::vector<Case> passes() {
        }},
       {"log_likelihood", KernelKind::reduce, 4 * 6, kFloat * (6 + 2),
        [](Backend& b, Device d) {
-         b.run(call::LogLikelihood{f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d)});
+         b.run(call::LogLikelihood{f({2, 3}, d), i({2}, d), f({2}, d), f({2, 2}, d)});
        }},
       {"log_likelihood_in_place", KernelKind::reduce, (4 + 3) * 6,
        kFloat * (6 + 2) + kFloat * 2 * 6,
        [](Backend& b, Device d) {
-         b.run(
-             call::LogLikelihoodInPlace{f({2}, d), f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d)});
+         b.run(call::LogLikelihoodInPlace{f({2}, d), f({2, 3}, d), i({2}, d), f({2}, d),
+                                          f({2, 2}, d)});
        }},
   };
 }

@@ -146,7 +146,7 @@ TEST_CASE("levels: reductions, sums and softmaxes have the same bits", "[core]")
     compare("log_likelihood", [&](Backend& backend) {
       const Array classes = hero::test::make(
           {43}, [](int64_t i) { return static_cast<double>(i); }, kInt64);
-      const Array out = room({43}, dtype), log_sum = room({43}, dtype),
+      const Array out = room({43}, dtype), log_sum = room({43, 2}, dtype),
                   back = room({43, 299}, dtype);
       backend.run(call::LogLikelihood{x, classes, out, log_sum});
       backend.run(call::LogLikelihoodBack{noise({43}, dtype, 4), x, classes, log_sum, back});

@@ -63,7 +63,7 @@ struct LogLikelihood : Op {
     const Array x = detail::fused_operand(x_in);
     const Array out =
         Array::empty(classes.shape(), detail::statistics_dtype(x.dtype()), x.device());
-    const Array log_sum = out.empty_like();
+    const Array log_sum = Array::empty({x.size(0), 2}, out.dtype(), x.device());
     stash(log_sum, 0);
     core::backend(x.device()).run(core::call::LogLikelihood{x, classes.contiguous(), out, log_sum});
     return wide ? out : out.to(x_in.dtype());

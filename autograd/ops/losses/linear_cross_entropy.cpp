@@ -65,10 +65,11 @@ struct LinearCrossEntropy : Op {
   // float32 then, as sums are, and are rounded only as gradients, when they enter products.
   struct Rows {
     Array x, weight, bias;
-    DType sums;                           // of logits and gradients
-    Array classes = {}, sign = {};        // [N]; sign: -1 where the row counts, else 0
-    Array likelihood = {}, log_sum = {};  // [N]
-    Array logit_sum = {};                 // [N, 1], with label smoothing
+    DType sums;                     // of logits and gradients
+    Array classes = {}, sign = {};  // [N]; sign: -1 where the row counts, else 0
+    Array likelihood = {};          // [N]
+    Array log_sum = {};             // [N, 2], see core::call::LogLikelihood
+    Array logit_sum = {};           // [N, 1], with label smoothing
   };
   struct Gradients {
     Array x, weight, bias;  // those wanted; the last two are joined over chunks
@@ -82,7 +83,7 @@ struct LinearCrossEntropy : Op {
     rows.sign = Array::full({N}, -1.0, wide, rows.x.device());
     if (has.counted) core::map_into<k::Where>(rows.sign, inputs[3], rows.sign, Scalar(0.0));
     rows.likelihood = rows.sign.empty_like();
-    rows.log_sum = rows.sign.empty_like();
+    rows.log_sum = Array::empty({N, 2}, wide, rows.x.device());
     rows.logit_sum = smoothing > 0.0 ? rows.sign.empty_like().reshape({N, 1}) : Array();
     Gradients gradients;
     if (wants(0)) gradients.x = room(rows, rows.x.shape());
@@ -101,7 +102,9 @@ struct LinearCrossEntropy : Op {
     Tensor loss = Tensor(rows.likelihood) * (smoothing - 1.0);
     if (smoothing > 0.0) {
       const double classes = static_cast<double>(rows.weight.size(0));
-      const Tensor all = Tensor(rows.logit_sum.reshape({N})) - Tensor(rows.log_sum) * classes;
+      const std::vector<Tensor> terms = unbind(Tensor(rows.log_sum), 1);
+      const Tensor all =
+          (Tensor(rows.logit_sum.reshape({N})) - terms[0] * classes) - terms[1] * classes;
       loss = loss - all * (smoothing / classes);
     }
     if (has.counted) loss = where(Tensor(inputs[3]), loss, 0);

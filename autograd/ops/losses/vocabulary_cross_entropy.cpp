@@ -85,7 +85,9 @@ Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Par
     sums.push_back(stack({powers, target_logit(logits[i], targets.classes, first, rows[i])}));
   }
   const std::vector<Tensor> joined = unbind(collectives::sum_out(sums, group));
-  Tensor loss = log(joined[0]) + top - joined[1];
+  // in this order, since the difference of two large logits is exact and their sum with a logarithm
+  // is not
+  Tensor loss = (top - joined[1]) + log(joined[0]);
   if (targets.counted.defined()) loss = where(targets.counted, loss, 0);
   loss = sum(loss);
   if (options.reduction == Reduction::mean) loss = mean_of_counted(loss, targets);

@@ -2,16 +2,19 @@
 // the row each.
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/kernels/log_sum.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
 namespace {
 
+using kernels::LogSum;
+
 template <class T>
-T log_sum_exp(const T* x, int64_t n) {
+LogSum<T> log_sum_exp(const T* x, int64_t n) {
   const T top = row_max(x, n);
-  return top + math::log(sum_of<T>(n, [&](int64_t i) { return exp_term(x[i] - top); }));
+  return LogSum<T>::of(top, sum_of<T>(n, [&](int64_t i) { return exp_term(x[i] - top); }));
 }
 
 template <class T>
@@ -22,8 +25,10 @@ void forward(const Array& x, const Array& classes, const Array& out, const Array
   T *to = out.data<T>(), *sums = log_sum.data<T>();
   parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      sums[r] = log_sum_exp(from + r * n, n);
-      to[r] = from[r * n + at[r]] - sums[r];
+      const LogSum<T> sum = log_sum_exp(from + r * n, n);
+      sums[2 * r] = sum.shift;
+      sums[2 * r + 1] = sum.rest;
+      to[r] = sum.log_probability(from[r * n + at[r]]);
     }
   });
 }
@@ -37,10 +42,11 @@ void backward(const Array& g, const Array& x, const Array& classes, const Array&
   T* to = g_x.data<T>();
   parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const T *row = from + r * n, sum = sums[r], factor = -gradient[r];
+      const T *row = from + r * n, factor = -gradient[r];
+      const LogSum<T> sum{sums[2 * r], sums[2 * r + 1]};
       T* target = to + r * n;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) target[i] = factor * exp_term(row[i] - sum);
+      for (int64_t i = 0; i < n; ++i) target[i] = factor * exp_term(sum.log_probability(row[i]));
       target[at[r]] += gradient[r];
     }
   });

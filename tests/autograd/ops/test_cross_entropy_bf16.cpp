@@ -50,7 +50,7 @@ Results by_definition(const Array& x, const Array& weight, const Array& bias,
       product(kRows, kClasses, kInputs, x_at, [&](int64_t p, int64_t j) { return w_at(j, p); });
   core::Backend& cpu = core::cpu_backend();
   cpu.run(core::call::BiasActivation{core::Activation::none, &bias, logits, logits});
-  const Array likelihood = Array::empty({kRows}), log_sum = Array::empty({kRows});
+  const Array likelihood = Array::empty({kRows}), log_sum = Array::empty({kRows, 2});
   cpu.run(core::call::LogLikelihood{logits, classes, likelihood, log_sum});
   const Array sign = Array::full({kRows}, -1.0), slopes = Array::empty({kRows, kClasses});
   cpu.run(core::call::LogLikelihoodBack{sign, logits, classes, log_sum, slopes});

@@ -153,6 +153,23 @@ TEST_CASE("cross entropy against probabilities equals the one against classes fo
                     ContainsSubstring("ignore_index 2 has no meaning"));
 }
 
+TEST_CASE("cross entropy of large logits keeps the digits of their differences") {
+  const Tensor target = tensor({0, 3});
+  for (const double top : {0.0, 1e4, 1e7, -1e7, 3e38}) {
+    CAPTURE(top);
+    const Tensor logits = full({2, 4}, top, {.requires_grad = true});
+    const Tensor weight = full({4, 1}, top, {.requires_grad = true});
+    for (const Tensor& loss :
+         {cross_entropy(logits, target), linear_cross_entropy(ones({2, 1}), weight, target)}) {
+      CHECK(loss.item() == Approx(std::log(4.0)).epsilon(1e-7));
+      loss.backward();
+    }
+    CHECK(logits.grad().to_vector<float>() ==
+          std::vector{-0.375f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, -0.375f});
+    CHECK(weight.grad().to_vector<float>() == std::vector{-0.25f, 0.25f, 0.25f, -0.25f});
+  }
+}
+
 TEST_CASE("losses of margins say which argument does not fit") {
   const Tensor x = zeros({3, 4}), y = ones({3});
   CHECK_THROWS_WITH(hinge_embedding_loss(x, y), ContainsSubstring("shapes differ"));

@@ -19,7 +19,7 @@ struct Likelihood {
 Likelihood likelihood(const Array& x, const Array& classes) {
   const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const Array out = Array::empty(classes.shape(), dtype, x.device());
-  const Likelihood result{out, out.empty_like()};
+  const Likelihood result{out, Array::empty({x.size(0), 2}, dtype, x.device())};
   core::backend(x.device()).run(core::call::LogLikelihood{x, classes, result.out, result.log_sum});
   return result;
 }
@@ -66,6 +66,25 @@ TEST_CASE("log-likelihoods and their gradients are the CPU's in float64, to roun
       core::backend(kGpu).run(
           core::call::LogLikelihoodBack{g.to(kGpu), there, classes_there, found.log_sum, there});
       CHECK(same_bits(there, g_x.to(kCpu)));
+    }
+  }
+}
+
+TEST_CASE("log-likelihoods of large scores keep the digits of their differences") {
+  HERO_NEEDS_GPU();
+  for (const double top : {1e4, 1e7}) {
+    for (const int64_t n : {4, 3000}) {
+      INFO(top << " " << n);
+      const Array classes = classes_of(2, n), zeros = Array::zeros({2, n}, kFloat64);
+      const Array x = Array::full({2, n}, top, kFloat32, kGpu), g_x = x.empty_like();
+      const Likelihood exact = likelihood(zeros, classes), found = likelihood(x, classes.to(kGpu));
+      CHECK(distance(found.out, exact.out) <= allowed(kFloat32));
+      const Array g = Array::full({2}, 1.0, kFloat64), expected = zeros.empty_like();
+      core::backend(kCpu).run(
+          core::call::LogLikelihoodBack{g, zeros, classes, exact.log_sum, expected});
+      core::backend(kGpu).run(core::call::LogLikelihoodBack{g.to(kFloat32).to(kGpu), x,
+                                                            classes.to(kGpu), found.log_sum, g_x});
+      CHECK(distance(g_x, expected) <= allowed(kFloat32));
     }
   }
 }
@@ -123,7 +142,7 @@ TEST_CASE("a likelihood and its gradient in place have the bits of the two opera
       const Array g = noise({rows}, two.out.dtype(), 3).to(kGpu), g_x = x.empty_like();
       core::backend(kGpu).run(core::call::LogLikelihoodBack{g, x, classes, two.log_sum, g_x});
 
-      const Likelihood one{two.out.empty_like(), two.out.empty_like()};
+      const Likelihood one{two.out.empty_like(), two.log_sum.empty_like()};
       core::backend(kGpu).run(
           core::call::LogLikelihoodInPlace{g, x, classes, one.out, one.log_sum});
       CHECK(same_bits(one.out, two.out.to(kCpu)));

@@ -1,4 +1,5 @@
 // The cross entropy of logits whose classes lie with several ranks.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,14 @@ TEST_CASE("cross entropy over classes of several ranks is that of all classes", 
       });
     }
   }
+}
+
+TEST_CASE("cross entropy of large logits over several ranks keeps their digits", "[tensor]") {
+  dist::run_ranks(2, [](dist::Communicator& world) {
+    const Tensor weight = cut_classes(full({11, 3}, 1e7), world);
+    const double loss = linear_cross_entropy(ones({5, 3}), weight, class_numbers()).item();
+    expect(std::abs(loss - std::log(11.0)) < 1e-6, "a loss of ", loss);
+  });
 }
 
 TEST_CASE("cross entropy over classes of several ranks agrees with finite differences",
