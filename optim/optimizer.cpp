@@ -352,13 +352,13 @@ void Optimizer::step_in_memory() {
   core::HostSteps* const recorded = is_elementwise() ? core::HostSteps::current() : nullptr;
   const core::HostSteps::Taking taking(recorded);
   if (recorded) check_repeatable(name_, parameters());
+  const std::vector<Tensor> params = model_parameters();
   if (steps_by_gradients()) {
     check_own_values(name_, parameters(), ValueUse::step);
-    check_own_values(name_, model_parameters(), ValueUse::step);
-    check_averaged(model_parameters(), "step");
-    declare_gradients(model_parameters(), "step");
+    check_own_values(name_, params, ValueUse::step);
+    check_averaged(params, "step");
+    declare_gradients(params, "step");
   }
-  const std::vector<Tensor> params = model_parameters();
   declare_each(params, [&](const std::vector<size_t>& numbers) {
     std::vector<Stepped> stepped;
     for (const size_t i : numbers) {
